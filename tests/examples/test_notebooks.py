@@ -1,54 +1,63 @@
-"""The notebooks of examples/ run from the first cell to the last, and every code cell prints something."""
+"""The notebooks of examples/ run from the first cell to the last, and are stored with their outputs."""
 
-import io
 import json
-from contextlib import redirect_stdout
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples/notebooks").glob("*.ipynb"))
+from tests.examples.notebooks import NOTEBOOKS, Json, executed, text_of
+
+IDS = [notebook.stem for notebook in NOTEBOOKS]
 
 
 @cache
-def _run(notebook: Path) -> tuple[str, ...]:
-    """Execute the code cells in one namespace, as a kernel does, and return what each cell prints."""
-    namespace: dict[str, Any] = {}
-    printed: list[str] = []
-    for cell in json.loads(notebook.read_text())["cells"]:
-        if cell["cell_type"] == "code":
-            output = io.StringIO()
-            with redirect_stdout(output):
-                exec(compile("".join(cell["source"]), f"{notebook.name} {cell['id']}", "exec"), namespace)
-            printed.append(output.getvalue())
-    return tuple(printed)
+def code_cells(notebook: Path) -> tuple[Json, ...]:
+    """Return the code cells with the outputs that they have now."""
+    return tuple(cell for cell in executed(notebook)["cells"] if cell["cell_type"] == "code")
 
 
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=[each.stem for each in NOTEBOOKS])
-def test_a_notebook_runs(notebook: Path) -> None:
-    definitions, *results = _run(notebook)
-    assert definitions == ""  # of the scenario
-    assert all(results)
+def stored_cells(notebook: Path) -> tuple[Json, ...]:
+    return tuple(cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code")
 
 
-def test_the_quota_change_compares_three_runs() -> None:
-    _, waits, moved, _, _ = _run(NOTEBOOKS[0])
-    assert [line.split(":")[0] for line in waits.splitlines()] == ["scenario", "training 48", "training 64"]
-    assert len(moved.splitlines()) == 4
+def uses_pandas(cell: Json) -> bool:
+    return "pandas" in "".join(cell["source"])
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=IDS)
+def test_a_notebook_is_stored_with_the_outputs_of_its_cells(notebook: Path) -> None:
+    again = "run: python -m tests.examples.notebooks"
+    for stored, cell in zip(stored_cells(notebook), code_cells(notebook), strict=True):
+        if not uses_pandas(cell):
+            assert stored["outputs"] == cell["outputs"], again
+        assert stored["execution_count"] == cell["execution_count"], again
 
 
 @pytest.mark.extra("pandas")
-def test_the_quota_change_shows_a_data_frame() -> None:
-    _, _, _, frame, _ = _run(NOTEBOOKS[0])
-    assert frame.split()[:4] == ["run", "class", "jobs", "p50_s"]
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=IDS)
+def test_data_frames_are_stored_as_pandas_shows_them(notebook: Path) -> None:
+    assert [*map(text_of, stored_cells(notebook))] == [*map(text_of, code_cells(notebook))]
 
 
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=[each.stem for each in NOTEBOOKS])
-def test_a_notebook_is_stored_without_outputs(notebook: Path) -> None:
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=IDS)
+def test_all_cells_but_the_definitions_show_something(notebook: Path) -> None:
+    definitions, *results = code_cells(notebook)
+    assert definitions["outputs"] == []  # of the scenario
+    assert all(cell["outputs"] for cell in results)
+
+
+def test_the_quota_change_compares_three_runs() -> None:
+    _, waits, moved, _, _ = code_cells(NOTEBOOKS[0])
+    runs = [line.split(":")[0] for line in text_of(waits).splitlines()]
+    assert runs == ["scenario", "training 48", "training 64"]
+    (table,) = (output["data"]["text/html"] for output in waits["outputs"] if "data" in output)
+    assert all(run in "".join(table) for run in runs)
+    assert len(text_of(moved).splitlines()) == 4
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=IDS)
+def test_a_notebook_has_a_title_and_cells_with_ids(notebook: Path) -> None:
     content = json.loads(notebook.read_text())
     assert (content["nbformat"], content["cells"][0]["cell_type"]) == (4, "markdown")
-    code = [cell for cell in content["cells"] if cell["cell_type"] == "code"]
-    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
     assert len({cell["id"] for cell in content["cells"]}) == len(content["cells"])

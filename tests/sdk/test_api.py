@@ -4,10 +4,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import quorate
+from quorate.sdk.cluster import JobFailed
 from quorate.testing.server import ClusterServer, ClusterSettings
 from tests.e2e.commands import poll
 from tests.simulate.worlds import FLAVOR, queue
@@ -45,11 +47,26 @@ def test_the_example_on_a_cluster_is_correct(tmp_path: Path, monkeypatch: pytest
         assert all(each.state != "Finished" for each in everything)
         with pytest.raises(TimeoutError, match=r"job.batch/large: not as asked within 0.1 s"):
             quorate.wait(waiting, timeout=0.1)
+        assert "<td>NeverFits</td>" in quorate.explain(waiting)._repr_html_()
+        (failing,) = quorate.submit(_failing("failing"), queue="research")
+        ended = quorate.wait(failing, timeout=60)
+        assert (ended.succeeded, ended.explanations[0].state) == (False, "Finished")
+        assert f"<td>{failing}</td><td>failed</td>" in ended._repr_html_()
+        with pytest.raises(JobFailed, match=f"{failing} failed: .*") as raised:
+            quorate.wait(failing, timeout=60, check=True)
+        assert raised.value.ended.explanations[0].object == ended.explanations[0].object
     finally:
         server.close()
 
 
-def _job(name: str, cpu: str) -> dict[str, object]:
+def _failing(name: str) -> dict[str, Any]:
+    job = _job(name, cpu="1")
+    job["spec"]["backoffLimit"] = 0
+    job["spec"]["template"]["metadata"] = {"annotations": {"simulate.quorate.dev/exit-code": "1"}}
+    return job
+
+
+def _job(name: str, cpu: str) -> dict[str, Any]:
     container = {"name": "main", "image": "train", "resources": {"requests": {"cpu": cpu}}}
     template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
     return {

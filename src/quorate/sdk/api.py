@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from quorate.api.explanation import Explanation
-from quorate.sdk.cluster import Cluster, Ended, Manifests
+from quorate.sdk.cluster import Cluster, Manifests
+from quorate.sdk.explanations import Ended, Explanations
 from quorate.sdk.scenario import Scenario
 from quorate.sdk.simulation import simulate
 from quorate.simulate.inputs.world import InvalidWorld
@@ -30,13 +30,14 @@ def wait(
     namespace: str = "",
     kubeconfig: str | Path | None = None,
     context: str = "",
+    check: bool = False,
 ) -> Ended:
     """Return how the job ``KIND/NAME`` ended, once it has; see ``Cluster.wait``."""
-    return Cluster(kubeconfig, context, namespace).wait(job, timeout)
+    return Cluster(kubeconfig, context, namespace).wait(job, timeout, check=check)
 
 
 def explain(
     *names: str, namespace: str = "", kubeconfig: str | Path | None = None, context: str = ""
-) -> tuple[Explanation, ...]:
+) -> Explanations:
     """Return why objects are in their state, and what would let them start; see ``Cluster.explain``."""
     return Cluster(kubeconfig, context, namespace).explain(*names)

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any, Final
 
 from quorate.api import codec
-from quorate.api.explanation import Explanation, state_text
+from quorate.api.explanation import state_text
 from quorate.api.meta import Key
 from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.suggestions import suggestion
@@ -39,6 +39,7 @@ from quorate.processes.local.apply import apply_manifests
 from quorate.processes.local.manifests import Manifest, read_manifest_text, read_manifests
 from quorate.queueing.conditions import is_finished
 from quorate.sdk.blocking import run_blocking
+from quorate.sdk.explanations import NO_EXPLANATIONS, Ended, Explanations
 
 Manifests = str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 POLL_S: Final = (0.05, 0.5)  # the first pause, and the longest
@@ -94,7 +95,7 @@ class NotWithin(TimeoutError):
         awaited: str,
         within_s: float,
         last: Json | None,
-        explanations: tuple[Explanation, ...] = (),
+        explanations: Explanations = NO_EXPLANATIONS,
     ) -> None:
         super().__init__(what, awaited, within_s, last, explanations)
         self.what, self.awaited, self.within_s, self.last = what, awaited, within_s, last
@@ -108,13 +109,16 @@ class NotWithin(TimeoutError):
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a job ended."""
+class JobFailed(RuntimeError):
+    """A job that had to succeed has failed; ``ended`` says how, with the explanations."""
 
-    job: str
-    succeeded: bool
-    message: str
+    def __init__(self, ended: Ended) -> None:
+        super().__init__(ended)
+        self.ended = ended
+
+    def __str__(self) -> str:
+        states = map(state_text, self.ended.explanations)
+        return "\n".join((f"{self.ended.job} failed: {self.ended.message}", *states))
 
 
 @dataclass(frozen=True)
@@ -263,10 +267,11 @@ class Cluster:
 
         return run_blocking(submit)
 
-    def wait(self, job: str, timeout: float = 3600.0, *, namespace: str = "") -> Ended:
+    def wait(self, job: str, timeout: float = 3600.0, *, namespace: str = "", check: bool = False) -> Ended:
         """Return how a job ended, once it has; ``job`` is ``KIND/NAME``, such as ``job/train``.
 
-        Raises ``NotWithin``, a ``TimeoutError``, after ``timeout`` seconds.
+        Raises ``NotWithin``, a ``TimeoutError``, after ``timeout`` seconds, and with ``check`` ``JobFailed``
+        for a job that has failed.
         """
         kind, slash, name = job.rpartition("/")
         if not slash:
@@ -274,9 +279,21 @@ class Cluster:
         obj = self.wait_for(kind, name, lambda obj: ending(obj) is not None, timeout, namespace=namespace)
         outcome = ending(obj)
         assert outcome is not None, "what was awaited"
-        return Ended(job, *outcome)
+        succeeded, message = outcome
+        explanations = NO_EXPLANATIONS if succeeded else self._explained(kind, name, namespace)
+        ended = Ended(job, succeeded, message, explanations)
+        if check and not succeeded:
+            raise JobFailed(ended)
+        return ended
 
-    def explain(self, *names: str, namespace: str = "") -> tuple[Explanation, ...]:
+    def _explained(self, kind: str, name: str, namespace: str) -> Explanations:
+        async def explain() -> Explanations:
+            async with self.connect() as (client, own):
+                return await _explained(client, namespace or own, await _resource(client, kind), name)
+
+        return run_blocking(explain)
+
+    def explain(self, *names: str, namespace: str = "") -> Explanations:
         """Return why workloads, jobs, pods or queues are in their state, and what would let them start.
 
         A name is a workload, or ``KIND/NAME`` of another object; a job may have several workloads.
@@ -284,7 +301,7 @@ class Cluster:
         The controllers answer; without their answer this process evaluates the cluster by their rules.
         """
 
-        async def explain() -> tuple[Explanation, ...]:
+        async def explain() -> Explanations:
             async with self.connect() as (client, own):
                 connection = Connection(client, namespace or own)
                 answers = Answers(connection, None)
@@ -294,7 +311,7 @@ class Cluster:
                 if not names:
                     workloads = (await client.list(WORKLOADS, connection.namespace)).items
                     targets = [OfWorkload(workload) for workload in workloads if not is_finished(workload)]
-                return tuple([await answers.of(target) for target in targets])
+                return Explanations([await answers.of(target) for target in targets])
 
         return run_blocking(explain)
 
@@ -341,21 +358,21 @@ async def check_queues(client: Client, objects: Sequence[Manifest], namespace: s
             raise UnknownQueue(queue, where, names)
 
 
-async def _explained(
-    client: Client, namespace: str, resource: Resource[Json], name: str
-) -> tuple[Explanation, ...]:
+async def _explained(client: Client, namespace: str, resource: Resource[Json], name: str) -> Explanations:
     """Return the explanations of an object that may be queued; none if it is not, or they cannot be had."""
     if (resource.api_version, resource.kind) not in _EXPLAINED_KINDS:
-        return ()
+        return NO_EXPLANATIONS
     connection = Connection(client, namespace)
     kind = f"{resource.plural}.{resource.group}".rstrip(".")
     try:
         async with asyncio.timeout(EXPLAINED_WITHIN_S):
             targets = await named_targets(connection, f"{kind}/{name}")
             answers = Answers(connection, None)
-            return tuple([await answers.of(target) for target in targets if not isinstance(target, OfJob)])
+            return Explanations(
+                [await answers.of(target) for target in targets if not isinstance(target, OfJob)]
+            )
     except (ApiError, Unreachable, UsageError, TimeoutError):
-        return ()
+        return NO_EXPLANATIONS
 
 
 async def _resource(client: Client, kind: str) -> Resource[Json]:

@@ -1,12 +1,12 @@
 """Results of simulations as plain dataclasses; times are in seconds after the start of the scenario."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
 from functools import cached_property
-from html import escape
 from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
+from quorate.sdk.html import table
 from quorate.simulate.results.missing_extra import MissingExtra
 from quorate.simulate.results.tables import Columns, number_of_rows
 
@@ -155,7 +155,7 @@ class Table(Generic[R]):
     def _repr_html_(self) -> str:
         """Return the first rows, for a notebook."""
         rows = [astuple(row) for row in islice(self, _SHOWN_ROWS)]  # type: ignore[call-overload]
-        return f"{_html([*self.columns], rows)}<p>{len(self)} rows</p>"
+        return f"{table([*self.columns], rows)}<p>{len(self)} rows</p>"
 
 
 @dataclass(frozen=True)
@@ -207,20 +207,7 @@ def _html_of_waits(results: Sequence[Result]) -> str:
         for result in results
         for name, waits in result.summary.by_class.items()
     ]
-    return _html(["run", "class", *(field.name for field in fields(Waits))], rows)
-
-
-def _html(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table; numbers that are no integers have two decimals, and None is empty."""
-    head = "".join(f"<th>{escape(title)}</th>" for title in titles)
-    body = "".join(f"<tr>{''.join(f'<td>{_cell(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    return escape(f"{value:.2f}" if isinstance(value, float) and value % 1 else f"{value}")
+    return table(["run", "class", *(field.name for field in fields(Waits))], rows)
 
 
 def pandas(what: str) -> Any:
