@@ -30,6 +30,7 @@ from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
 from quorate.api.kueue.topology import Topology, TopologyAssignment, topology_assignment
 from quorate.api.meta import Condition, Key, ObjectMeta, at_epoch
 from quorate.api.names.kueue import PRIORITY_CLASS
+from quorate.api.quorate import Reservation
 from quorate.controllers.jobframework.construct_workload import Priority, resolve_priority
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.tree import HOSTNAME
@@ -98,6 +99,8 @@ class GivenWorld:
         flavors = given.get("flavors", [])
         for name in flavors:
             self.put_flavor(name, flavors[name] if isinstance(flavors, dict) else {})
+        for name, reservation in given.get("reservations", {}).items():
+            self.put_reservation(name, reservation)
         for name, topology in given.get("topologies", {}).items():
             self.put_topology(name, topology)
         for name in given.get("nodes", {}):
@@ -131,6 +134,16 @@ class GivenWorld:
         levels = [{"nodeLabel": level} for level in fields["levels"]]
         topology = {"metadata": {"name": name}, "spec": {"levels": levels}}
         self.state.put_topology(codec.convert(Topology, topology))
+
+    def put_reservation(self, name: str, item: Json) -> None:
+        """Put a reservation: ``amounts`` by flavor, times in epoch seconds, other fields as in its spec."""
+        times = {field: at_epoch(item[field]).isoformat() for field in ("start", "end")}
+        amounts = [
+            {"flavor": flavor, "resources": as_texts(resources, "amounts")}
+            for flavor, resources in item["amounts"].items()
+        ]
+        body = {"metadata": {"name": name}, "spec": {**item, **times, "amounts": amounts}}
+        self.state.put_window(codec.convert(Reservation, body))
 
     def put_flavor(self, name: str, spec: Json) -> None:
         metadata: Json = {"name": name}

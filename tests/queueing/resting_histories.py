@@ -20,10 +20,12 @@ TAINT: Final = {"key": "spot", "value": "true", "effect": "NoSchedule"}
 MAX_WORKLOADS: Final = 10
 MAX_STEPS: Final = 14
 FOREVER: Final = "100000h"
+RESERVATIONS: Final = ("r1", "r2")
+BEGIN: Final = 1_767_225_600  # of worlds with windows: in 2026
 
 
 Kind = Literal[
-    "any", "blocked", "searching", "backfilling", "planning", "aging"
+    "any", "blocked", "searching", "backfilling", "planning", "aging", "reserving"
 ]  # what every world has: see ``History``
 HistoryKind = Literal[Kind, "placing"]
 
@@ -34,8 +36,9 @@ class History:
     In *blocked* worlds, admission waits for the pods of others.  In *searching* worlds, workloads compete for
     several flavors of one cohort, and few preempt, so that they search for many rounds.  In *backfilling*
     worlds most queues plan starts, in *planning* worlds also for several workloads, after a while, or with
-    default bounds.  In *aging* worlds waiting raises priorities, for a minute at most.  In *placing* worlds
-    all pods need nodes, and these are short rather than quota.
+    default bounds.  In *aging* worlds waiting raises priorities, for a minute at most.  In *reserving* worlds
+    windows keep quota or nodes; at rest they last, have ended, or begin much later.  In *placing* worlds all
+    pods need nodes, and these are short rather than quota.
     """
 
     def __init__(self, seed: int, kind: HistoryKind = "any") -> None:
@@ -60,7 +63,14 @@ class History:
         for index in range(len(workloads)):
             if self._is(50):
                 workloads[index]["create"] = "later"
+        reserving: Json = {}
+        if self._kind == "reserving":
+            reserving = {
+                "now": BEGIN,
+                "reservations": {name: self._reservation() for name in RESERVATIONS if self._is(70)},
+            }
         return {
+            **reserving,
             "config": self._config(),
             "namespaces": {name: {"team": self._one("x", "x", "y")} for name in NAMESPACES},
             "flavors": {name: self._flavor(name) for name in self.flavors},
@@ -137,6 +147,25 @@ class History:
 
         groups = [group("cpu", self._cpu_flavors), *([group("gpu", GPU_FLAVORS)] if self.has_gpus else ())]
         return {"resourceGroups": groups}
+
+    def _reservation(self) -> Json:
+        opens, closes = self._one((0, 10**9), (30, 10**9), (10, 30), (10**8, 10**9))
+        owners = self._one(
+            {"clusterQueues": [self._one(*QUEUES)]},
+            {"localQueues": [{"namespace": "default", "name": f"l{self._one(*QUEUES)}"}]},
+            {"namespaces": [self._one(*NAMESPACES)]},
+            {},
+        )
+        reservation: Json = {
+            "start": BEGIN + opens,
+            "end": BEGIN + closes,
+            "owners": owners,
+            "purpose": "Workloads" if owners else "Maintenance",
+            "amounts": {self._one(*FLAVORS): {"cpu": self._random.randint(1, 5)}},
+        }
+        if self._is(40):
+            reservation["nodes"] = self._one({"names": [self._one(*NODES)]}, {"count": self._one(1, 2)})
+        return reservation
 
     def _check(self, name: str) -> Json:
         check: Json = {"active": self._is(90)}
@@ -221,7 +250,7 @@ class History:
             workload |= {"elastic": True, "replaces": f"w{self._random.randrange(MAX_WORKLOADS)}"}
         if self._is(10):
             workload["active"] = False
-        if self._kind in ("backfilling", "planning", "aging") and self._is(70):
+        if self._kind in ("backfilling", "planning", "aging", "reserving") and self._is(70):
             workload["maximumExecutionTimeSeconds"] = self._random.randint(1, 40)
         return workload
 
@@ -257,6 +286,7 @@ class History:
             self._change_of_limits,
             *([self._change_of_nodes] * 5 if self.places != "none" else ()),
             *([self._change_of_checks] * 6 if self.has_checks else ()),
+            *([self._change_of_reservations] * 4 if self._kind == "reserving" else ()),
         )
         return run if self._is(35) else self._one(*changes)()
 
@@ -337,6 +367,12 @@ class History:
             {"update": {"admissionChecks": {check: self._check(check)}}},
             {"remove": {"admissionChecks": [check]}},
             {"update": {"clusterQueues": {self._one(*QUEUES): queue}}},
+        )
+
+    def _change_of_reservations(self) -> Any:
+        name = self._one(*RESERVATIONS)
+        return self._one(
+            {"update": {"reservations": {name: self._reservation()}}}, {"remove": {"reservations": [name]}}
         )
 
     def _change_of_nodes(self) -> Any:

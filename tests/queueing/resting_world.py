@@ -79,10 +79,12 @@ class RestingWorld(World):
     # Objects.
 
     def update(self, changes: Json) -> None:
-        for kind in ("flavors", "namespaces", "pods", "admissionChecks"):
+        for kind in ("flavors", "namespaces", "pods", "admissionChecks", "reservations"):
             self.given.setdefault(kind, {}).update(changes.get(kind, {}))
         for name, check in changes.pop("admissionChecks", {}).items():
             self.put_admission_check(name, check)
+        for name, reservation in changes.pop("reservations", {}).items():
+            self.put_reservation(name, reservation)
         super().update(changes)
         namespaces = {workload.get("namespace", "default") for workload in self.given["workloads"]}
         for name in changes.get("localQueues", {}):  # also those that were removed
@@ -116,6 +118,8 @@ class RestingWorld(World):
                 state.remove_topology(name)
             case "admissionChecks":
                 state.remove_admission_check(name)
+            case "reservations":
+                state.remove_window(name)
             case "nodes":
                 state.nodes.retry_flavors(state.nodes.remove_node(name))
             case "pods":

@@ -226,3 +226,13 @@ def test_occurrences_are_computed_again_when_the_first_has_ended_or_the_clock_go
     assert window.occurrences(OPENS + 9) is first
     assert window.occurrences(OPENS + 10) == first[1:]
     assert window.occurrences(NOW) == first
+
+
+def test_a_workload_starts_when_one_of_another_tree_leaves_enough_of_the_pool() -> None:
+    maintenance = a_reservation(EPOCH, CLOSES, cpu=12, purpose="Maintenance", owners={})
+    jobs = (job("first", 4, queue_name="owner"), job("second", 4, created=1))
+    world = a_world(*jobs, reservations=(maintenance,), owner=queue(8), q=queue(8))
+    assert started(world) == {"first"}
+    world.run({"delete": ["first"]})
+    world.run({"cycle": 12})
+    assert started(world) == {"second"}

@@ -25,6 +25,8 @@ class QueueTrees:
         self.dirty_trees: dict[Node, int] = {}
         # Roots of the trees with workloads that were refused for lack of room in a topology or on nodes.
         self.awaiting_room: dict[Node, None] = {}
+        # Likewise of those refused for a window: what it keeps depends on other trees, too.
+        self.awaiting_windows: dict[Node, None] = {}
         # By root: the queues with pending workloads.  Queues that became empty or moved to another tree are
         # removed when the index is read.
         self._queues_with_pending: dict[Node, dict[ClusterQueueState, None]] = {}
@@ -97,6 +99,10 @@ class QueueTrees:
         self._versions[root] = self._requeues
         self._scheduled_requeues[root] = None
         self.dirty_trees[root] = 0
+        if self.awaiting_windows:
+            waiting, self.awaiting_windows = self.awaiting_windows, {}
+            for other in waiting:
+                self.schedule_requeue(other)
 
     def note_freed_room(self) -> None:
         """Retry workloads that wait for room: placed pods of whatever tree may have left it."""
@@ -110,6 +116,7 @@ class QueueTrees:
 
     def forget_root(self, root: Node) -> None:
         """Drop what is known of a tree that consists of one cluster queue, which is removed."""
+        self.awaiting_windows.pop(root, None)
         for by_root in (self.dirty_trees, self.awaiting_room, self._quota_changes, self._versions):
             by_root.pop(root, None)
         self._reservation_changes.pop(root, None)

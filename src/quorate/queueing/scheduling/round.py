@@ -313,8 +313,12 @@ class Round:
                 self._offer_plan(nomination)
             return [self._keep_pending(nomination, RequeueReason.RESERVED, (reserved,))]
         if self._ledger.windows and (kept := self._windows.refusal(nomination, assignment)):
-            for shortage in kept.shortages[:1]:
-                pass_over(nomination, shortage.flavor)
+            self._ledger.awaiting_windows[root] = None
+            flavors = {flavor for pods in assignment.pod_sets for flavor in pods.flavors.values()}
+            if len(assignment.pod_sets) == len(flavors) == 1:
+                pass_over(nomination, *flavors)
+            else:  # other pod sets or resources may have passed flavors that they need then
+                nomination.entry.last_assignment = None
             # Of the same shape and queue a workload of another namespace may be an owner.
             return [self._keep_pending(nomination, RequeueReason.GENERIC, (kept,))]
         if nomination.targets:
