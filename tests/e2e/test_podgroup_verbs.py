@@ -15,7 +15,7 @@ from quorate.cli.verbs.options import Output
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import named_targets
-from quorate.kube.resources import CONFIG_MAPS, JOBS, NAMESPACES, POD_GROUPS
+from quorate.kube.resources import CONFIG_MAPS, JOBS, NAMESPACES, NATIVE_POD_GROUPS, POD_GROUPS
 from quorate.local.nodes import NodePool
 from tests.e2e.gangs import GangWorld, run_gang_story
 from tests.e2e.verbs import CommandLine, cells, titles
@@ -122,5 +122,32 @@ def test_watch_follows_a_pod_group_until_it_runs(capsys: pytest.CaptureFixture[s
         async with asyncio.timeout(WITHIN_S):
             assert await following == Exit.COMPLETED
         assert re.findall(r'"state": "(\w+)"', capsys.readouterr().out)[-1] == "Running"
+
+    run_gang_story(story, NodePool(1, cpu="4"))
+
+
+def test_pod_groups_of_both_apis_are_listed_and_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(world: GangWorld) -> None:
+        command = CommandLine(world, tmp_path, monkeypatch)
+        await world.group("same", 2, {"cpu": "1"})
+        await world.until_phase("same", "Inqueue")
+        spec = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+        native = {"metadata": {"name": "same"}, "spec": spec}
+        await world.client.create(NATIVE_POD_GROUPS, native, NAMESPACE)
+        listed = cells(await command.output_of("podgroup", "list", "-n", NAMESPACE))
+        assert {(line[0], line[3]) for line in listed} == {("same", "2"), ("scheduling.k8s.io/same", "3")}
+        explained = await command.output_of("podgroup", "explain", "same", "-n", NAMESPACE)
+        names = [word for word in explained.split() if word.startswith(f"{NAMESPACE}/")]
+        assert names == [
+            f"{NAMESPACE}/same",
+            f"{NAMESPACE}/scheduling.k8s.io/same",
+        ]
+        by_type = await command.output_of(
+            "podgroup", "explain", "podgroup.scheduling.k8s.io/same", "-n", NAMESPACE, "-o", "json"
+        )
+        only = json.loads(by_type)
+        assert only["podGroup"] == f"{NAMESPACE}/scheduling.k8s.io/same"
 
     run_gang_story(story, NodePool(1, cpu="4"))

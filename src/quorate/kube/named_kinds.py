@@ -39,23 +39,27 @@ class _Groups(Struct):
 async def find_kind(client: Client, written: str, *, only_namespaced: bool = False) -> Resource[Json] | None:
     """Return the kind with that name, singular, plural or short, and optional group; None if there is none.
 
-    The core group comes first, and of each group the version that the server prefers.
+    The core group comes first.  Versions that the server does not prefer come after all others: only there
+    are Kubernetes' own workloads and pod groups.
     """
     name, _, group = written.lower().partition(".")
     if not group and name in ("job", "jobs"):  # the usual case needs no discovery
         return untyped("batch", "v1", "jobs", "Job", True)
+    groups: list[_Group] = []
     for root in ("/api", "/apis"):
         answer = await client.request("GET", root, headers={"Accept": _AGGREGATED})
-        for served_group in codec.decode(_Groups, answer).items:
-            if group in ("", served_group.metadata.name):
-                for version in served_group.versions[:1]:
-                    for served in version.resources:
-                        namespaced = served.scope == "Namespaced"
-                        if name in _names(served) and (namespaced or not only_namespaced):
-                            kind = served.response_kind.kind
-                            return untyped(
-                                served_group.metadata.name, version.version, served.resource, kind, namespaced
-                            )
+        groups += codec.decode(_Groups, answer).items
+    served_groups = [served for served in groups if group in ("", served.metadata.name)]
+    preferred = [(served, served.versions[:1]) for served in served_groups]
+    others = [(served, served.versions[1:]) for served in served_groups]
+    for served_group, versions in (*preferred, *others):
+        for version in versions:
+            for served in version.resources:
+                namespaced = served.scope == "Namespaced"
+                if name in _names(served) and (namespaced or not only_namespaced):
+                    kind = served.response_kind.kind
+                    group_name = served_group.metadata.name
+                    return untyped(group_name, version.version, served.resource, kind, namespaced)
     return None
 
 
