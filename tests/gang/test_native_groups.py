@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from quorate.api import codec, native_groups
 from quorate.api.meta import Condition, Key, at_epoch
 from quorate.api.volcano import PodGroupCondition
+from quorate.gang.actions import native_preemption
 from quorate.gang.cache.native_groups import (
     as_volcano_group,
     native_key,
@@ -106,6 +107,28 @@ def test_groups_are_placed_and_disrupted_by_their_terms(world: Json) -> None:
                 named = {pod.node_name for key, pod in played.pods.items() if key.name.startswith(f"{name}-")}
                 assert len({racks[node] for node in named & set(nodes)}) <= 1
         before = rows
+
+
+@pytest.mark.parametrize("most_placements", [pytest.param(5_000, id="few"), pytest.param(0, id="many")])
+def test_no_more_pods_are_evicted_than_a_group_needs(
+    most_placements: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_preemption, "MAX_PLACEMENTS", most_placements)
+    nodes = [{"name": f"n{index}", "cpu": 8} for index in range(3)]
+    world = NativeWorld({"nodes": nodes})
+    world.play({"add": {"name": "low", "pods": 24, "cpu": 1, "priority": "low"}})
+    urgent = {"name": "urgent", "pods": 2, "cpu": 3, "minCount": 2, "priority": "high"}
+    rows = world.play({"add": urgent})
+    assert rows["urgent"]["bound"] == 2
+    assert (rows["low"]["bound"], rows["low"]["disrupted"]) == (18, 6)
+
+
+def test_a_group_that_never_fits_evicts_nothing() -> None:
+    world = NativeWorld({"nodes": [{"name": "n0", "cpu": 8}]})
+    world.play({"add": {"name": "low", "pods": 8, "cpu": 1, "priority": "low"}})
+    urgent = {"name": "urgent", "pods": 3, "cpu": 4, "minCount": 3, "priority": "high"}
+    rows = world.play({"add": urgent})
+    assert (rows["urgent"]["bound"], rows["low"]["disrupted"]) == (0, 0)
 
 
 def a_group(**spec: Any) -> native_groups.PodGroup:

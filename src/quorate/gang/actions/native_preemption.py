@@ -7,12 +7,13 @@ have room; then each victim is spared, the most important first, without which t
 Of equal priority gangs are more important than pods, larger gangs than smaller ones, and older than newer
 ones.  Nothing is evicted for a group that must be within one topology domain.
 
-Source: Kubernetes 1.36, KEP-5710.  In its place the search begins with all victims evicted; the result is the
-same, because a group that has room without some pods has room without more of them.
+Source: Kubernetes 1.36, KEP-5710.  There all possible victims are evicted first; the result is the same,
+because a group that has room without some pods has room without more of them.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from quorate.api.meta import Key
 from quorate.gang.actions.hyper_node_rooms import hard_limit
@@ -20,14 +21,16 @@ from quorate.gang.actions.ordering import tasks_to_place
 from quorate.gang.actions.victim_search import awaits_evictions, carry_out
 from quorate.gang.actions.whole_gang_eviction import is_evictable
 from quorate.gang.cache.gang import Gang
-from quorate.gang.cache.task import EVICTABLE_STATUSES, Task
+from quorate.gang.cache.task import EVICTABLE_STATUSES, Task, TaskStatus
+from quorate.gang.pending_reasons import GangUnschedulable
 from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Statement
 from quorate.placement.node_finder import Choice
 
-MAX_PLACEMENTS = 5_000
-"""Of tasks placed again to find out which victims a group does not need."""
+MAX_PLACEMENTS: Final = 5_000  # of tasks placed again to find out which victims a group does not need
+MAX_VICTIMS: Final = 1_000  # considered for one group, the least important
+VICTIMS_PER_MEMBER: Final = 8  # considered for a group that needs many members, if that is more
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +56,27 @@ def preempt_for_native_group(session: Session, gang: Gang) -> bool:
     tasks = tasks_to_place(session, gang, best_effort=True)
     if hard_limit(gang) is not None or not tasks or not all(task.may_preempt for task in tasks):
         return False
+    reason = session.pending_reasons.get(gang.key)
+    if isinstance(reason, GangUnschedulable) and reason.never_fits:
+        return False
     if any(awaits_evictions(session, task) for task in tasks) or gang.task_counts.pipelined:
         return False
     needed = max(1, gang.min_member - gang.task_counts.ready)
     newest_first = sorted(_units(session, gang), key=lambda unit: unit.creation_order, reverse=True)
-    units = sorted(newest_first, key=lambda unit: unit.importance)
+    most = max(MAX_VICTIMS, VICTIMS_PER_MEMBER * needed)
+    units = sorted(newest_first, key=lambda unit: unit.importance)[:most]
     with session.statement() as statement:
         victims = _first_sufficient(session, statement, tasks, needed, units)
         if not victims:
             return False
-        victims = _without_unneeded(session, statement, tasks, needed, victims)
         _evict(statement, victims)
-        placed = _place(session, statement, tasks)
-        assert placed >= needed, f"{gang.key} had room before"
+        _place(session, statement, tasks)
+        victims = _without_unneeded(session, statement, tasks, needed, victims)
+        nodes = [(task, task.node) for task in tasks if task.status is TaskStatus.PIPELINED]
+        statement.undo_after(0)
+        _evict(statement, victims)
+        for task, node in nodes:
+            statement.pipeline(task, node)
         carry_out(session, statement, gang, "preempt")
     return True
 
@@ -88,30 +99,57 @@ def _units(session: Session, preemptor: Gang) -> Iterator[_Unit]:
 def _first_sufficient(
     session: Session, statement: Statement, tasks: Sequence[Task], needed: int, units: Sequence[_Unit]
 ) -> Sequence[_Unit]:
-    """Return the shortest beginning of ``units`` without which ``needed`` tasks have room; () if none."""
-    low, high = 1, len(units)
-    if not units or not _suffice(session, statement, tasks, needed, units):
-        return ()
-    while low < high:
+    """Return the shortest beginning of ``units`` without which ``needed`` tasks have room; () if none.
+
+    Its length is doubled until it suffices: most often few units do, and there may be thousands.
+    """
+    low, high = 0, 1
+    while units and not _suffice(session, statement, tasks, needed, units[:high]):
+        if high >= len(units):
+            return ()
+        low, high = high, high * 2
+    high = min(high, len(units))
+    while high - low > 1:
         middle = (low + high) // 2
         if _suffice(session, statement, tasks, needed, units[:middle]):
             high = middle
         else:
-            low = middle + 1
-    return units[:low]
+            low = middle
+    return units[:high]
 
 
 def _without_unneeded(
     session: Session, statement: Statement, tasks: Sequence[Task], needed: int, victims: Sequence[_Unit]
 ) -> Sequence[_Unit]:
-    kept, left = list(victims), MAX_PLACEMENTS
+    """Take back the evictions without which ``needed`` tasks still have room; return the other victims.
+
+    All tasks are placed again for each victim, or of a large group those on the nodes of a victim.
+    """
+    kept: list[_Unit] = []
+    is_small = len(victims) * len(tasks) <= MAX_PLACEMENTS
+    by_node: dict[str, set[Task]] = {}
+    for task in tasks:
+        by_node.setdefault(task.node, set()).add(task)
     for victim in reversed(victims):
-        left -= len(tasks) + len(kept)
-        if left < 0:
-            break
-        rest = [unit for unit in kept if unit is not victim]
-        if rest and _suffice(session, statement, tasks, needed, rest):
-            kept = rest
+        on_nodes = {task for evicted in victim.tasks for task in by_node.get(evicted.node, ())}
+        moved = [
+            task for task in tasks if task.status is TaskStatus.PIPELINED and (is_small or task in on_nodes)
+        ]
+        nodes = [task.node for task in moved]
+        for task in (*moved, *victim.tasks):
+            statement.undo(task)
+        before = len(statement.moves)
+        placed = _place(session, statement, tasks if is_small else moved)
+        if placed >= (needed if is_small else len(moved)):
+            for task, node in zip(moved, nodes, strict=True):
+                by_node[node].discard(task)
+                by_node.setdefault(task.node, set()).add(task)
+            continue
+        statement.undo_after(before)
+        _evict(statement, (victim,))
+        for task, node in zip(moved, nodes, strict=True):
+            statement.pipeline(task, node)
+        kept.append(victim)
     return kept
 
 
