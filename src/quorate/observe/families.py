@@ -271,6 +271,23 @@ OURS: Final[tuple[Family, ...]] = (
         sources=("ClusterQueue",),
     ),
     Family(
+        "quorate_planned_starts_total", "counter", (*_QUEUE, ROLE),
+        "Pending workloads of which the start was planned", sources=("ClusterQueue",),
+    ),
+    Family(
+        "quorate_planned_start_revisions_total", "counter", (*_QUEUE, "cause", ROLE),
+        "Planned starts that were moved later, by cause, such as NodeLost", sources=("ClusterQueue",),
+    ),
+    Family(
+        "quorate_planned_starts_ended_total", "counter", (*_QUEUE, "result", ROLE),
+        "Planned starts that ended: kept, revised before the workload started, late without that, or dropped",
+        sources=("ClusterQueue",),
+    ),
+    Family(
+        "quorate_planned_starts", "gauge", (*_QUEUE, ROLE),
+        "Pending workloads of which the start is planned", sources=("ClusterQueue",),
+    ),
+    Family(
         "quorate_admission_wait_by_size_seconds", "histogram", (*_QUEUE, "size", ROLE),
         "From creation or the last requeue to admission: small workloads use up to a tenth of the nominal "
         "quota, medium ones up to half", _LONG_WAIT_S, sources=("ClusterQueue",),

@@ -132,6 +132,7 @@ def _cluster_queue(queue: ClusterQueueState, view: View) -> Iterator[Reading]:
     current = _status(queue, view.state)
     for status in ("pending", "active", "terminating"):
         yield Reading("cluster_queue_status", of_queue | {"status": status}, float(status == current))
+    yield Reading("planned_starts", of_queue, len(view.state.ledger.planned.get(queue.name, ())))
     yield Reading("cluster_queue_utilisation", of_queue, utilisation(queue))
     yield Reading("cluster_queue_info", of_queue | _tree_labels(queue.node, is_cohort=False), 1.0)
 

@@ -14,6 +14,7 @@ from quorate.observe.api_requests import is_refused_write, resource_of
 from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.exposition import counter_of
 from quorate.observe.families import BY_NAME, FAMILIES, ROLE, Family
+from quorate.observe.planned_start_samples import planned_start_samples
 from quorate.observe.view import is_shown, local_queue_labels, local_queue_of
 from quorate.observe.waits_by_size import wait_by_size
 from quorate.observe.workload_transitions import transition_samples
@@ -137,6 +138,7 @@ class Recorder:
         if admission is not None and (admitted_to := state.ledger.cluster_queues.get(queue)) is not None:
             for sample in wait_by_size(old, new, admitted_to):
                 self.record(sample.name, {"cluster_queue": queue, **sample.labels}, sample.seconds)
+        self._record_plans(old, new, state)
         local_labels = self._local_queue_labels(new, state) if samples else None
         for sample in samples:
             self.record(f"kueue_{sample.name}", {"cluster_queue": queue, **sample.labels}, sample.seconds)
@@ -151,6 +153,17 @@ class Recorder:
                     self._counted_cohorts.add(cohort.name)
                     name = "kueue_cohort_subtree_admitted_workloads_total"
                     self.record(name, {"cohort": cohort.name, **sample.labels})
+
+    def _record_plans(self, old: Workload, new: Workload, state: State) -> None:
+        """Record what became of a planned start."""
+        if old.status.conditions is new.status.conditions:
+            return
+        local_queue = state.ledger.local_queues.get(local_queue_of(new))
+        queue = state.ledger.cluster_queues.get(local_queue.cluster_queue if local_queue is not None else "")
+        if queue is None:
+            return
+        for sample in planned_start_samples(old, new):
+            self.record(sample.name, {"cluster_queue": queue.name, **sample.labels}, sample.seconds)
 
     def _local_queue_labels(self, workload: Workload, state: State) -> Mapping[str, str] | None:
         """Return None if the local queue has no series."""
