@@ -21,6 +21,7 @@ PAGES = (
     "plain-pods.md",
     "rack-aware-training.md",
     "requeue-by-time.md",
+    "start-a-large-job.md",
     "start-smaller.md",
     "volcano-jobs.md",
     "../reference/operator-protocol.md",
