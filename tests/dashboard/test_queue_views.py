@@ -1,12 +1,15 @@
 """Totals of queues, what is borrowed and lent, and what a tenant sees of queues that it shares."""
 
+from msgspec.structs import replace
+
 from quorate.api import codec
 from quorate.api.kueue import Cohort
-from quorate.api.meta import Key
+from quorate.api.meta import Key, at_epoch
 from quorate.dashboard.limits import MAX_DEPTH
-from quorate.dashboard.queries import ADMINISTRATOR
+from quorate.dashboard.queries import ADMINISTRATOR, Viewer
 from quorate.dashboard.schema import CohortNode, Counts, QuotaUse
 from quorate.dashboard.views import overview, queue_views
+from quorate.queueing.planning.announced_starts import AnnouncedStart
 from tests.dashboard.objects import (
     NOW,
     Cluster,
@@ -126,3 +129,54 @@ def test_the_revision_decides_whether_an_answer_is_computed_again() -> None:
     assert later.at != first.at
     cluster.remove(Key("red", "waits"))
     assert overview.overview(cluster.data, ADMINISTRATOR, NOW).counts.pending == 0
+
+
+def planned_at(second: int) -> dict[str, object]:
+    announced = AnnouncedStart(
+        at=NOW + second, origin="Declared", ended=1, made_at=NOW, planned_at=NOW + second
+    )
+    return {
+        "type": "quorate.dev/PlannedStart",
+        "status": "True",
+        "reason": "Planned",
+        "message": announced.message,
+    }
+
+
+def test_a_queue_that_plans_starts_has_a_schedule() -> None:
+    cluster = Cluster()
+    queue = a_cluster_queue("batch")
+    metadata = replace(queue.metadata, annotations={"quorate.dev/backfill": "EASY"})
+    cluster.put_cluster_queue(replace(queue, metadata=metadata))
+    for namespace in ("red", "blue"):
+        cluster.put_local_queue(namespace, "batch")
+    admitted = a_condition("Admitted")
+    runs = a_workload("runs", cpu="2", admitted_in="batch", conditions=(admitted,))
+    bounded = replace(runs, spec=replace(runs.spec, maximum_execution_time_seconds=600))
+    open_ended = a_workload("open", "blue", cpu="1", admitted_in="batch", conditions=(admitted,))
+    large = a_workload("large", cpu="4", conditions=(planned_at(500),))
+    large = replace(large, spec=replace(large.spec, maximum_execution_time_seconds=60))
+    cluster.put(
+        bounded, open_ended, large, a_workload("other", "blue", cpu="4", conditions=(planned_at(560),))
+    )
+
+    def shown(viewer: Viewer) -> list[tuple[str, str, bool]]:
+        detail = queue_views.cluster_queue(cluster.data, viewer, "batch", NOW, ())
+        assert detail is not None
+        return [(row.name, row.state, row.ends is not None) for row in detail.schedule]
+
+    of_red = [("runs", "Running", True), ("large", "Planned", True)]
+    of_blue = [("open", "Running", False), ("other", "Planned", False)]
+    assert sorted(shown(ADMINISTRATOR)) == sorted([*of_red, *of_blue])
+    assert shown(tenant("red")) == of_red
+    detail = queue_views.cluster_queue(cluster.data, ADMINISTRATOR, "batch", NOW, ())
+    assert detail is not None
+    (planned,) = [row for row in detail.schedule if row.name == "large"]
+    assert (planned.starts, planned.ends) == (at_epoch(NOW + 500), at_epoch(NOW + 560))
+    assert (planned.origin, planned.was, planned.cause) == ("Declared", None, "")
+
+
+def test_a_queue_that_plans_nothing_has_no_schedule() -> None:
+    found = queue_views.cluster_queue(two_tenants().data, ADMINISTRATOR, "red-queue", NOW, ())
+    assert found is not None
+    assert found.schedule == ()

@@ -23,6 +23,7 @@ from tests.dashboard_browser.pages import (
 )
 
 LIVE_MS: Final = 2_000
+KUEUE: Final = "kueue.x-k8s.io/v1beta2"
 VIEWS: Final = {
     "/": "Quota by cohort",
     "/queues": "Cluster queues",
@@ -326,3 +327,49 @@ def test_one_cpu_of_a_thousand_is_seen(board: Dashboard) -> None:
         bar = page.get_by_role("img", name="tas-flavor, cpu: 1 of 1,000 reserved")
         width = bar.locator("[data-kind='admitted']").evaluate("bar => bar.getBoundingClientRect().width")
         assert width >= 3
+
+
+def test_a_queue_draws_what_runs_until_when_and_what_is_planned(board: Dashboard) -> None:
+    quota = [{"name": "plain", "resources": [{"name": "cpu", "nominalQuota": 2}]}]
+    groups = [{"coveredResources": ["cpu"], "flavors": quota}]
+    board.create(
+        {
+            "apiVersion": "v1",
+            "kind": "List",
+            "items": [
+                {"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": "plain"}},
+                {
+                    "apiVersion": KUEUE,
+                    "kind": "ClusterQueue",
+                    "metadata": {"name": "planned", "annotations": {"quorate.dev/backfill": "EASY"}},
+                    "spec": {"namespaceSelector": {}, "resourceGroups": groups},
+                },
+                {
+                    "apiVersion": KUEUE,
+                    "kind": "LocalQueue",
+                    "metadata": {"name": "planned", "namespace": "red"},
+                    "spec": {"clusterQueue": "planned"},
+                },
+            ],
+        }
+    )
+    limited = {"kueue.x-k8s.io/max-exec-time-seconds": "3600"}
+    for name, cpu in (("runs", 1), ("large", 2)):
+        manifest = job("red", name, "planned", pods=1, cpu=cpu, **limited)
+        template = manifest["spec"]["template"]
+        del template["metadata"]["annotations"]["kueue.x-k8s.io/podset-preferred-topology"]
+        del template["spec"]["containers"][0]["resources"]["requests"]["memory"]
+        board.create(manifest)
+        if name == "runs":
+            starts = "--for=jsonpath={.spec.suspend}=false"
+            board.kubectl("wait", "job/runs", "--namespace=red", "--timeout=60s", starts)
+    with board.page() as page:
+        page.goto("/queues/planned")
+        rows = page.get_by_role("table", name="Running workloads and planned starts").get_by_role("row")
+        expect(rows).to_have_count(2)
+        expect(rows.first).to_contain_text(re.compile(r"until \d\d:\d\d UTC \(declared\)"))
+        expect(rows.last).to_contain_text(re.compile(r"planned \d\d:\d\d UTC \(declared\)"))
+        assert violations(page) == []
+        rows.last.get_by_role("link").click()
+        sentence = re.compile(r"planned start .* \(declared\), needs 2 of 2 cpu")
+        expect(page.get_by_text(sentence)).to_be_visible()

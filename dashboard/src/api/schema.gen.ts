@@ -628,6 +628,7 @@ export interface components {
             borrowsFrom: string[];
             lendsTo: string[];
             transitions: components["schemas"]["Transition"][];
+            schedule: components["schemas"]["ScheduledWorkload"][];
             mayStop: boolean;
         };
         /** LocalQueueSummary */
@@ -654,6 +655,21 @@ export interface components {
             message: string;
             preemptor: string;
             clusterQueue: string;
+        };
+        /**
+         * ScheduledWorkload
+         * @description A workload that runs, or of which the start is planned; ``ends`` is None if no bound is known.
+         */
+        ScheduledWorkload: {
+            namespace: string;
+            name: string;
+            /** @enum {unknown} */
+            state: "Planned" | "Running";
+            starts: string;
+            ends: string | null;
+            origin: string;
+            was: string | null;
+            cause: string;
         };
         /** WorkloadPage */
         WorkloadPage: {
@@ -749,6 +765,8 @@ export interface components {
             /** @default null */
             priority?: components["schemas"]["RaisedPriority"] | null;
             /** @default null */
+            plannedStart?: components["schemas"]["PlannedStart"] | null;
+            /** @default null */
             pods?: components["schemas"]["PodCounts"] | null;
             /** @default [] */
             reasons?: components["schemas"]["Reason"][];
@@ -785,6 +803,28 @@ export interface components {
             raised?: number;
             /** @default null */
             since?: string | null;
+            /** @default  */
+            text?: string;
+        };
+        /**
+         * PlannedStart
+         * @description When a pending workload starts at the latest, and what is kept for it; see planned starts.
+         */
+        PlannedStart: {
+            /** @default null */
+            at?: string | null;
+            /**
+             * @default Declared
+             * @enum {unknown}
+             */
+            origin?: "Declared" | "Default" | "Learned";
+            /** @default [] */
+            needs?: string[];
+            endsBefore?: number;
+            /** @default null */
+            was?: string | null;
+            /** @default  */
+            cause?: string;
             /** @default  */
             text?: string;
         };
@@ -866,7 +906,7 @@ export interface components {
          */
         "quorate.api.explanation.Change": {
             /** @enum {unknown} */
-            action: "AddToleration" | "CoverResource" | "CreateFlavor" | "EndPods" | "FreeQuota" | "LowerRequests" | "RaisePriority" | "RaiseQuota" | "ReadyPods" | "ResumeQueue" | "SelectFlavor" | "SelectNamespace" | "SetQueue" | "Wait";
+            action: "AddToleration" | "CoverResource" | "CreateFlavor" | "CreateQueue" | "EndPods" | "FreeQuota" | "LowerRequests" | "ProvideNodes" | "RaisePriority" | "RaiseQuota" | "ReadyPods" | "ReplaceQueue" | "ResumeQueue" | "SelectFlavor" | "SelectNamespace" | "SetQueue" | "Wait";
             text: string;
             /** @default null */
             object?: components["schemas"]["ObjectName"] | null;
@@ -881,7 +921,26 @@ export interface components {
             /** @default  */
             value?: string;
             /** @default null */
+            nodes?: components["schemas"]["Nodes"] | null;
+            /** @default null */
             until?: string | null;
+        };
+        /**
+         * Nodes
+         * @description Nodes that must have room: ``count`` of them, with at least ``labels``, and ``free`` on each.
+         */
+        Nodes: {
+            count: number;
+            /** @default {} */
+            labels?: {
+                [key: string]: string;
+            };
+            /** @default {} */
+            free?: {
+                [key: string]: string;
+            };
+            /** @default [] */
+            same?: string[];
         };
         /**
          * StartEstimate
@@ -953,6 +1012,7 @@ export interface components {
             message: string;
             enough: string[];
             estimate: string;
+            planned: string;
         };
         /**
          * SubmissionRequest

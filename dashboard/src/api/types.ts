@@ -2,6 +2,7 @@
 import type { components } from "./schema.gen";
 
 type Schemas = components["schemas"];
+export type ScheduledWorkload = Schemas["ScheduledWorkload"];
 export type Amount = Schemas["Amount"];
 export type ClusterQueueDetail = Schemas["ClusterQueueDetail"];
 export type ClusterQueueSummary = Schemas["ClusterQueueSummary"];

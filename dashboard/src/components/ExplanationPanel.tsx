@@ -100,6 +100,11 @@ function Position({ explanation }: { explanation: Explanation }) {
           )}
         </p>
       )}
+      {explanation.plannedStart && (
+        <p>
+          Its <Message text={explanation.plannedStart.text ?? ""} />
+        </p>
+      )}
       {explanation.priority && <p>Its {explanation.priority.text}</p>}
       {retry > 0 && (
         <p>

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { ClusterQueueSummary, DomainUse, Overview, Waits } from "../api/types";
 import { levelName, nodesOf, sharesOf } from "../format/domains";
+import { describe as described } from "../components/ScheduleChart";
 import { attention } from "./overview/attention";
 import { difference, figures } from "./what-if/differences";
 
@@ -149,5 +150,30 @@ describe("figures of two runs", () => {
       name: "Fairness",
       change: { kind: "worse" },
     });
+  });
+});
+
+describe("the schedule of a queue", () => {
+  const row = {
+    namespace: "red",
+    name: "large",
+    state: "Planned" as const,
+    starts: "2026-11-29T14:05:00Z",
+    ends: "2026-11-29T15:05:00Z",
+    origin: "Declared",
+    was: null,
+    cause: "",
+  };
+
+  test("says when a start is planned, and why it has moved", () => {
+    expect(described(row)).toBe("planned 14:05 UTC (declared)");
+    expect(described({ ...row, was: "2026-11-29T13:50:00Z", cause: "NodeLost" })).toBe(
+      "planned 14:05 UTC (declared), was 13:50: NodeLost",
+    );
+  });
+
+  test("says until when a workload runs at most", () => {
+    expect(described({ ...row, state: "Running" })).toBe("until 15:05 UTC (declared)");
+    expect(described({ ...row, state: "Running", ends: null, origin: "" })).toBe("without a bound");
   });
 });

@@ -25,6 +25,7 @@ MAX_DEPTH: Final = 16  # of the tree in an answer; cohorts below are listed with
 MAX_HITS: Final = 100  # of a search
 MAX_DOMAINS: Final = 1000  # of a pod set in an answer
 FREQUENT_REASONS: Final = 5  # reasons of the cluster that are shown
+SCHEDULED_WORKLOADS: Final = 60  # of one cluster queue, that are drawn
 FREQUENT_REASONS_OF_QUEUE: Final = 3  # reasons of a queue that are shown
 
 # Notices of changes

@@ -146,6 +146,19 @@ class LocalQueueSummary(Answer):
     admitted: int
 
 
+class ScheduledWorkload(Answer):
+    """A workload that runs, or of which the start is planned; ``ends`` is None if no bound is known."""
+
+    namespace: str
+    name: str
+    state: Literal["Running", "Planned"]
+    starts: datetime
+    ends: datetime | None
+    origin: str  # of the bound, or of the planned start: Declared, Learned or Default; empty without a bound
+    was: datetime | None  # the former planned start, if it was moved later
+    cause: str  # why it was moved
+
+
 class ClusterQueueDetail(Answer):
     summary: ClusterQueueSummary
     local_queues: tuple[LocalQueueSummary, ...]
@@ -154,6 +167,7 @@ class ClusterQueueDetail(Answer):
     borrows_from: tuple[str, ...]  # cluster queues of the cohort with unused nominal quota that it uses
     lends_to: tuple[str, ...]  # cluster queues that borrow while this one has unused quota
     transitions: tuple["Transition", ...]  # the latest evictions and preemptions, newest first
+    schedule: tuple[ScheduledWorkload, ...]  # if starts are planned in it: what the viewer may read, by start
     may_stop: bool  # whether the caller may stop or resume it
 
 
@@ -477,6 +491,7 @@ class SubmissionAnswer(Answer):
     message: str
     enough: tuple[str, ...]
     estimate: str
+    planned: str  # its planned start, in a sentence; empty without one
 
 
 class PodLog(Answer):

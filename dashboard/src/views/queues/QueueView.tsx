@@ -9,6 +9,7 @@ import { Answered } from "../../components/PageState";
 import { Panel } from "../../components/Panel";
 import { QuotaBar, QuotaLegend, QuotaNumbers } from "../../components/QuotaBar";
 import { ReasonBars } from "../../components/ReasonBars";
+import { ScheduleChart } from "../../components/ScheduleChart";
 import { StateBadge } from "../../components/StateBadge";
 import { Facts, Message } from "../../components/Text";
 import { Transitions } from "../../components/Transitions";
@@ -86,6 +87,11 @@ function Detail({ detail }: { detail: ClusterQueueDetail }) {
             </div>
           </Panel>
           <QueueHistory name={summary.name} quota={summary.quota} />
+          {detail.schedule.length > 0 && (
+            <Panel title="Schedule">
+              <ScheduleChart rows={detail.schedule} />
+            </Panel>
+          )}
           <WaitingList name={summary.name} pending={summary.pending} />
           <Panel flush title="Preemptions and evictions">
             <Transitions transitions={recorded} />

@@ -220,6 +220,11 @@ function Result({
             <Message text={answer.message} />
           </p>
           {answer.enough.length > 0 && <MessageList texts={answer.enough} />}
+          {answer.planned && (
+            <p>
+              <Message text={answer.planned} />
+            </p>
+          )}
           {answer.estimate && (
             <p>
               <Message text={answer.estimate} />

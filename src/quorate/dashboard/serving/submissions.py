@@ -81,6 +81,7 @@ class Submissions:
             message=outlook.message,
             enough=outlook.enough,
             estimate=outlook.estimate,
+            planned=outlook.planned,
         )
 
 

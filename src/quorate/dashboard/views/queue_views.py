@@ -16,6 +16,7 @@ from quorate.dashboard.schema import (
     ReasonCount,
     Transition,
 )
+from quorate.dashboard.views.schedules import schedule
 from quorate.queueing.cluster_queue import ClusterQueueState
 
 
@@ -121,6 +122,7 @@ def cluster_queue(
         borrows_from=lenders(queue, others),
         lends_to=borrowers(queue, others),
         transitions=tuple(transitions),
+        schedule=schedule(viewer, queue, now),
         may_stop=False,
     )
 
