@@ -167,6 +167,21 @@ class RaisedPriority(Struct):
     text: str = ""  # both, and how long it waits
 
 
+BoundOrigin = Literal["Declared", "Learned", "Default"]  # from where it is known how long workloads run
+
+
+class PlannedStart(Struct):
+    """When a pending workload starts at the latest, and what is kept for it; see planned starts."""
+
+    at: datetime | None = None  # None: not known
+    origin: BoundOrigin = "Declared"  # of the least certain bound that it rests on
+    needs: tuple[str, ...] = ()  # amounts, each of what its cluster queue can get at most
+    ends_before: int = always_encoded(int)  # workloads with quota that end by then
+    was: datetime | None = None  # the former time, if it was moved later
+    cause: str = ""  # why it was moved, a code such as NodeLost
+    text: str = ""  # all of it in one sentence
+
+
 class StartEstimate(Struct):
     """When a waiting workload starts; a quantile is absent if it starts in fewer of the runs.
 
@@ -210,6 +225,7 @@ class ExplanationSummary(Struct):
     since: datetime | None = None
     enough: tuple[str, ...] = ()
     priority: RaisedPriority | None = None  # None: waiting has not raised it
+    planned_start: PlannedStart | None = None  # None: its start is not planned
 
 
 class ListMeta(Struct):
@@ -238,6 +254,7 @@ class Explanation(Struct):
     ahead: int | None = None  # pending workloads ahead of it in its cluster queue; None: it is not pending
     first_ahead: tuple[str, ...] = ()  # of those that the caller may read
     priority: RaisedPriority | None = None  # None: waiting has not raised it
+    planned_start: PlannedStart | None = None  # None: its start is not planned
     pods: PodCounts | None = None
     reasons: tuple[Reason, ...] = ()
     can_never_fit: bool = False  # only a change of its spec or of the configuration can help
@@ -274,6 +291,7 @@ def summary_of(explanation: Explanation, metadata: ObjectMeta) -> ExplanationSum
         since=explanation.since,
         enough=explanation.enough,
         priority=explanation.priority,
+        planned_start=explanation.planned_start,
     )
 
 

@@ -33,6 +33,7 @@ class Outlook(Struct, omit_defaults=False):
     message: str
     enough: tuple[str, ...] = ()  # what would let it start
     estimate: str = ""
+    planned: str = ""  # its planned start
 
 
 async def outlook_of(connection: Connection, config: Path | None, document: Json) -> Outlook:
@@ -51,7 +52,13 @@ async def outlook_of(connection: Connection, config: Path | None, document: Json
         return Outlook(starts="Now", message=f"it would start now, with quota of {explanation.cluster_queue}")
     if explanation.can_never_fit:
         return Outlook(starts="Never", message=explanation.message, enough=explanation.enough)
-    waits = partial(Outlook, message=f"it would wait: {explanation.message}", enough=explanation.enough)
+    planned = "" if explanation.planned_start is None else explanation.planned_start.text
+    waits = partial(
+        Outlook,
+        message=f"it would wait: {explanation.message}",
+        enough=explanation.enough,
+        planned=planned,
+    )
     try:
         start = await estimated_start(client, config, workload, ASSUMED_RUN_S)
     except UsageError as error:

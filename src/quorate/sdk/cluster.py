@@ -105,6 +105,8 @@ class NotWithin(TimeoutError):
         lines = [f"{self.what}: not {self.awaited} within {self.within_s:g} s: {describe(self.last)}"]
         for explanation in self.explanations:
             lines.append(state_text(explanation))
+            if explanation.planned_start is not None:
+                lines.append(explanation.planned_start.text)
             lines += [f"- {enough}" for enough in explanation.enough]
         return "\n".join(lines)
 

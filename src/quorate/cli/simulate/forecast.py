@@ -1,6 +1,7 @@
 """``quorate queue forecast``: when the workloads that wait would start."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
@@ -8,6 +9,7 @@ import msgspec
 import typer
 
 from quorate.api.explanation import FEWEST_RUNS, NO_START, Confidence, ExplanationSummary, StartEstimate
+from quorate.api.kueue import Workload
 from quorate.api.meta import Key, at_epoch
 from quorate.api.suggestions import suggestion
 from quorate.cli.configuration_options import Config
@@ -23,6 +25,7 @@ from quorate.inspect.formatting import format_duration
 from quorate.inspect.live_cluster import LiveCluster, MissingPermission, read_cluster
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+from quorate.queueing.planning.announced_starts import stored_announcement
 from quorate.queueing.planning.work_kinds import kind_of
 from quorate.simulate.estimates import forecast as forecasts
 from quorate.simulate.estimates.forecast import StartTime, confidence_of
@@ -48,6 +51,9 @@ Plays = Annotated[
 _LOCAL: Final = ("lq", "localqueue", "localqueues")
 _STEPS_S: Final = (60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 86400.0)
 _MOST_STEPS: Final = 8
+_TITLES: Final = (
+    "NAMESPACE", "WORKLOAD", "QUEUE", "STARTS P50", "P90", "RUNS", "CONFIDENCE", "STATE", "REASON",
+)  # fmt: skip
 
 
 class Start(msgspec.Struct, frozen=True, rename="camel"):
@@ -62,6 +68,7 @@ class Start(msgspec.Struct, frozen=True, rename="camel"):
     confidence: Confidence
     state: str  # of its explanation, with the code of its reason; empty if it is not known
     code: str
+    planned: datetime | None = None  # when it starts at the latest; None: not planned, or not known
 
     @property
     def key(self) -> Key:
@@ -108,18 +115,7 @@ def forecast(
         now = at_epoch(WallClock().now())
         print_rows(("WITHIN", "STARTED P50", "STARTED P90", "WAITING P50"), list(_hours(answer, now)))
         typer.echo()
-        titles = (
-            "NAMESPACE",
-            "WORKLOAD",
-            "QUEUE",
-            "STARTS P50",
-            "P90",
-            "RUNS",
-            "CONFIDENCE",
-            "STATE",
-            "REASON",
-        )
-        print_rows(titles, [_cells(start, now) for start in answer.workloads])
+        print_rows(*_table(answer.workloads, now))
     else:
         typer.echo("no workload waits", err=True)
 
@@ -149,6 +145,7 @@ def _played(cluster: ClusterOptions, live: LiveCluster, queue: str, plays: int) 
             start.plays,
             confidence_of(start.plays, samples, is_own_kind=best == kind),
             *_state_of(states.get(start.key)),
+            _planned_at(workloads[start.key]),
         )
 
     report_origins(live.times)
@@ -190,7 +187,8 @@ def _of_tenant(cluster: ClusterOptions, queue: str, refused: MissingPermission) 
                 continue
             known = found or StartEstimate(computed_at=at_epoch(WallClock().now()))
             times = known.p50, known.p90, known.runs, known.confidence
-            starts.append(Start(namespace, key.name, workload.spec.queue_name, *times, state, code))
+            planned = _planned_at(workload)
+            starts.append(Start(namespace, key.name, workload.spec.queue_name, *times, state, code, planned))
         at = max((found.computed_at for found in estimates.values()), default=at_epoch(WallClock().now()))
         typer.echo("estimated by the controllers", err=True)
         return Answer(at, tuple(sorted(starts, key=_order)))
@@ -241,6 +239,27 @@ def _hours(answer: Answer, now: datetime) -> Iterator[tuple[str, ...]]:
         half = sum(seconds <= until_s for seconds in p50)
         most = sum(seconds <= until_s for seconds in p90)
         yield format_duration(until_s), str(half), str(most), str(len(answer.workloads) - half)
+
+
+def _table(starts: Sequence[Start], now: datetime) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the titles and rows of the workloads; planned starts only if there are any."""
+    rows = [_cells(start, now) for start in starts]
+    if all(start.planned is None for start in starts):
+        return _TITLES, rows
+    planned = [_planned(start, now) for start in starts]
+    return (*_TITLES, "PLANNED"), [(*row, text) for row, text in zip(rows, planned, strict=True)]
+
+
+def _planned(start: Start, now: datetime) -> str:
+    if start.planned is None:
+        return ""
+    return f"in {format_duration(max(0.0, (start.planned - now).total_seconds()))} at the latest"
+
+
+def _planned_at(workload: Workload) -> datetime | None:
+    """Return when the workload starts at the latest; None if that is not planned, or not known."""
+    announced = stored_announcement(workload)
+    return None if announced is None or math.isinf(announced.at) else at_epoch(announced.at)
 
 
 def _cells(start: Start, now: datetime) -> tuple[str, ...]:

@@ -214,7 +214,8 @@ async def _try(connection: Connection, wanted: JobRequest, objects: Sequence[Jso
     resource = RESOURCES[objects[0]["apiVersion"], objects[0]["kind"]]
     _show(objects, output, f"{qualified_name(resource, wanted.name)} (dry run)")
     outlook = await outlook_of(connection, None, objects[0])
-    for line in (outlook.message, *(f"  {sentence}" for sentence in outlook.enough), outlook.estimate):
+    enough = (f"  {sentence}" for sentence in outlook.enough)
+    for line in (outlook.message, *enough, outlook.planned, outlook.estimate):
         if line:
             typer.echo(line, err=True)
     return outlook.starts != "Never"

@@ -27,6 +27,7 @@ from quorate.api.names.kueue import ADMISSION_GATED_BY
 from quorate.queueing import conditions as c
 from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.explain import PendingFacts
+from quorate.queueing.explanation.planned import planned_start_of
 from quorate.queueing.explanation.pods import expected_pods, pods_found
 from quorate.queueing.explanation.reasons import code_of, pending_reason, reason_with_remedy, sufficient
 from quorate.queueing.scheduling.second_pass_places import FoundPlaces, SecondPassPlaces
@@ -362,6 +363,7 @@ def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Ex
         ahead=facts.ahead,
         first_ahead=tuple(str(each) for each in facts.first_ahead if each.namespace),
         priority=_raised_priority(state, key),
+        planned_start=planned_start_of(state, workload),
         can_never_fit=facts.can_never_fit,
         enough=sufficient(state, workload, facts),
         remedies=facts.remedies.any_of,

@@ -23,6 +23,7 @@ def explanation_sections(explanation: Explanation, now: float) -> tuple[Section,
         ("Since", _moment(explanation.since)),
         ("Pods", _pods(explanation.pods)),
         ("Tried again", _moment(explanation.retry_at)),
+        ("Planned", "" if (planned := explanation.planned_start) is None else planned.text),
         ("Starts", _starts(explanation)),
         ("Estimated", _estimated(explanation.estimate, now)),
     ))  # fmt: skip
