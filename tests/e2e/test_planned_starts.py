@@ -6,7 +6,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.meta import Key, find_condition
 from quorate.kube.resources import CLUSTER_QUEUES, JOBS
 from quorate.local.nodes import NodePool
-from quorate.queueing.conditions import QUOTA_RESERVED
+from quorate.queueing.conditions import PLANNED_START, QUOTA_RESERVED
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
@@ -65,3 +65,48 @@ async def finished_at(world: World, job: str) -> float:
         for condition in workload.status.conditions
         if condition.type == "Finished" and condition.last_transition_time is not None
     )
+
+
+def test_a_planned_start_survives_a_restart_and_a_cut_of_quota_moves_it() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="12")
+        await world.client.patch(CLUSTER_QUEUES, Key("", "research"), BACKFILL)
+        await world.job("first", cpu="4", runs="1h", labels=at_most(3600))
+        await world.job("second", cpu="4", runs="1h", labels=at_most(7200))
+        await world.until_admitted("first", "second")
+        await world.job("large", cpu="8", runs="100ms", labels=at_most(60))
+        announced = await until_announced(world, "large", "Planned")
+        assert "(Declared), after 1 workloads have ended" in announced
+        await world.stop_queueing()
+        await world.start_queueing(Configuration())
+        await world.job("long", cpu="4", runs="100ms", labels=at_most(7200))
+        await until_reserved(world, "long")
+        assert await until_announced(world, "large", "Planned") == announced
+        (group,) = (await world.client.get(CLUSTER_QUEUES, Key("", "research"))).spec.resource_groups
+        quota = {"name": "cpu", "nominalQuota": "8"}
+        flavors = [{"name": group.flavors[0].name, "resources": [quota]}]
+        groups = [{"coveredResources": list(group.covered_resources), "flavors": flavors}]
+        await world.client.patch(CLUSTER_QUEUES, Key("", "research"), {"spec": {"resourceGroups": groups}})
+        revised = await until_announced(world, "large", "QuotaCut")
+        assert "after 2 workloads have ended; was 20" in revised
+        assert revised.endswith("Z: QuotaCut: quota of cpu in flavor default was cut")
+        await world.stop_queueing()
+        await world.start_queueing(Configuration())
+        for name in ("first", "second"):
+            await world.client.delete(JOBS, Key(NAMESPACE, name), propagation="Background")
+        await world.until_finished("large", "long")
+        workload = await world.workload("large")
+        assert workload is not None
+        condition = find_condition(workload.status.conditions, PLANNED_START)
+        assert condition is not None
+        assert (condition.status, condition.reason) == ("False", "Started")
+
+    run_story(story, Configuration(), NODES)
+
+
+async def until_announced(world: World, job: str, reason: str) -> str:
+    """Return what is announced of the planned start of ``job``, once that is for ``reason``."""
+    workload = await world.until_condition(job, PLANNED_START, "True", reason)
+    condition = find_condition(workload.status.conditions, PLANNED_START)
+    assert condition is not None
+    return condition.message
