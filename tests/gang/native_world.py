@@ -47,10 +47,8 @@ class NativeWorld:
                 self._add_node(node)
             case {"delete": name}:
                 self._delete(name)
-        for _ in range(MAX_SESSIONS):
-            if not self._run_session():
-                return dict(self._rows())
-        raise AssertionError(f"sessions go on after {step}")
+        self.settle()
+        return dict(self._rows())
 
     def _add_node(self, node: Mapping[str, Any]) -> None:
         labels = {"rack": node["rack"]} if "rack" in node else {}
@@ -73,6 +71,28 @@ class NativeWorld:
 
     def _created(self) -> Json:
         return {"creationTimestamp": at_epoch(self._now).isoformat().replace("+00:00", "Z")}
+
+    def add_volcano_group(self, name: str, members: int, cpu: int, priority: str) -> None:
+        """Add a group of Volcano with its pods, admitted."""
+        self._now += 10
+        group = {"name": name, "minMember": members, "priorityClassName": priority, "phase": "Inqueue"}
+        self.model.set_group(objects.pod_group(group | {"created": self._now}))
+        pods = {"name": name, "group": name, "count": members, "cpu": cpu, "priorityClassName": priority}
+        for pod in objects.pods(pods | {"created": self._now}, PRIORITIES):
+            self._put(pod)
+
+    def settle(self) -> None:
+        """Run sessions until they decide nothing more."""
+        for _ in range(MAX_SESSIONS):
+            if not self._run_session():
+                return
+        raise AssertionError("sessions go on")
+
+    def bound(self, group: str) -> int:
+        """Return how many pods with names of the group have nodes."""
+        return sum(
+            bool(pod.node_name) for key, pod in self.pods.items() if key.name.rpartition("-")[0] == group
+        )
 
     def _add_pods(self, group: Json, count: int) -> None:
         for _ in range(count):

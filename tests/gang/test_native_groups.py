@@ -131,6 +131,28 @@ def test_a_group_that_never_fits_evicts_nothing() -> None:
     assert (rows["urgent"]["bound"], rows["low"]["disrupted"]) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("disruption", "left"),
+    [pytest.param("Pod", 2, id="by pod, below its minimum"), pytest.param("PodGroup", 0, id="as a whole")],
+)
+def test_a_volcano_group_evicts_a_native_group(disruption: str, left: int) -> None:
+    world = NativeWorld({"nodes": [{"name": f"n{index}", "cpu": 2} for index in range(2)]})
+    native = {"name": "native", "pods": 4, "cpu": 1, "minCount": 4, "priority": "low"}
+    world.play({"add": native | {"disruption": disruption}})
+    world.add_volcano_group("urgent", 2, 1, "high")
+    world.settle()
+    assert (world.bound("urgent"), world.bound("native")) == (2, left)
+
+
+def test_a_native_group_evicts_a_volcano_group_as_a_whole() -> None:
+    world = NativeWorld({"nodes": [{"name": f"n{index}", "cpu": 2} for index in range(2)]})
+    world.add_volcano_group("low", 3, 1, "low")
+    world.settle()
+    assert world.bound("low") == 3
+    rows = world.play({"add": {"name": "urgent", "pods": 1, "cpu": 2, "minCount": 1, "priority": "high"}})
+    assert (rows["urgent"]["bound"], world.bound("low")) == (1, 0)
+
+
 def a_group(**spec: Any) -> native_groups.PodGroup:
     metadata = {"name": "g", "namespace": "team", "uid": "u", "annotations": spec.pop("annotations", {})}
     policy = {"schedulingPolicy": {"gang": {"minCount": 3}}}
