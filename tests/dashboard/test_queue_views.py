@@ -5,6 +5,7 @@ from msgspec.structs import replace
 from quorate.api import codec
 from quorate.api.kueue import Cohort
 from quorate.api.meta import Key, at_epoch
+from quorate.api.quorate import Reservation
 from quorate.dashboard.limits import MAX_DEPTH
 from quorate.dashboard.queries import ADMINISTRATOR, Viewer
 from quorate.dashboard.schema import CohortNode, Counts, QuotaUse
@@ -174,6 +175,27 @@ def test_a_queue_that_plans_starts_has_a_schedule() -> None:
     (planned,) = [row for row in detail.schedule if row.name == "large"]
     assert (planned.starts, planned.ends) == (at_epoch(NOW + 500), at_epoch(NOW + 560))
     assert (planned.origin, planned.was, planned.cause) == ("Declared", None, "")
+
+
+def test_a_schedule_has_the_windows_of_reservations_that_concern_the_queue() -> None:
+    cluster, now = two_tenants(), 1_800_000_000.0  # a Reservation begins after the year 2000
+    for name, flavor in (("maintenance", "default"), ("elsewhere", "gpu")):
+        spec = {
+            "start": at_epoch(now + 600),
+            "durationSeconds": 60,
+            "purpose": "Maintenance",
+            "amounts": [{"flavor": flavor, "resources": {"cpu": "1"}}],
+        }
+        cluster.data.state.put_window(codec.convert(Reservation, {"metadata": {"name": name}, "spec": spec}))
+
+    def shown(viewer: Viewer) -> list[tuple[str, str, object, object]]:
+        detail = queue_views.cluster_queue(cluster.data, viewer, "red-queue", now, ())
+        assert detail is not None
+        return [(row.name, row.cause, row.starts, row.ends) for row in detail.schedule if not row.namespace]
+
+    window = ("maintenance", "Maintenance", at_epoch(now + 600), at_epoch(now + 660))
+    assert shown(ADMINISTRATOR) == [window]
+    assert shown(tenant("red")) == []
 
 
 def test_a_queue_that_plans_nothing_has_no_schedule() -> None:

@@ -658,13 +658,15 @@ export interface components {
         };
         /**
          * ScheduledWorkload
-         * @description A workload that runs, or of which the start is planned; ``ends`` is None if no bound is known.
+         * @description A workload that runs, or of which the start is planned, or a window of a Reservation.
+         *
+         *         ``ends`` is None if no bound is known.  A Reservation has no namespace, and its purpose as ``cause``.
          */
         ScheduledWorkload: {
             namespace: string;
             name: string;
             /** @enum {unknown} */
-            state: "Planned" | "Running";
+            state: "Planned" | "Reserved" | "Running";
             starts: string;
             ends: string | null;
             origin: string;

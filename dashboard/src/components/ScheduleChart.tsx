@@ -7,6 +7,7 @@ import { useNow } from "../hooks/useNow";
 import css from "./ScheduleChart.module.css";
 
 const LEAST_S = 60;
+const BARS = { Running: css.running, Planned: css.planned, Reserved: css.reserved };
 
 export function ScheduleChart({ rows }: { rows: ScheduledWorkload[] }) {
   const now = useNow();
@@ -26,11 +27,15 @@ export function ScheduleChart({ rows }: { rows: ScheduledWorkload[] }) {
         return (
           <div key={`${row.namespace}/${row.name}`} className={css.row} role="row">
             <span className={css.name} role="cell">
-              <Link to={workloadAddress(row.namespace, row.name)}>{row.name}</Link>
+              {row.namespace ? (
+                <Link to={workloadAddress(row.namespace, row.name)}>{row.name}</Link>
+              ) : (
+                row.name
+              )}
             </span>
             <span className={css.lane} role="cell">
               <span
-                className={row.state === "Planned" ? css.planned : css.running}
+                className={BARS[row.state]}
                 data-open={row.ends ? undefined : true}
                 style={{ left: `${at(starts)}%`, width: `${Math.max(0.6, at(ends) - at(starts))}%` }}
                 title={describe(row)}
@@ -50,6 +55,9 @@ export function ScheduleChart({ rows }: { rows: ScheduledWorkload[] }) {
 export function describe(row: ScheduledWorkload): string {
   const clock = (time: string) => new Date(time).toISOString().slice(11, 16);
   const origin = row.origin ? ` (${row.origin.toLowerCase()})` : "";
+  if (row.state === "Reserved") {
+    return `reserved ${clock(row.starts)} to ${row.ends ? clock(row.ends) : "…"} UTC (${row.cause.toLowerCase()})`;
+  }
   if (row.state === "Planned") {
     const moved = row.was ? `, was ${clock(row.was)}: ${row.cause}` : "";
     return `planned ${clock(row.starts)} UTC${origin}${moved}`;

@@ -172,6 +172,11 @@ describe("the schedule of a queue", () => {
     );
   });
 
+  test("says what is reserved, and for what", () => {
+    const reserved = { ...row, namespace: "", state: "Reserved" as const, cause: "Maintenance" };
+    expect(described(reserved)).toBe("reserved 14:05 to 15:05 UTC (maintenance)");
+  });
+
   test("says until when a workload runs at most", () => {
     expect(described({ ...row, state: "Running" })).toBe("until 15:05 UTC (declared)");
     expect(described({ ...row, state: "Running", ends: null, origin: "" })).toBe("without a bound");

@@ -147,11 +147,14 @@ class LocalQueueSummary(Answer):
 
 
 class ScheduledWorkload(Answer):
-    """A workload that runs, or of which the start is planned; ``ends`` is None if no bound is known."""
+    """A workload that runs, or of which the start is planned, or a window of a Reservation.
+
+    ``ends`` is None if no bound is known.  A Reservation has no namespace, and its purpose as ``cause``.
+    """
 
     namespace: str
     name: str
-    state: Literal["Running", "Planned"]
+    state: Literal["Running", "Planned", "Reserved"]
     starts: datetime
     ends: datetime | None
     origin: str  # of the bound, or of the planned start: Declared, Learned or Default; empty without a bound

@@ -8,7 +8,7 @@ in one file, so that there is one replica.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from quorate.api import explanation, volcano
+from quorate.api import explanation, quorate, volcano
 from quorate.api.kueue import GROUP
 from quorate.api.scheduler_configuration import in_force
 from quorate.install import manifest_builders
@@ -31,6 +31,7 @@ DASHBOARD_RULES: Final = (
     PolicyRule("showing nodes and what uses them", "", ("nodes", "pods"), ("list", "watch")),
     PolicyRule("requests of pods, and namespaceSelector of queues", "", ("namespaces", "limitranges"),
                ("list", "watch")),
+    PolicyRule("showing what Reservations keep", quorate.GROUP, ("reservations",), ("list", "watch")),
     PolicyRule("overhead of pods", "node.k8s.io", ("runtimeclasses",), ("list", "watch")),
     PolicyRule("authorizing users", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
     PolicyRule("showing when workloads start, and why they do not", explanation.GROUP,

@@ -122,7 +122,7 @@ def cluster_queue(
         borrows_from=lenders(queue, others),
         lends_to=borrowers(queue, others),
         transitions=tuple(transitions),
-        schedule=schedule(viewer, queue, now),
+        schedule=schedule(viewer, queue, data.state.ledger.windows, now),
         may_stop=False,
     )
 
