@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from quorate.api.configuration import load_configuration
 from quorate.api.configuration.priority_aging import PriorityAging, aging_findings, annotated_aging
 from quorate.api.explanation import RaisedPriority, summary_of
-from quorate.api.meta import Key, at_epoch
+from quorate.api.meta import Key, at_epoch, find_condition
 from quorate.cli.verbs.explain.sections import explanation_sections
 from quorate.cli.verbs.printing import Fields
 from quorate.queueing.conditions import has_quota_reservation, new_condition
 from quorate.queueing.explain import pending_facts, run
 from quorate.queueing.explanation.workload import explain_workload
+from quorate.queueing.planning.work_kinds import WorkKind
 from tests.queueing.notation import Json
 from tests.queueing.world import World
 
@@ -305,6 +306,38 @@ def test_an_update_of_the_annotation_orders_the_queue_anew() -> None:
         world.run({"update": {"clusterQueues": {"q": {"annotations": {}, **annotated(rule)}}}})
         run_cycle(world, 50 * MINUTE)
         assert order(world) == want
+
+
+@pytest.mark.parametrize(
+    ("rule", "evicted"),
+    [
+        pytest.param("{every: 1s, atMost: 5}", True, id="the planned one comes first by waiting"),
+        pytest.param("None", False, id="the other one has the higher priority"),
+    ],
+)
+def test_what_passed_a_planned_workload_by_waiting_is_evicted_for_an_overrun(
+    rule: str, evicted: bool
+) -> None:
+    annotations = {"backfill": "EASY", "on-overrun": "Evict", "priority-aging": rule}
+    queues = {"q": {"quota": [{"default": {"cpu": 8}}], "annotations": annotations}}
+    four: Json = {"queue": "q", "requests": {"cpu": 4}}
+    jobs = [
+        {**job("other", 9, 0, maximumExecutionTimeSeconds=60), **four},
+        {**job("large", 0, 1), **four, "requests": {"cpu": 8}},
+        {**job("short", 2, 9), **four, "create": "later"},
+    ]
+    world = World({"flavors": ["default"], "clusterQueues": queues, "workloads": jobs, "now": 10})
+    world.state.set_learned_bounds({WorkKind(("default", "q")): 50.0})
+    run_cycle(world, 10)
+    world.create("short")
+    world.settle()
+    run_cycle(world, 11)
+    assert running(world) == {"other", "short"}
+    world.run({"finish": ["other"]})
+    run_cycle(world, 72)
+    run_cycle(world, 73)
+    condition = find_condition(world.workloads["short"].status.conditions, "Evicted")
+    assert (condition is not None) is evicted
 
 
 @pytest.mark.parametrize(

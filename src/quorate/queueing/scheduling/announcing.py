@@ -78,7 +78,7 @@ def _cause(
         and _needs(plan, end.reservation)
     ]
     for reservation in sorted(since, key=lambda each: -each.reserved_at):
-        if reservation.order < plan.entry.order:
+        if reservation.order < queue.pending.order(plan.entry):
             return HigherPriorityArrived(reservation.key)
         if reservation.admission.cluster_queue != queue.name:
             return QuotaReclaimed(reservation.key)

@@ -138,9 +138,10 @@ class PlannedStarts:
             for plan in self._known(name):
                 if plan.at + OVERDUE_S > now or plan.entry not in ledger.planned[name]:
                     continue
+                order = queue.pending.order(plan.entry)
                 for reservation in overrunning(plan, self.timeline(queue, now)):
                     workload = reservation.workload
-                    if reservation.order > plan.entry.order and reservation.is_readable:
+                    if reservation.order > order and reservation.is_readable:
                         ledger.expected_evictions.add(workload.metadata.uid)
                         ledger.schedule_requeue(queue.node)
                         metadata = workload.metadata
