@@ -236,3 +236,17 @@ def test_a_workload_starts_when_one_of_another_tree_leaves_enough_of_the_pool() 
     world.run({"delete": ["first"]})
     world.run({"cycle": 12})
     assert started(world) == {"second"}
+
+
+def test_the_trees_of_the_owners_are_found_again_when_a_local_queue_moves() -> None:
+    owners = {"localQueues": [{"namespace": "default", "name": "vip"}]}
+    world = World({
+        "flavors": ["default"], "now": NOW, "workloads": [job("other", 8)],
+        "clusterQueues": {"owner": queue(8), "q": queue(8)}, "localQueues": {"vip": {"clusterQueue": "q"}},
+    })  # fmt: skip
+    world.state.put_window(a_reservation(EPOCH, CLOSES, cpu=4, owners=owners))
+    world.run({"cycle": 12})
+    assert started(world) == set()
+    world.run({"update": {"localQueues": {"vip": {"clusterQueue": "owner"}}}})
+    world.run({"cycle": 12})
+    assert started(world) == {"other"}

@@ -14,7 +14,7 @@ from tests.queueing.world import World
 def evicted(world: World, name: str = "night") -> list[str]:
     window = world.state.ledger.windows.get(name)
     assert window is not None
-    return [workload.metadata.name for workload in workloads_to_evict(world.state.ledger, window, world.now)]
+    return [workload.metadata.name for workload in workloads_to_evict(world.state.ledger, window)]
 
 
 def conflicts(world: World, name: str = "night") -> tuple[str, ...]:

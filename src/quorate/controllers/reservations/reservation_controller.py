@@ -64,20 +64,20 @@ class ReservationController:
         evict_at = current[0].opens + window.spec.notice_seconds
         if now < evict_at:
             if any(event.reason == "ReservationStarted" for event in step.events):
-                self._announce(window, evict_at, now)
+                self._announce(window, evict_at)
             return min(step.wake_at, evict_at)
         await self._evict(window, now)
         return min(step.wake_at, now + RESERVATION_RETRY_S)
 
-    def _announce(self, window: Window, evict_at: float, now: float) -> None:
+    def _announce(self, window: Window, evict_at: float) -> None:
         moment = f"{at_epoch(evict_at):%Y-%m-%d %H:%M:%S} UTC"
         message = f"reservation {window.name} needs what it uses: it is evicted at {moment}"
-        for workload in workloads_to_evict(self._ledger, window, now):
+        for workload in workloads_to_evict(self._ledger, window):
             self._record(WORKLOADS, workload, Event("Warning", "EvictionAnnounced", message))
 
     async def _evict(self, window: Window, now: float) -> None:
         message = f"reservation {window.name} needs what it uses"
-        for workload in workloads_to_evict(self._ledger, window, now):
+        for workload in workloads_to_evict(self._ledger, window):
             eviction = evict(workload, RESERVED_WINDOW, message, now)
             await send(self._client, status_patch(WORKLOADS, workload, eviction.status))
             for event in eviction.events:

@@ -23,6 +23,7 @@ from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.decisions import CycleFault, CycleResult, Decision, Hold, Recomputation
 from quorate.queueing.limits import MAX_DECISIONS
 from quorate.queueing.scheduling.planned_starts import PlannedStarts
+from quorate.queueing.scheduling.reserved_windows import ReservedWindows
 from quorate.queueing.scheduling.round import Pauses, Round
 from quorate.queueing.scheduling.second_pass import SecondPass
 from quorate.queueing.state import State
@@ -38,6 +39,7 @@ class AdmissionCycle:
     def __init__(self, state: State) -> None:
         self._state = state
         self._plans = PlannedStarts(state, announces=True)
+        self._windows = ReservedWindows(state.ledger)
         self._rounds = 0
         self._round: Round | None = None  # the last one
 
@@ -115,7 +117,7 @@ class AdmissionCycle:
     def start_round(self, queues: Iterable[ClusterQueueState]) -> "Round":
         """Pop and nominate the heads of ``queues``."""
         self._rounds += 1
-        self._round = Round(self._state, queues, self._rounds, self._plans)
+        self._round = Round(self._state, queues, self._rounds, self._plans, self._windows)
         return self._round
 
     def _next_round(self) -> Round | None:

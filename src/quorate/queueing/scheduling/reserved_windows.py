@@ -6,6 +6,7 @@ of their amounts stays free.  A workload that may run into a window, by its boun
 of the window, beside the workloads that still run then, by their bounds.  An owner passes its own window.
 """
 
+import math
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
@@ -32,6 +33,9 @@ class _Holder(NamedTuple):
     queue: ClusterQueueState
     reservation: Reservation
 
+    def is_owner_of(self, window: Window) -> bool:
+        return window.owns(self.reservation.local_queue, self.queue.name)
+
 
 class _Reached(NamedTuple):
     """A window with an occurrence that a workload may run into."""
@@ -42,17 +46,33 @@ class _Reached(NamedTuple):
 
 
 class ReservedWindows:
-    """The windows of a ledger at one time; pools and sums are computed when they are needed."""
+    """The windows of a ledger; what is known of them is kept until the time, quota or a queue changes."""
 
-    def __init__(self, ledger: Ledger, now: float) -> None:
+    def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._now = now
+        self._now = 0.0
+        self._known_at = 0.0, -1  # the time, and ``Ledger.requeues``, of ``_pools`` and ``_totals``
         self._pools: dict[str, Pool] = {}  # by window
         self._totals: dict[tuple[Pool, FlavorResource], int] = {}
-        self._holders: tuple[int, dict[Node, list[_Holder]]] = (-1, {})  # by root; of ``reservation_changes``
+        # Of one number of ``reservation_changes``: holders by root, and sums of what they use.
+        self._changes = -1
+        self._holders: dict[Node, list[_Holder]] = {}
+        self._sums: dict[tuple[Pool, FlavorResource, float, str], int] = {}
 
-    def refusal(self, nomination: Nomination, assignment: Assignment) -> ReservedWindow | None:
-        """Return the window that needs what a nomination would use; None: there is none."""
+    def _set_time(self, now: float) -> None:
+        self._now, known_at = now, (now, self._ledger.requeues)
+        changes = self._ledger.reservation_changes()
+        if self._known_at != known_at:
+            self._pools.clear()
+            self._totals.clear()
+        if self._known_at != known_at or self._changes != changes:
+            self._holders.clear()
+            self._sums.clear()
+        self._known_at, self._changes = known_at, changes
+
+    def refusal(self, nomination: Nomination, assignment: Assignment, now: float) -> ReservedWindow | None:
+        """Return the window that needs what a nomination would use at ``now``; None: there is none."""
+        self._set_time(now)
         queue, entry = nomination.queue, nomination.entry
         root = queue.node.root
         ends = self._now + queue.bound(entry.workload).seconds
@@ -71,6 +91,8 @@ class ReservedWindows:
         ]
         if not refusing:
             return None
+        if all(self._has_enough(each, reached, assignment) for each in refusing):
+            return None
         leaving = {target.reservation.key for target in nomination.targets}
         replaced = self._ledger.replaced_reservation(entry.workload, queue)
         if replaced is not None:
@@ -84,6 +106,17 @@ class ReservedWindows:
                     return ReservedWindow(each.window.name, *each.interval, shortages)
         return None
 
+    def _has_enough(self, refusing: _Reached, reached: Iterable[_Reached], assignment: Assignment) -> bool:
+        """Return True if a window has enough even if none of its pool ends before; this costs least."""
+        pool, windows = refusing.pool, {each.window for each in reached if each.pool <= refusing.pool}
+        return all(
+            assignment.usage[pair]
+            + self._held(pool, pair, -math.inf)
+            + sum(window.amounts.get(pair, 0) for window in windows)
+            <= self.total(pool, pair)
+            for pair in refusing.window.amounts.keys() & assignment.usage.keys()
+        )
+
     def _shortages(
         self,
         refusing: _Reached,
@@ -95,27 +128,23 @@ class ReservedWindows:
     ) -> tuple[Shortage, ...]:
         """Return what a nomination lacks at ``moment`` beside a window, and beside those in its pool."""
         entry, queue, pool = nomination.entry, nomination.queue, refusing.pool
-        holders = [
+        gone = [
             holder
-            for root in pool
+            for root in (pool if leaving else ())
             for holder in self._holders_of(root)
-            if holder.ends > moment and holder.reservation.key not in leaving
+            if holder.reservation.key in leaving and holder.ends > moment
         ]
         others = [each.window for each in open_ if each.pool <= pool]
         shortages: list[Shortage] = []
         for pair in sorted(refusing.window.amounts.keys() & assignment.usage.keys()):
             needed = assignment.usage[pair]
-            held = sum(holder.reservation.usage.get(pair, 0) for holder in holders) + self._outside(
-                pool, pair, leaving
-            )
+            held = self._held(pool, pair, moment) - sum(one.reservation.usage.get(pair, 0) for one in gone)
             kept = 0
             for window in others:
-                own = needed if window.owns(entry.local_queue, queue.name) else 0
-                own += sum(
-                    holder.reservation.usage.get(pair, 0)
-                    for holder in holders
-                    if window.owns(holder.reservation.local_queue, holder.queue.name)
+                own = self._held(pool, pair, moment, window) - sum(
+                    one.reservation.usage.get(pair, 0) for one in gone if one.is_owner_of(window)
                 )
+                own += needed if window.owns(entry.local_queue, queue.name) else 0
                 kept += max(0, window.amounts.get(pair, 0) - own)
             total = self.total(pool, pair)
             available = max(0, total - held - kept)
@@ -154,28 +183,41 @@ class ReservedWindows:
             )
         return known
 
+    def _held(self, pool: Pool, pair: FlavorResource, moment: float, owned: Window | None = None) -> int:
+        """Return what is used of a pool after ``moment``, with ``owned`` only by the owners of a window.
+
+        Before all times it is what all use, those that end soon included.
+        """
+        key = pool, pair, moment, "" if owned is None else owned.name
+        if key not in self._sums:
+            if moment == -math.inf:
+                used = [queue.totals.reserved_usage.get(pair, 0) for queue in self._queues_of(pool)]
+            else:
+                used = [
+                    holder.reservation.usage.get(pair, 0)
+                    for root in pool
+                    for holder in self._holders_of(root)
+                    if holder.ends > moment and (owned is None or holder.is_owner_of(owned))
+                ]
+            self._sums[key] = sum(used) + (self._outside(pool, pair) if owned is None else 0)
+        return self._sums[key]
+
     def _holders_of(self, root: Node) -> list[_Holder]:
-        ledger = self._ledger
-        if self._holders[0] != ledger.reservation_changes():
-            self._holders = ledger.reservation_changes(), {}
-        by_root = self._holders[1]
-        if root not in by_root:
-            by_root[root] = [
-                _Holder(ends_at(ledger, queue, reservation, self._now), queue, reservation)
-                for queue in ledger.queues_below(root)
+        if root not in self._holders:
+            self._holders[root] = [
+                _Holder(ends_at(self._ledger, queue, reservation, self._now), queue, reservation)
+                for queue in self._ledger.queues_below(root)
                 for reservation in queue.reservations.values()
             ]
-        return by_root[root]
+        return self._holders[root]
 
-    def _outside(self, pool: Pool, pair: FlavorResource, leaving: set[Key]) -> int:
+    def _queues_of(self, pool: Pool) -> Iterator[ClusterQueueState]:
+        for root in pool:
+            yield from self._ledger.queues_below(root)
+
+    def _outside(self, pool: Pool, pair: FlavorResource) -> int:
         """Return what pods use outside of quota: nothing tells when it ends."""
-        return sum(
-            usage.get(pair, 0)
-            for root in pool
-            for queue in self._ledger.queues_below(root)
-            for key, usage in queue.outside.items()
-            if key not in leaving
-        )
+        return sum(usage.get(pair, 0) for queue in self._queues_of(pool) for usage in queue.outside.values())
 
 
 def _nodes_below(pool: Pool) -> Iterator[Node]:

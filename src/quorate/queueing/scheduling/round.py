@@ -68,7 +68,12 @@ class Round:
     """The heads of ``queues``, popped and nominated; ``run`` processes them."""
 
     def __init__(
-        self, state: State, queues: Iterable[ClusterQueueState], number: int, plans: PlannedStarts
+        self,
+        state: State,
+        queues: Iterable[ClusterQueueState],
+        number: int,
+        plans: PlannedStarts,
+        windows: ReservedWindows,
     ) -> None:
         self._state = state
         self._plans = plans
@@ -83,7 +88,7 @@ class Round:
         self.roots: dict[Node, None] = {}  # of the trees that take part
         self._changed_roots: set[Node] = set()  # of the trees in which the round changed something
         self._to_requeue: list[tuple[Nomination, RequeueReason]] = []  # processed and not admitted
-        self._windows = ReservedWindows(state.ledger, 0.0)  # at the time of ``process``
+        self._windows = windows
         self._earlier = EarlierHeads(state.ledger)  # counted only while the round is processed
         self._now = 0.0  # of ``process``, epoch seconds
         self._was_suspended = False  # then events may have happened since the nomination
@@ -117,7 +122,6 @@ class Round:
         """Decide about each head in order; ``requeue`` must follow, unless it is suspended or paused."""
         decisions: list[Decision] = []
         self.is_suspended, self._now = False, now
-        self._windows = ReservedWindows(self._ledger, now)
         if self.is_paused:
             self._resume()
         if self._was_paused or self._was_suspended:
@@ -312,7 +316,7 @@ class Round:
             ):
                 self._offer_plan(nomination)
             return [self._keep_pending(nomination, RequeueReason.RESERVED, (reserved,))]
-        if self._ledger.windows and (kept := self._windows.refusal(nomination, assignment)):
+        if self._ledger.windows and (kept := self._windows.refusal(nomination, assignment, now)):
             self._ledger.awaiting_windows[root] = None
             flavors = {flavor for pods in assignment.pod_sets for flavor in pods.flavors.values()}
             if len(assignment.pod_sets) == len(flavors) == 1:

@@ -15,10 +15,10 @@ from quorate.queueing.windows.window import Window
 from quorate.quota.amount import as_quantity
 
 
-def workloads_to_evict(ledger: Ledger, window: Window, now: float) -> tuple[Workload, ...]:
-    """Return the workloads of others that a window which is open at ``now`` needs evicted."""
+def workloads_to_evict(ledger: Ledger, window: Window) -> tuple[Workload, ...]:
+    """Return the workloads of others that a window that is open needs evicted."""
     victims: dict[str, Workload] = {}
-    for reservation in (*_on_nodes(ledger, window), *_beyond_amounts(ledger, window, now)):
+    for reservation in (*_on_nodes(ledger, window), *_beyond_amounts(ledger, window)):
         victims[str(reservation.key)] = reservation.workload
     return tuple(victims.values())
 
@@ -52,8 +52,8 @@ def _on_nodes(ledger: Ledger, window: Window) -> Iterator[Reservation]:
             yield reservation
 
 
-def _beyond_amounts(ledger: Ledger, window: Window, now: float) -> Iterator[Reservation]:
-    windows = ReservedWindows(ledger, now)
+def _beyond_amounts(ledger: Ledger, window: Window) -> Iterator[Reservation]:
+    windows = ReservedWindows(ledger)
     pool = windows.pool(window)
     holding = [
         reservation
@@ -85,7 +85,7 @@ def _beyond_amounts(ledger: Ledger, window: Window, now: float) -> Iterator[Rese
 
 def find_conflicts(ledger: Ledger, window: Window, now: float) -> tuple[str, ...]:
     """Return why a window cannot be kept, a sentence each: missing queues, too much, the same nodes."""
-    windows = ReservedWindows(ledger, now)
+    windows = ReservedWindows(ledger)
     pool = windows.pool(window)
     found = [
         f"cluster queue {name} does not exist"
