@@ -192,7 +192,9 @@ class History:
         if self._kind == "aging" and self._is(80):
             rule = {"every": self._one("3s", "10s"), "step": self._one(1, 2), "atMost": self._one(1, 2, 3, 6)}
             annotations["priority-aging"] = json.dumps(rule | {"alsoPreempts": self._is(50)})
-        if (self._kind == "backfilling" and self._is(80)) or (self._kind == "aging" and self._is(30)):
+        if (self._kind == "backfilling" and self._is(80)) or (
+            self._kind in ("aging", "reserving") and self._is(30)
+        ):
             annotations["backfill"] = "EASY"
         if annotations:
             queue["annotations"] = annotations

@@ -12,6 +12,7 @@ from quorate.api.meta import Key
 from quorate.api.quorate import Reservation
 from quorate.queueing.conditions import has_quota_reservation
 from quorate.queueing.inadmissible_reasons import ReservedWindow, Shortage
+from quorate.queueing.scheduling.planned_starts import PlannedStarts
 from quorate.queueing.windows.window import Window
 from tests.queueing.notation import Json
 from tests.queueing.world import World
@@ -250,3 +251,19 @@ def test_the_trees_of_the_owners_are_found_again_when_a_local_queue_moves() -> N
     world.run({"update": {"localQueues": {"vip": {"clusterQueue": "owner"}}}})
     world.run({"cycle": 12})
     assert started(world) == {"other"}
+
+
+def test_a_start_is_planned_after_a_window_into_which_the_workload_would_run() -> None:
+    queues = {"owner": queue(8, cohort="all", annotations={"backfill": "EASY"}), "q": queue(0, cohort="all")}
+    jobs = (job("first", 4, 50, "owner"), job("large", 8, 60, "owner", created=1))
+    nightly: dict[str, Any] = {"owners": {"namespaces": ["elsewhere"]}, "purpose": "Maintenance"}
+    for opens, planned_at in ((OPENS, CLOSES), (OPENS + 10, NOW + 50), (CLOSES, NOW + 50)):
+        reservation = a_reservation(opens, CLOSES + 10 * (opens == CLOSES), **nightly)
+        world = World({
+            "flavors": ["default"], "clusterQueues": queues, "workloads": jobs, "now": NOW,
+        })  # fmt: skip
+        world.state.put_window(reservation)
+        world.run({"cycle": 12})
+        state = world.state
+        (plan,) = PlannedStarts(state).of_queue(state.ledger.cluster_queues["owner"], world.now)
+        assert (plan.entry.key.name, plan.at) == ("large", planned_at)

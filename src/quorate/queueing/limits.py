@@ -18,6 +18,8 @@ BYTES_PER_UNIT: Final = 2  # of the pod templates of an updated workload
 MAX_COMBINATIONS: Final = 64  # two earlier pod sets with eight flavors each
 MAX_SEARCHED_FLAVORS: Final = 8  # for remedies, and as many priorities
 
+MAX_BREAKS: Final = 4  # occurrences of each window beside which starts are planned
+
 # Times
 TIMESTAMP_BUFFER_S: Final = 300.0  # of the gate SchedulerTimestampPreemptionBuffer
 REFUSED_START_S: Final = 60.0  # how long a job that cannot be started keeps its quota

@@ -31,6 +31,7 @@ from quorate.queueing.planning.bounds import Origin
 from quorate.queueing.scheduling.announcing import announced_start, overrunning
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
 from quorate.queueing.scheduling.nomination import Nomination, Supposition, evaluate_supposing
+from quorate.queueing.scheduling.reserved_windows import ReservedWindows
 from quorate.queueing.scheduling.reserving import shortages_at
 from quorate.queueing.scheduling.timeline import End, PlannedStart, Timeline
 from quorate.queueing.state import State
@@ -55,6 +56,7 @@ class PlannedStarts:
         self._announces = announces
         self._changed: dict[Key, AnnouncedStart | None] = {}  # what changed since the last review
         self._plans: dict[str, tuple[_MadeFrom, Plans]] = {}  # by queue
+        self._windows = ReservedWindows(state.ledger)
         self._timelines: dict[Node, tuple[tuple[int, int], Timeline]] = {}  # by root
         self._overdue: dict[str, float] = {}  # by queue: when its first planned start is late
         self._due: dict[str, float] = {}  # by queue: when another workload has waited ``reserveAfter``
@@ -260,7 +262,8 @@ class PlannedStarts:
         bound_s = queue.bound(entry.workload).seconds
         announced = self._state.ledger.announced.get(entry.key)
         former = -math.inf if announced is None else announced.planned_at
-        for moments in _stretches(timeline, others, bound_s, now):
+        windows = self._windows.breaks(queue.node.root, bound_s)
+        for moments in _stretches(timeline, others, windows, bound_s, now):
             least, most = 0, len(moments)  # more is free at each moment than at those before it
             best: Assignment | None = None
             likely = bisect_left(moments, former)  # mostly a plan stays as it was
@@ -298,11 +301,14 @@ class PlannedStarts:
         others: Sequence[PlannedStart],
     ) -> Assignment | None:
         """Return what ``entry`` would use if it starts at a time; None if it does not fit then."""
+        ledger = self._state.ledger
         counts = [pod_set.count for pod_set in entry.shape.pod_sets]
-        replaced = self._state.ledger.replaced_reservation(entry.workload, queue)
+        replaced = ledger.replaced_reservation(entry.workload, queue)
         with timeline.moved_to(at, queue, others, replaced):
             assignment, _ = evaluate_supposing(self._state, queue, entry, _WITHOUT_PREEMPTION, counts)
         if assignment.mode is not AssignmentMode.FIT:
+            return None
+        if ledger.windows and at < math.inf and self._windows.refusal_at(queue, entry, assignment, at):
             return None
         ends = at + queue.bound(entry.workload).seconds
         for plan in others:
@@ -382,13 +388,18 @@ class PlannedStarts:
 
 
 def _stretches(
-    timeline: Timeline, others: Iterable[PlannedStart], bound_s: float, now: float
+    timeline: Timeline,
+    others: Iterable[PlannedStart],
+    windows: Iterable[float],
+    bound_s: float,
+    now: float,
 ) -> Iterator[list[float]]:
     """Yield the moments at which a workload may start, in stretches in which more and more is free.
 
-    Other plans take something when they begin, and count for a workload that would run into their start.
+    Other plans and windows take something when they begin, and count for a workload that would run into their
+    start.
     """
-    breaks = {now, math.inf}
+    breaks = {now, math.inf, *(at for at in windows if now < at < math.inf)}
     for plan in others:
         breaks.update(at for at in (plan.at, plan.ends, plan.at - bound_s) if now < at < math.inf)
     for begin, end in pairwise(sorted(breaks)):

@@ -8,6 +8,7 @@ of the window, beside the workloads that still run then, by their bounds.  An ow
 
 import math
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ from quorate.api.quorate.occurrences import Interval
 from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.inadmissible_reasons import ReservedWindow, Shortage
 from quorate.queueing.ledger import Ledger
+from quorate.queueing.limits import MAX_BREAKS
+from quorate.queueing.pending.entry import Entry
 from quorate.queueing.scheduling.flavor_assigner import Assignment
 from quorate.queueing.scheduling.nomination import Nomination
 from quorate.queueing.scheduling.timeline import ends_at
@@ -72,16 +75,30 @@ class ReservedWindows:
 
     def refusal(self, nomination: Nomination, assignment: Assignment, now: float) -> ReservedWindow | None:
         """Return the window that needs what a nomination would use at ``now``; None: there is none."""
-        self._set_time(now)
-        queue, entry = nomination.queue, nomination.entry
+        leaving = {target.reservation.key for target in nomination.targets}
+        return self.refusal_at(nomination.queue, nomination.entry, assignment, now, leaving)
+
+    def refusal_at(
+        self,
+        queue: ClusterQueueState,
+        entry: Entry,
+        assignment: Assignment,
+        at: float,
+        leaving: AbstractSet[Key] = frozenset(),
+    ) -> ReservedWindow | None:
+        """Return the window that needs what ``entry`` would use if it starts at a time, now or later.
+
+        ``leaving``: workloads that it preempts.
+        """
+        self._set_time(at)
         root = queue.node.root
-        ends = self._now + queue.bound(entry.workload).seconds
+        ends = at + queue.bound(entry.workload).seconds
         reached = [
             _Reached(window, interval, pool)
             for window in self._ledger.windows
             if window.amounts and root in (pool := self.pool(window))
-            for interval in window.occurrences(self._now)
-            if interval.opens < ends
+            for interval in window.occurrences(min(at, self._ledger.now))
+            if interval.opens < ends and at < interval.closes
         ]
         refusing = [
             each
@@ -89,22 +106,29 @@ class ReservedWindows:
             if not each.window.owns(entry.local_queue, queue.name)
             and not each.window.amounts.keys().isdisjoint(assignment.usage)
         ]
-        if not refusing:
+        if not refusing or all(self._has_enough(each, reached, assignment) for each in refusing):
             return None
-        if all(self._has_enough(each, reached, assignment) for each in refusing):
-            return None
-        leaving = {target.reservation.key for target in nomination.targets}
         replaced = self._ledger.replaced_reservation(entry.workload, queue)
         if replaced is not None:
-            leaving.add(replaced.key)
-        for moment in sorted({max(self._now, each.interval.opens) for each in refusing}):
+            leaving = {*leaving, replaced.key}
+        for moment in sorted({max(at, each.interval.opens) for each in refusing}):
             open_ = [each for each in reached if each.interval.opens <= moment < each.interval.closes]
             for each in refusing:
                 if each in open_ and (
-                    shortages := self._shortages(each, open_, nomination, assignment, leaving, moment)
+                    shortages := self._shortages(each, open_, queue, entry, assignment, leaving, moment)
                 ):
                     return ReservedWindow(each.window.name, *each.interval, shortages)
         return None
+
+    def breaks(self, root: Node, bound_s: float) -> Iterator[float]:
+        """Yield the times at which windows begin and end that may concern a workload of a tree.
+
+        With each, when a workload with a bound begins to reach into the window.
+        """
+        for window in self._ledger.windows:
+            if window.amounts and root in self.pool(window):
+                for interval in window.occurrences(self._ledger.now)[:MAX_BREAKS]:
+                    yield from (interval.opens - bound_s, *interval)
 
     def _has_enough(self, refusing: _Reached, reached: Iterable[_Reached], assignment: Assignment) -> bool:
         """Return True if a window has enough even if none of its pool ends before; this costs least."""
@@ -121,13 +145,14 @@ class ReservedWindows:
         self,
         refusing: _Reached,
         open_: Iterable[_Reached],
-        nomination: Nomination,
+        queue: ClusterQueueState,
+        entry: Entry,
         assignment: Assignment,
-        leaving: set[Key],
+        leaving: AbstractSet[Key],
         moment: float,
     ) -> tuple[Shortage, ...]:
-        """Return what a nomination lacks at ``moment`` beside a window, and beside those in its pool."""
-        entry, queue, pool = nomination.entry, nomination.queue, refusing.pool
+        """Return what ``entry`` lacks at ``moment`` beside a window, and beside those in its pool."""
+        pool = refusing.pool
         gone = [
             holder
             for root in (pool if leaving else ())
