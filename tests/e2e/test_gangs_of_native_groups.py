@@ -9,9 +9,18 @@ import pytest
 
 from quorate.api.meta import Condition, Key, find_condition
 from quorate.api.scheduler_configuration import DEFAULT_FILE
-from quorate.kube.resources import NATIVE_POD_GROUPS, NODES, PLACEABLE_PODS, PRIORITY_CLASSES
+from quorate.kube.resources import (
+    DEVICE_CLASSES,
+    NATIVE_POD_GROUPS,
+    NODES,
+    PLACEABLE_PODS,
+    PRIORITY_CLASSES,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+)
 from quorate.local.nodes import NodePool
 from tests.e2e.gangs import GangWorld, run_gang_story, settings
+from tests.e2e.test_device_claims import DRIVER, offer_gpus
 from tests.e2e.verbs import CommandLine, cells
 from tests.e2e.world import NAMESPACE
 
@@ -183,5 +192,27 @@ def test_the_commands_say_which_groups_are_those_of_kubernetes(
             answers = json.loads(output)
             answers = answers if isinstance(answers, list) else [answers]
             assert [answer["podGroup"] for answer in answers] == explained
+
+    play(story)
+
+
+def test_the_pods_of_a_group_share_the_device_of_the_group() -> None:
+    async def story(groups: NativeGroups) -> None:
+        client, gangs = groups.gangs.client, groups.gangs
+        selectors = [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]
+        await client.create(DEVICE_CLASSES, {"metadata": {"name": "gpu"}, "spec": {"selectors": selectors}})
+        request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
+        template = {"metadata": {"name": "one"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
+        await client.create(RESOURCE_CLAIM_TEMPLATES, template, NAMESPACE)
+        claim = {"name": "gpu", "resourceClaimTemplateName": "one"}
+        await groups.group("ring", 3, resourceClaims=[claim])
+        await groups.pods("ring", 3, resourceClaims=[claim])
+        await groups.until_condition("ring", "PodGroupScheduled", "False")
+        nodes = sorted(node.metadata.name for node in (await client.list(NODES)).items)
+        await offer_gpus(gangs, nodes[1], 1)
+        await gangs.until_bound(ring=3)
+        assert await groups.nodes_of("ring") == {nodes[1]}
+        (shared,) = (await client.list(RESOURCE_CLAIMS, NAMESPACE)).items
+        assert len(shared.status.reserved_for) == 3
 
     play(story)

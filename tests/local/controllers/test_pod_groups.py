@@ -91,3 +91,41 @@ def test_jobs_have_no_gangs_without_the_gate() -> None:
         assert await groups_of(cluster) == []
 
     play(story)
+
+
+CLAIMS = untyped("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", True)
+TEMPLATES = untyped("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", True)
+
+
+def test_pods_of_a_group_share_the_claim_that_is_made_for_the_group() -> None:
+    async def story(cluster: LocalCluster) -> None:
+        claim = {"name": "gpu", "resourceClaimTemplateName": "one"}
+        policy = {"schedulingPolicy": {"gang": {"minCount": 2}}, "resourceClaims": [claim]}
+        await cluster.client.create(GROUPS, {"metadata": {"name": "g"}, "spec": policy}, "default")
+        for index in range(2):
+            spec = {
+                "containers": [{"name": "c", "image": "i"}],
+                "schedulingGroup": {"podGroupName": "g"},
+                "resourceClaims": [claim, {"name": "own", "resourceClaimTemplateName": "one"}],
+            }
+            await cluster.client.create(PODS, {"metadata": {"name": f"p{index}"}, "spec": spec}, "default")
+        request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+        template = {"metadata": {"name": "one"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
+        await cluster.client.create(TEMPLATES, template, "default")
+
+        statuses: list[list[Json]] = []
+
+        async def have_claims() -> bool:
+            statuses[:] = [pod["status"].get("resourceClaimStatuses", []) for pod in await cluster.pods()]
+            return [len(status) for status in statuses] == [2, 2]
+
+        await cluster.until("both pods have their claims", have_claims)
+        names = [{row["name"]: row["resourceClaimName"] for row in status} for status in statuses]
+        assert names[0]["gpu"] == names[1]["gpu"]
+        assert names[0]["own"] != names[1]["own"]
+        assert len((await cluster.client.list(CLAIMS, "default")).items) == 3
+        (group,) = await groups_of(cluster)
+        shared = [{"name": "gpu", "resourceClaimName": names[0]["gpu"]}]
+        assert group["status"]["resourceClaimStatuses"] == shared
+
+    play(story)

@@ -5,7 +5,7 @@ The rules are those of the resourceclaim controller of kube-controller-manager. 
 
 import asyncio
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from quorate.api.codec import Json
 from quorate.api.core import PodResourceClaim
@@ -16,13 +16,21 @@ from quorate.api.core.device_claims import (
     ResourceClaimTemplate,
 )
 from quorate.api.core.pod import PodResourceClaimStatus
-from quorate.api.meta import Key, ObjectMeta, Struct
+from quorate.api.core.scheduling import SchedulingGroup
+from quorate.api.meta import Key, ObjectMeta, Struct, Uid
+from quorate.api.native_groups import PodGroup
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource, untyped
+from quorate.kube.resources import (
+    NATIVE_POD_GROUPS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    Resource,
+    untyped,
+)
 from quorate.local.controllers.pod_control import controller_key, owner_references
 from quorate.local.own_writes import MutationCache
 
@@ -33,6 +41,7 @@ TEMPLATES: Final = untyped("resource.k8s.io", "v1", "resourceclaimtemplates", "R
 
 class ClaimingPodSpec(Struct):
     resource_claims: tuple[PodResourceClaim, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
     node_name: str = ""
 
 
@@ -69,6 +78,8 @@ class ResourceClaimController:
         self._pod_reconciler = Reconciler("pod-claims", self.reconcile_pod, clock)
         self._claim_reconciler = Reconciler("resource-claim", self.reconcile_claim, clock)
         self._templates = Informer(client, RESOURCE_CLAIM_TEMPLATES)
+        self._group_claims: dict[tuple[Uid, str], str] = {}  # made, and not in the status of the group yet
+        self._group_lock = asyncio.Lock()  # the pods of a group share a claim
         self._made = MutationCache(claims, lambda claim: controller_key(claim.metadata, "Pod"), "pod")
         claims.add_index("consumer", _consumers)
         pods.add_index("template", _templates)
@@ -113,7 +124,14 @@ class ResourceClaimController:
         for claim in pod.spec.resource_claims:
             if not claim.resource_claim_template_name or recorded.get(claim.name):
                 continue
-            name = await self._claim_of(pod, claim)
+            if pod.spec.scheduling_group is None:
+                name = await self._claim_of(pod, claim)
+            else:
+                async with self._group_lock:
+                    group = await self._group_of(pod, claim)
+                    name = await (
+                        self._claim_of(pod, claim) if group is None else self._claim_of_group(group, claim)
+                    )
             if name:
                 made[claim.name] = name
         if made:
@@ -129,27 +147,73 @@ class ResourceClaimController:
         for claim in self._made.by_group(pod.metadata.key):
             if claim.metadata.annotations.get(POD_CLAIM_ANNOTATION) == wanted.name:
                 return claim.metadata.name
-        template_key = Key(pod.metadata.namespace, wanted.resource_claim_template_name)
+        created = await self._create(PODS, pod.metadata, wanted)
+        if created is None:
+            return ""
+        self._made.record(created)
+        return created.metadata.name
+
+    async def _group_of(self, pod: ClaimingPod, wanted: PodResourceClaim) -> PodGroup | None:
+        """Return the group of a pod if the group has the same claim; None if the claim is the pod's own."""
+        named = pod.spec.scheduling_group
+        if named is None:
+            return None
+        key = Key(pod.metadata.namespace, named.pod_group_name)
         try:
-            template: Json = await self._client.get(TEMPLATES, template_key)
+            group = await self._client.get(NATIVE_POD_GROUPS, key)
         except NotFound:
-            return ""  # the pod is reconciled again when the template appears
+            return None
+        shared = (
+            (claim.name, claim.resource_claim_template_name)
+            == (wanted.name, wanted.resource_claim_template_name)
+            for claim in group.spec.resource_claims
+        )
+        return group if any(shared) else None
+
+    async def _claim_of_group(self, group: PodGroup, wanted: PodResourceClaim) -> str:
+        """Return the name of the claim that the pods of a group share; empty if it has no template yet."""
+        uid = group.metadata.uid
+        for status in group.status.resource_claim_statuses:
+            if status.name == wanted.name and status.resource_claim_name:
+                return status.resource_claim_name
+        if (uid, wanted.name) not in self._group_claims:
+            created = await self._create(NATIVE_POD_GROUPS, group.metadata, wanted)
+            if created is None:
+                return ""
+            self._group_claims[uid, wanted.name] = created.metadata.name
+        name = self._group_claims[uid, wanted.name]
+        statuses = [{"name": wanted.name, "resourceClaimName": name}]
+        patch = {"metadata": {"uid": uid}, "status": {"resourceClaimStatuses": statuses}}
+        await self._client.patch(
+            NATIVE_POD_GROUPS, group.metadata.key, patch, subresource="status", kind=PatchKind.STRATEGIC
+        )
+        del self._group_claims[uid, wanted.name]
+        return name
+
+    async def _create(
+        self, kind: Resource[Any], owner: ObjectMeta, wanted: PodResourceClaim
+    ) -> ResourceClaim | None:
+        """Create the claim of a pod or a group; return None if its template does not exist yet.
+
+        The pod is reconciled again when the template appears.
+        """
+        try:
+            template: Json = await self._client.get(
+                TEMPLATES, Key(owner.namespace, wanted.resource_claim_template_name)
+            )
+        except NotFound:
+            return None
         described = template["spec"].get("metadata") or {}
         body = {
             "metadata": {
-                "generateName": _name_base(pod.metadata.name, wanted.name),
+                "generateName": _name_base(owner.name, wanted.name),
                 "labels": dict(described.get("labels") or {}),
-                "annotations": {
-                    **(described.get("annotations") or {}),
-                    POD_CLAIM_ANNOTATION: wanted.name,
-                },
-                "ownerReferences": owner_references(PODS, pod.metadata),
+                "annotations": {**(described.get("annotations") or {}), POD_CLAIM_ANNOTATION: wanted.name},
+                "ownerReferences": owner_references(kind, owner),
             },
             "spec": template["spec"]["spec"],
         }
-        created = await self._client.create(RESOURCE_CLAIMS, body, pod.metadata.namespace)
-        self._made.record(created)
-        return created.metadata.name
+        return await self._client.create(RESOURCE_CLAIMS, body, owner.namespace)
 
     async def reconcile_claim(self, key: Key) -> None:
         """Remove the reservations of pods that are done, and the allocation that none uses."""

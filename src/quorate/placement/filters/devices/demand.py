@@ -6,6 +6,7 @@ Source: kube-scheduler's plugin DynamicResources (KEP-4381, KEP-4816), with its 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from quorate.api import native_groups
 from quorate.api.core import NodeSelector
 from quorate.api.core.device_claims import (
     ALL,
@@ -68,7 +69,8 @@ def device_demand(
         claim = claims.get(key)
         if claim is None:
             return DeviceDemand(failure=failures.device_claim_not_found(key.name))
-        if problem := _unusable(claim, pod, is_named=key.name in named):
+        is_shared = key.name in named or _is_of_group(claim, pod)
+        if problem := _unusable(claim, pod, is_shared=is_shared):
             return DeviceDemand(failure=problem)
         allocation = claim.status.allocation
         if allocation is not None:
@@ -76,7 +78,7 @@ def device_demand(
                 nodes.append(allocation.node_selector)
             held.extend(allocated_devices(claim))
             continue
-        demand = _claim_demand(claim, classes, key.name if key.name in named else "")
+        demand = _claim_demand(claim, classes, key.name if is_shared else "")
         if isinstance(demand, FilterFailure):
             return DeviceDemand(failure=demand)
         wanted.append(demand)
@@ -91,11 +93,22 @@ def allocated_devices(claim: ResourceClaim) -> Iterator[DeviceId]:
             yield DeviceId(each.driver, each.pool, each.device)
 
 
-def _unusable(claim: ResourceClaim, pod: Pod, *, is_named: bool) -> FilterFailure | None:
+def _is_of_group(claim: ResourceClaim, pod: Pod) -> bool:
+    """Return True if the claim was made for the pod group of Kubernetes to which the pod belongs."""
+    owner, group = claim.metadata.controller, pod.spec.scheduling_group
+    return (
+        owner is not None
+        and group is not None
+        and (owner.api_version.partition("/")[0], owner.kind) == (native_groups.GROUP, "PodGroup")
+        and owner.name == group.pod_group_name
+    )
+
+
+def _unusable(claim: ResourceClaim, pod: Pod, *, is_shared: bool) -> FilterFailure | None:
     name, owner = claim.metadata.name, claim.metadata.controller
     if claim.metadata.deletion_timestamp is not None:
         return failures.device_claim_being_deleted(name)
-    if not is_named and (owner is None or owner.uid != pod.metadata.uid):
+    if not is_shared and (owner is None or owner.uid != pod.metadata.uid):
         return failures.device_claim_of_another_pod(name)
     consumers = claim.status.reserved_for
     if len(consumers) >= MAX_CONSUMERS and all(consumer.uid != pod.metadata.uid for consumer in consumers):
