@@ -316,3 +316,18 @@ def test_each_transition_of_a_running_pod_keeps_what_a_resize_has_stored() -> No
         life.until(stage)
         (container,) = life.pod.status.container_statuses
         assert container.allocated_resources == allocated, stage
+
+
+def test_a_pod_fails_at_its_deadline() -> None:
+    pod = a_pod({"duration": "1h"}, policy="Always")
+    pod = replace(pod, spec=replace(pod.spec, active_deadline_seconds=30))
+    step = next_step(pod, None, PodCounts(), ADDRESSES, START, 1.0)
+    assert step.status is not None
+    pod = replace(pod, status=step.status)
+    step = next_step(pod, step.progress, PodCounts(), ADDRESSES, START + 29, 1.0)
+    assert (step.status is not None, step.wake_at) == (True, START + 30)
+    assert step.status is not None
+    pod = replace(pod, status=step.status)
+    step = next_step(pod, step.progress, PodCounts(), ADDRESSES, START + 30, 1.0)
+    assert step.status is not None
+    assert (step.status.phase, step.status.reason) == ("Failed", "DeadlineExceeded")

@@ -10,7 +10,7 @@ then.
                   '- crashed <'   (where the restart policy says so)
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum, auto
 from typing import Final
@@ -18,12 +18,11 @@ from typing import Final
 from quorate.api.meta import at_epoch, epoch, find_condition
 from quorate.local.nodes import pod_status
 from quorate.local.nodes.behavior import InvalidBehavior, PodBehavior, parse_behavior
-from quorate.local.nodes.pod_status import PodAddresses
+from quorate.local.nodes.pod_status import SIGTERM_EXIT_CODE, PodAddresses
 from quorate.local.nodes.pod_types import Pod, PodStatus
 
 INITIAL_CRASH_DELAY_S: Final = 10.0
 MAX_CRASH_DELAY_S: Final = 300.0
-SIGTERM_EXIT_CODE: Final = 143  # exit code of a process ended by SIGTERM
 _ROUNDING_S: Final = 1e-6  # four times the float resolution of the current epoch time
 
 
@@ -130,6 +129,24 @@ def next_step(
         if stage is Stage.ENDED:
             return Step(None, delete=True)
         return Step(None, pod_status.ended(pod, SIGTERM_EXIT_CODE, at_epoch(now)))
+    deadline = pod_status.deadline(pod)
+    if deadline is None or stage is Stage.ENDED:
+        return _next_step(pod, stage, progress, counts, addresses, now, speed)
+    if now >= deadline:
+        return Step(None, pod_status.past_deadline(pod, at_epoch(now)))
+    step = _next_step(pod, stage, progress, counts, addresses, now, speed)
+    return replace(step, wake_at=deadline if step.wake_at is None else min(step.wake_at, deadline))
+
+
+def _next_step(
+    pod: Pod,
+    stage: Stage,
+    progress: Progress | None,
+    counts: PodCounts,
+    addresses: PodAddresses,
+    now: float,
+    speed: float,
+) -> Step:
     if stage is Stage.ENDED:
         return Step(None)
     try:

@@ -24,6 +24,9 @@ from quorate.local.nodes.pod_types import (
 
 PROGRESSING: Final = PREFIX + "Progressing"
 CRASH_LOOP_BACK_OFF: Final = "CrashLoopBackOff"
+SIGTERM_EXIT_CODE: Final = 143  # exit code of a process ended by SIGTERM
+DEADLINE_EXCEEDED: Final = "DeadlineExceeded"
+DEADLINE_MESSAGE: Final = "Pod was active on the node longer than the specified deadline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,19 @@ def ended(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
     )
     stopped_value = ConditionValue("False", "PodFailed" if exit_code else "PodCompleted")
     return _conditions(status, moment, ContainersReady=stopped_value, Ready=stopped_value)
+
+
+def deadline(pod: Pod) -> float | None:
+    """Return when ``activeDeadlineSeconds`` ends, epoch seconds; None without one, or before the start."""
+    if pod.spec.active_deadline_seconds is None or pod.status.start_time is None:
+        return None
+    return pod.status.start_time.timestamp() + pod.spec.active_deadline_seconds
+
+
+def past_deadline(pod: Pod, moment: datetime) -> PodStatus:
+    """Return the status of a pod that its kubelet stopped at its deadline."""
+    status = ended(pod, SIGTERM_EXIT_CODE, moment)
+    return replace(status, reason=DEADLINE_EXCEEDED, message=DEADLINE_MESSAGE)
 
 
 def crashed(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:

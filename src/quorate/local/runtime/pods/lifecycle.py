@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from quorate.local.nodes.pod_status import deadline
 from quorate.local.runtime.containers.files import ContainerRecord
 from quorate.local.runtime.pod_types import Container, Pod
 from quorate.local.runtime.probes.prober import Health
@@ -115,13 +116,6 @@ def mains_ended(pod: Pod, records: Records) -> bool:
         and not restarts(pod, container, record, is_init=False)
         for container in pod.spec.containers
     )
-
-
-def deadline(pod: Pod) -> float | None:
-    """Return when ``activeDeadlineSeconds`` ends, or None without one."""
-    if pod.spec.active_deadline_seconds is None or pod.status.start_time is None:
-        return None
-    return pod.status.start_time.timestamp() + pod.spec.active_deadline_seconds
 
 
 def next_actions(

@@ -20,7 +20,7 @@ from quorate.kube.log import logger
 from quorate.kube.patches import merge_patch
 from quorate.kube.resources import reference
 from quorate.local.controllers.core_events import EventType
-from quorate.local.nodes.pod_status import PodAddresses
+from quorate.local.nodes.pod_status import DEADLINE_EXCEEDED, DEADLINE_MESSAGE, PodAddresses, deadline
 from quorate.local.nodes.pod_types import ContainerStateWaiting
 from quorate.local.runtime.containers.console import Console
 from quorate.local.runtime.containers.environment import ConfigError, PodFacts
@@ -41,7 +41,6 @@ from quorate.local.runtime.pods.containers import PodContainers, Processes
 from quorate.local.runtime.pods.lifecycle import (
     Actions,
     Ending,
-    deadline,
     mains_ended,
     next_actions,
     next_attempt,
@@ -66,7 +65,7 @@ SHUTDOWN: Final = Ending(
     "Pod was terminated in response to imminent node shutdown.",
     "TerminationByKubelet",
 )
-DEADLINE: Final = Ending("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
+DEADLINE: Final = Ending(DEADLINE_EXCEEDED, DEADLINE_MESSAGE)
 
 
 class PodWorker:
