@@ -246,6 +246,13 @@ def test_remedies_of_missing_queues(
     assert tuple(remedy.text for remedy in explanation.remedies) == want
 
 
+def test_a_workload_that_has_used_its_execution_time_has_no_remedy() -> None:
+    waits = {"name": "waits", "queue": "q", "requests": {"cpu": 1}, "maximumExecutionTimeSeconds": 5}
+    stopped: Json = {"update": {"clusterQueues": {"cq": {"stopPolicy": "HoldAndDrain"}}}}
+    steps: list[Json] = [{"run": None}, {"advance": "4s"}, stopped, {"advance": "5s"}, {"stop": ["waits"]}]
+    assert waiting({}, steps=steps, workloads=[waits]).remedies == ()
+
+
 def test_a_higher_priority_is_no_remedy_without_preemption() -> None:
     never = "a higher priority does not help: withinClusterQueue of cluster queue cq is Never"
     assert waiting({"requests": {"cpu": 2}}).enough[-1] == never

@@ -57,13 +57,23 @@ def find_remedies(
         return Remedies((Remedy(all_of=(_END_PODS,), pods=requested),), rivals=rivals)
     planned = state.ledger.planned.get(queue.name) if queue.backfills else None
     changes = _queue_changes(state, queue, entry) if planned is None or planned[0] is entry else None
-    if changes is None or _waits_beside_its_slice(state, queue, entry):
+    if changes is None or _waits_beside_its_slice(state, queue, entry) or _has_used_its_time(queue, entry):
         return Remedies(rivals=rivals)
     if ahead and queue.is_strict:
         changes = (*changes, TURN)
     any_of = yield from RemedySearch(state, queue, entry).find()
     any_of = tuple(replace(remedy, all_of=(*changes, *remedy.all_of) or (TURN,)) for remedy in any_of)
     return Remedies(any_of, is_searched=True, rivals=rivals)
+
+
+def _has_used_its_time(queue: ClusterQueueState, entry: Entry) -> bool:
+    """Return True if the workload ran for all of its execution time: it would be deactivated at its start."""
+    workload, rules = entry.workload, queue.planned_start_rules
+    most_s: float | None = workload.spec.maximum_execution_time_seconds
+    if most_s is None and rules.enforces_default:
+        most_s = rules.default_maximum_s
+    past_s = workload.status.accumulated_past_execution_time_seconds or 0
+    return most_s is not None and past_s >= most_s
 
 
 def _waits_beside_its_slice(state: State, queue: ClusterQueueState, entry: Entry) -> bool:
