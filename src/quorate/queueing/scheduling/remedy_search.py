@@ -36,9 +36,11 @@ from quorate.queueing.pending.changed_pods import (
 )
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.ordering import effective_priority, queue_order
+from quorate.queueing.preemption.candidates import Target
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode, NominatedFlavors
-from quorate.queueing.scheduling.nomination import Supposition, evaluate_supposing
+from quorate.queueing.scheduling.nomination import Nomination, Supposition, evaluate_supposing
 from quorate.queueing.scheduling.provided_nodes import NAMINGS, nodes_for, nodes_text, supposed_nodes
+from quorate.queueing.scheduling.reserved_windows import ReservedWindows
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, as_quantity
@@ -106,12 +108,9 @@ class RemedySearch:
 
     def _evaluate(
         self, attempt: _Attempt, counts: Sequence[int] | None, flavors: NominatedFlavors | None
-    ) -> tuple[Assignment, bool]:
-        """Return the assignment, and whether the workload would preempt others."""
-        entry = self._entry
-        if attempt.workload is not entry.workload:
-            shape = self._state.ledger.shapes.shape_of(attempt.workload)
-            entry = Entry(attempt.workload, shape, queue_order(attempt.workload, self._state.configuration))
+    ) -> tuple[Assignment, Sequence[Target]]:
+        """Return the assignment, and what the workload would preempt."""
+        entry = self._entry_of(attempt)
         for naming in NAMINGS:  # names decide which of equal nodes are used first
             nodes = tuple(
                 node
@@ -123,17 +122,36 @@ class RemedySearch:
             found, targets = evaluate_supposing(self._state, self._queue, entry, supposition, counts, flavors)
             if not nodes or found.mode is not AssignmentMode.FIT:
                 break
-        return found, bool(targets)
+        return found, targets
+
+    def _entry_of(self, attempt: _Attempt) -> Entry:
+        if attempt.workload is self._entry.workload:
+            return self._entry
+        shape = self._state.ledger.shapes.shape_of(attempt.workload)
+        return Entry(attempt.workload, shape, queue_order(attempt.workload, self._state.configuration))
 
     def _remedy(self, attempt: _Attempt, *, preempts: bool = False) -> Remedy | None:
         """Return the changes of ``attempt`` if the workload fits after them, or ``preempts`` others and does.
 
         Preemption is no remedy for a shortage of quota: the victims may be admitted again first.
         """
-        found, has_targets = self._evaluate(attempt, None, None)
-        starts = found.mode is AssignmentMode.FIT or (preempts and has_targets)
+        found, targets = self._evaluate(attempt, None, None)
+        starts = found.mode is AssignmentMode.FIT or (preempts and targets)
+        if starts and self._is_reserved(attempt, found, targets):
+            return None
         pods = sum(pod_set.count for pod_set in found.pod_sets)
         return Remedy(all_of=attempt.changes, pods=pods) if starts else None
+
+    def _is_reserved(self, attempt: _Attempt, found: Assignment, targets: Sequence[Target]) -> bool:
+        """Return True if a window needs what the workload would use; supposed quota does not count."""
+        ledger, entry, queue = self._state.ledger, self._entry_of(attempt), self._queue
+        if not ledger.windows:
+            return False
+        nomination = Nomination(
+            entry, queue, queue.groups, entry.workload, entry.requests_version,
+            ledger.version(queue.node), found, tuple(targets), (),
+        )  # fmt: skip
+        return ReservedWindows(ledger).refusal(nomination, found, ledger.now) is not None
 
     def _complete(
         self, attempt: _Attempt, counts: Sequence[int], flavors: NominatedFlavors
@@ -205,10 +223,10 @@ class RemedySearch:
     ) -> Generator[None, None, _Attempt | None]:
         """Return the attempt with nodes for the pods that have none; None if no known ones are enough."""
         provided = [change.pod_set for change in attempt.changes if change.action == "ProvideNodes"]
-        if reason.pod_set in provided:
+        if reason.pod_set in provided or self._state.ledger.windows.keep_nodes:  # maybe more nodes as well
             return None
         (shape,) = [one for one in self._entry.shape.pod_sets if one.name == reason.pod_set]
-        names = sorted({*flavors[shape.name].values()})
+        names = sorted({*flavors.get(shape.name, {}).values()})  # none in a queue without quota
         for nodes in nodes_for(self._state.ledger.topology, shape, names, reason):
             change = Change(action="ProvideNodes", text=nodes_text(nodes), pod_set=shape.name, nodes=nodes)
             extended = replace(attempt, changes=(*attempt.changes, change))
