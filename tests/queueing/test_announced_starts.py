@@ -14,6 +14,7 @@ from quorate.queueing.planning.announced_starts import (
     BoundOverrun,
     Revision,
     StateChanged,
+    as_read_in,
     kept,
     moved,
     planned_start_conditions,
@@ -170,6 +171,28 @@ def test_an_overrun_of_a_learned_bound_moves_a_promise() -> None:
         "starts at 1970-01-01T00:01:50Z at the latest (Learned), after 1 workloads have ended; was "
         "1970-01-01T00:01:00Z: BoundOverrun: default/first runs longer than expected",
     )
+
+
+def test_no_text_names_a_workload_of_another_namespace() -> None:
+    """Users read the conditions of the workloads of their namespace."""
+    rules = queue(8, annotations={"backfill": "EASY", "on-overrun": "Evict"})
+    theirs: Json = {"namespace": "other"}
+    jobs = (job("other", 4, 0, 60), LARGE, job("short", 4, 2, create="later", **theirs))
+    world = World({"flavors": ["default"], "clusterQueues": {"q": rules}, "workloads": jobs, "now": 10})
+    world.state.set_learned_bounds({WorkKind(("other", "q")): 50.0})
+    run_cycle(world)
+    world.run({"create": ["short"]})
+    run_cycle(world)
+    world.run({"finish": ["other"]})
+    world.now = 72.0
+    run_cycle(world)
+    evicted = find_condition(world.workloads["short"].status.conditions, c.EVICTED)
+    assert evicted is not None
+    assert evicted.message == (
+        "It runs longer than expected, and a workload of another namespace waits for its planned start"
+    )
+    assert as_read_in("default", Key("default", "w")) == Key("default", "w")
+    assert str(as_read_in("default", Key("other", "w"))) == "a workload of another namespace"
 
 
 def test_a_new_process_keeps_a_promise_until_run_times_are_learned_again() -> None:

@@ -78,6 +78,16 @@ class StateChanged(msgspec.Struct, frozen=True):
         return "workloads, bounds or queues have changed"
 
 
+def as_read_in(namespace: str, key: Key) -> Key:
+    """Return how a text in an object of ``namespace`` names the workload ``key``.
+
+    Users of the namespace read the text, and may not read workloads of other namespaces.
+    """
+    return key if key.namespace == namespace else _OF_OTHERS
+
+
+_OF_OTHERS: Final = Key("", "a workload of another namespace")
+
 Cause = NodeLost | QuotaCut | BoundOverrun | HigherPriorityArrived | QuotaReclaimed | StateChanged
 PLANNED: Final = "Planned"
 _CAUSES: Final = tuple(cause.__name__ for cause in get_args(Cause))

@@ -15,6 +15,7 @@ from quorate.queueing.planning.announced_starts import (
     QuotaCut,
     QuotaReclaimed,
     StateChanged,
+    as_read_in,
     kept,
     moved,
 )
@@ -62,6 +63,7 @@ def _cause(
     timeline: Timeline,
 ) -> Cause:
     """Return what moved a planned start later, the plainest cause first."""
+    namespace = plan.entry.key.namespace
     if lost := [name for name in sorted(former.nodes) if not _is_usable(ledger.topology.nodes.get(name))]:
         return NodeLost(lost[0])
     for pair, amount in sorted(former.capacity.items()):
@@ -69,7 +71,7 @@ def _cause(
             return QuotaCut(pair)
     overdue = next(overrunning(plan, timeline), None)
     if overdue is not None:
-        return BoundOverrun(overdue.key)
+        return BoundOverrun(as_read_in(namespace, overdue.key))
     since = [
         end.reservation
         for end in timeline.ends
@@ -79,13 +81,13 @@ def _cause(
     ]
     for reservation in sorted(since, key=lambda each: -each.reserved_at):
         if reservation.order < queue.pending.order(plan.entry):
-            return HigherPriorityArrived(reservation.key)
+            return HigherPriorityArrived(as_read_in(namespace, reservation.key))
         if reservation.admission.cluster_queue != queue.name:
-            return QuotaReclaimed(reservation.key)
+            return QuotaReclaimed(as_read_in(namespace, reservation.key))
     for other in reversed(earlier):
         announced = ledger.announced.get(other.entry.key)
         if announced is None or announced.made_at >= former.made_at:
-            return HigherPriorityArrived(other.entry.key)
+            return HigherPriorityArrived(as_read_in(namespace, other.entry.key))
     return StateChanged()
 
 

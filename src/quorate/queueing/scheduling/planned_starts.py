@@ -26,7 +26,7 @@ from quorate.queueing.decisions import Evict
 from quorate.queueing.inadmissible_reasons import ReservedForEarlierWorkload
 from quorate.queueing.limits import OVERDUE_S
 from quorate.queueing.pending.entry import Entry
-from quorate.queueing.planning.announced_starts import AnnouncedStart
+from quorate.queueing.planning.announced_starts import AnnouncedStart, as_read_in
 from quorate.queueing.planning.bounds import Origin
 from quorate.queueing.scheduling.announcing import announced_start, overrunning
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
@@ -152,7 +152,8 @@ class PlannedStarts:
                             metadata.uid,
                             metadata.resource_version,
                             c.BOUND_OVERRUN,
-                            f"It runs longer than expected, and {plan.entry.key} waits for its planned start",
+                            "It runs longer than expected, and "
+                            f"{as_read_in(metadata.namespace, plan.entry.key)} waits for its planned start",
                         )
 
     def review(self, roots: Iterable[Node], now: float) -> tuple[Key, ...]:
