@@ -3,15 +3,18 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from quorate.api.configuration import Configuration
+from quorate.api.configuration.queueing import NodeFit
 from quorate.api.meta import Key, find_condition, is_true
 from quorate.api.quorate import ACTIVE, CONFLICTING
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import RESERVATIONS, untyped
 from quorate.local.nodes import NodePool
 from quorate.queueing.conditions import QUOTA_RESERVED
+from tests.e2e.topologies import places_of
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
@@ -104,3 +107,29 @@ def test_before_a_window_only_what_ends_by_then_starts_also_after_a_restart() ->
         await world.until_finished("long", "unbounded", "later")
 
     run_story(story, Configuration(), NODES)
+
+
+def test_maintenance_evicts_from_its_node_and_pods_go_to_the_other_one() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="99")
+        await world.job("on-both", pods=2, cpu="6", runs="1h", suspend=True)
+        await world.until_admitted("on-both")
+        start = datetime.fromtimestamp(WallClock().now(), UTC)
+        spec = {
+            "purpose": "Maintenance",
+            "start": f"{start:%Y-%m-%dT%H:%M:%SZ}",
+            "durationSeconds": 3600,
+            "nodes": {"names": ["node-1"]},
+            "atStart": "Evict",
+        }
+        await world.client.create(STORED, {"metadata": {"name": "night"}, "spec": spec})
+        await world.until_condition("on-both", "Evicted", reason="ReservedWindow")
+        await until_waiting(world, "on-both")
+        await world.job("one", cpu="6", runs="1s", suspend=True)
+        await world.until_admitted("one")
+        assert await places_of(world, "one") == {"node-2": 1}
+        await world.client.delete(STORED, Key("", "night"))
+        await world.until_admitted("on-both")
+
+    requiring = msgspec.structs.replace(Configuration(), node_fit=NodeFit(mode="Require"))
+    run_story(story, requiring, NodePool(2, cpu="8"))
