@@ -23,7 +23,10 @@ CORES = (
     "quorate.controllers",
     "quorate.local.server",
 )
-UNNEEDED_BY_LISTS = ("cryptography", "numpy", "pydantic", "quorate.placement", "rich", *CORES)
+UNNEEDED_BY_LISTS = (
+    "cryptography", "numpy", "pydantic", "quorate.api.configuration", "quorate.gang", "quorate.placement",
+    "rich", *CORES,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -32,7 +35,18 @@ UNNEEDED_BY_LISTS = ("cryptography", "numpy", "pydantic", "quorate.placement", "
         pytest.param("quorate.cli", (*CLIENT, "quorate.queueing", "quorate.local", *CORES), id="help"),
         *(
             pytest.param(f"quorate.cli.verbs.{verb}", UNNEEDED_BY_LISTS, id=verb)
-            for verb in ("workload", "queue", "flavor", "status", "logs", "cancel")
+            for verb in (
+                "workload",
+                "queue",
+                "flavor",
+                "status",
+                "logs",
+                "cancel",
+                "podgroup",
+                "vcjob",
+                "vcqueue",
+                "topology",
+            )
         ),
         pytest.param(
             "quorate.cli.existing_local_cluster",

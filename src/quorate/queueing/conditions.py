@@ -6,9 +6,8 @@ older tools know.  Specified in Kueue's KEP-10852.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
-from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import Admission, Workload
 from quorate.api.meta import (
     Condition,
@@ -24,6 +23,9 @@ from quorate.api.names.kueue import IS_GROUP_WORKLOAD
 from quorate.api.volcano import GROUP as VOLCANO_GROUP
 from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.limits import MAX_MESSAGE_BYTES
+
+if TYPE_CHECKING:  # lists of workloads need no Configuration
+    from quorate.api.configuration.feature_gates import Gates
 
 QUOTA_RESERVED: Final = "QuotaReserved"
 ADMITTED: Final = "Admitted"
@@ -300,14 +302,14 @@ def is_backing_off(workload: Workload, now: float) -> bool:
     return until is not None and until > now
 
 
-def not_reserved(workload: Workload, reason: str, message: str, now: float, gates: Gates) -> Condition:
+def not_reserved(workload: Workload, reason: str, message: str, now: float, gates: "Gates") -> Condition:
     """Return QuotaReserved=False with the granular ``reason``."""
     return new_condition(
         QUOTA_RESERVED, "False", shown_reason(reason, gates), message, now, workload.metadata.generation
     )
 
 
-def not_admitted(workload: Workload, now: float, gates: Gates, *, reserving: bool) -> Condition:
+def not_admitted(workload: Workload, now: float, gates: "Gates", *, reserving: bool) -> Condition:
     """Return Admitted=False, for lack of a reservation, of admission checks in state Ready, or of places."""
     all_ready = all(check.state == "Ready" for check in workload.status.admission_checks)
     granular = gates.unadmitted_workloads_observability
@@ -324,7 +326,7 @@ def not_admitted(workload: Workload, now: float, gates: Gates, *, reserving: boo
     return new_condition(ADMITTED, "False", reason, text, now, workload.metadata.generation)
 
 
-def shown_reason(reason: str, gates: Gates) -> str:
+def shown_reason(reason: str, gates: "Gates") -> str:
     """Return the granular ``reason`` in the vocabulary that the gates select."""
     return reason if gates.unadmitted_workloads_observability else _COARSE_REASONS.get(reason, reason)
 

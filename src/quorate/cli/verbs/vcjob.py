@@ -27,7 +27,6 @@ from quorate.cli.verbs.printing import (
 )
 from quorate.cli.verbs.volcano_commands import one_name, send_command
 from quorate.cli.verbs.writing import Results, create_document, identity
-from quorate.inspect.configuration_files import InvalidFiles, read_text
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.summaries import VolcanoJobStates, volcano_job_states
@@ -89,6 +88,8 @@ def run(
     [b]Example:[/b] quorate vcjob run train --image trainer:1.0 --replicas 4 --min 4
     """
     if filename is not None:
+        from quorate.inspect.configuration_files import read_text  # other verbs need no Configuration
+
         document = job_in(filename, read_text(filename))
     else:
         container: Json = {
@@ -118,6 +119,8 @@ def job_in(path: Path, text: str) -> Json:
 
     Raises ``InvalidFiles``.
     """
+    from quorate.inspect.configuration_files import InvalidFiles
+
     try:
         documents = read_documents(text)
     except InvalidYaml as error:

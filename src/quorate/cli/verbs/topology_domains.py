@@ -1,0 +1,173 @@
+"""``quorate topology describe``: what the domains of a Topology have free."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from quorate.api.configuration import Configuration
+from quorate.api.configuration.feature_gates import TopologyGates
+from quorate.api.kueue.topology import Topology
+from quorate.api.meta import Key
+from quorate.api.quantity import Quantity
+from quorate.cli.configuration_options import Config
+from quorate.cli.verbs import options as o
+from quorate.cli.verbs.printing import (
+    Fields,
+    is_structured,
+    print_rows,
+    print_sections,
+    print_value,
+    qualified_name,
+)
+from quorate.controllers.topology.node_feeds import load_model
+from quorate.inspect.cluster_model import effective_configuration
+from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
+from quorate.inspect.errors import UsageError
+from quorate.inspect.formatting import amount_cells
+from quorate.inspect.topology_report import (
+    DomainReport,
+    FlavorReport,
+    TopologyReport,
+    occupancy,
+    report_topology,
+    walk,
+)
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.resources import PLACEABLE_NODES, TOPOLOGIES
+from quorate.queueing.state import State
+
+_MAX_NAMES: Final = 10
+_MAP_WIDTH: Final = 64  # domains in one line of the map
+_COLOURS: Final = ("green", "yellow", "red")
+
+
+def describe(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the topology.")],
+    resource: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="The resource of which the tables tell the amounts: cpu, nvidia.com/gpu."
+        ),
+    ] = "cpu",
+    config: Config = None,
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Show the domains of a topology: capacity, usage, what is free, and a map of its hosts.
+
+    USED is what pods with places in the topology use, OTHERS what all other pods use. LARGEST FREE is the
+    most that a single domain of the next level has free. [b]-o wide[/b] adds the domains of the lowest level;
+    [b]-o json[/b] has all resources.
+
+    In the map each domain of the lowest level is one character: the tenths in use, a dot if nothing is in
+    use, and X if nothing is free.
+
+    [b]Example:[/b] quorate topology describe default --resource nvidia.com/gpu
+    """
+
+    async def show(connection: Connection) -> None:
+        client = connection.client
+        described = await client.get(TOPOLOGIES, Key("", name))
+        if output is o.Output.NAME:
+            typer.echo(qualified_name(TOPOLOGIES, name))
+            return
+        used = await effective_configuration(client, config)
+        report = await load_report(client, described, used.configuration, WallClock().now())
+        if is_structured(output):
+            print_value(report, output)
+            return
+        names = sorted({name for domain in _all_domains(report) for name in domain.capacity})
+        if names and resource not in names:
+            raise UsageError(f"--resource: no node of {name} has {resource} (known: {', '.join(names)})")
+        is_on = used.configuration.topology_gates is not None
+        _print(report, resource, is_on=is_on, origin=used.origin, wide=output is o.Output.WIDE)
+
+    with_cluster(ClusterOptions(kubeconfig, context), show)
+
+
+async def load_report(
+    client: Client, described: Topology, configuration: Configuration, now: float
+) -> TopologyReport:
+    """Return the domains of a topology with their usage, as the controllers would count it."""
+    gates = configuration.topology_gates or TopologyGates()
+    state = State(msgspec.structs.replace(configuration, topology_gates=gates))
+    await load_model(client, state, now)
+    nodes = (await client.list(PLACEABLE_NODES)).items
+    return report_topology(described, state.ledger.topology, nodes)
+
+
+def _all_domains(report: TopologyReport) -> Iterator[DomainReport]:
+    for flavor in report.flavors:
+        yield from walk(flavor.domains)
+
+
+def _print(report: TopologyReport, resource: str, *, is_on: bool, origin: str, wide: bool) -> None:
+    scheduling = "on" if is_on else f"off in {origin}, so pods are admitted without places"
+    rows = (
+        ("Name", report.name),
+        ("Levels", ", ".join(report.levels)),
+        ("Topology-aware scheduling", scheduling),
+        ("Flavors", ", ".join(flavor.name for flavor in report.flavors) or "none uses it"),
+    )
+    print_sections((Fields(rows),))
+    for flavor in report.flavors:
+        labels = ", ".join(f"{key}={value}" for key, value in sorted(flavor.node_labels.items()))
+        if not flavor.domains:
+            typer.echo(f"Flavor {flavor.name} ({labels}): no ready node has its labels and all levels\n")
+            continue
+        typer.echo(f"Flavor {flavor.name} ({labels}), {resource}:")
+        titles = ("DOMAIN", "LEAVES", "CAPACITY", "USED", "OTHERS", "FREE", "LARGEST FREE")
+        print_rows(titles, _rows(flavor, resource, depth=len(report.levels), wide=wide), indent=2)
+        typer.echo(f"\nIn use of each {report.levels[-1]}, in tenths of its {resource} (.: nothing, X: all):")
+        _print_map(flavor, resource, depth=len(report.levels))
+        if flavor.excluded_nodes:
+            typer.echo(f"\nCordoned, not ready or without a level: {_some(flavor.excluded_nodes)}")
+        typer.echo()
+
+
+def _rows(flavor: FlavorReport, resource: str, *, depth: int, wide: bool) -> list[tuple[str, ...]]:
+    domains = [domain for domain in walk(flavor.domains) if wide or not len(domain.path) == depth > 1]
+    cells = amount_cells([
+        (resource, [amounts.get(resource, Quantity(0)) for amounts in (
+            domain.capacity, domain.used, domain.others, domain.free, domain.largest_free
+        )])
+        for domain in domains
+    ])  # fmt: skip
+    return [
+        (f"{'  ' * (len(domain.path) - 1)}{domain.name}", str(domain.leaves), *row)
+        for domain, row in zip(domains, cells, strict=True)
+    ]
+
+
+def _print_map(flavor: FlavorReport, resource: str, *, depth: int) -> None:
+    """Print one character for each leaf, in one row for each domain of the level above."""
+    console = Console()
+    parents = [domain for domain in walk(flavor.domains) if len(domain.path) == depth - 1]
+    groups = [("/".join(domain.path), domain.domains) for domain in parents] or [("", flavor.domains)]
+    width = max(len(name) for name, _ in groups) + 3
+    for name, leaves in groups:
+        for first in range(0, len(leaves), _MAP_WIDTH):
+            line = Text(f"  {(name if not first else ''):<{width}}")
+            for leaf in leaves[first : first + _MAP_WIDTH]:
+                tenths = occupancy(leaf, resource)
+                line.append(*_cell(tenths))
+            console.print(line, soft_wrap=True)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _cell(tenths: int | None) -> tuple[str, str]:
+    """Return the character of a leaf and its colour, which only a terminal shows."""
+    if tenths is None:
+        return "-", ""
+    character = {10: "X", -1: "."}.get(tenths, str(tenths))
+    return character, _COLOURS[max(0, min(2, tenths // 4))]
