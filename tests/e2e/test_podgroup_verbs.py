@@ -69,7 +69,7 @@ def test_explain_states_the_decision_of_the_scheduler_for_a_pending_group(
             if check["name"] == "room"
         )
         assert capacity["never"]
-        assert "4800m at most, so it can never fit" in capacity["says"]
+        assert "4800m at most (4 without overcommit), so it can never fit" in capacity["says"]
 
         assert (
             "evaluated with the defaults (no ConfigMap"
