@@ -36,7 +36,6 @@ SCHEDULER_ERROR: Final = "SchedulerError"
 PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
 
 # How a group is disrupted.
-BY_POD: Final = "Pod"
 AS_A_WHOLE: Final = "PodGroup"
 
 

@@ -1,27 +1,16 @@
-"""Controllers of Kubernetes' own pod groups: their protection, and the groups of Indexed jobs."""
+"""The protection of Kubernetes' own pod groups that are in use."""
 
-import hashlib
 from contextlib import suppress
-from typing import Final, TypeVar
+from typing import Final
 
-import msgspec
-
-from quorate.api.codec import Json
 from quorate.api.meta import Key, ObjectMeta, Struct
-from quorate.api.native_groups import API_VERSION, PROTECTION_FINALIZER, PodGroup, Workload
+from quorate.api.native_groups import PROTECTION_FINALIZER, PodGroup
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
-from quorate.kube.errors import AlreadyExists, NotFound
+from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import NATIVE_POD_GROUPS, NATIVE_WORKLOADS, Resource
+from quorate.kube.resources import NATIVE_POD_GROUPS, Resource
 from quorate.local.controllers.controller import Controller
-from quorate.local.controllers.job.types import JOBS, Job
-from quorate.local.controllers.pod_control import owner_references
-
-T = TypeVar("T", Workload, PodGroup)
-
-MAX_NAME_LENGTH: Final = 253
-HASH_LENGTH: Final = 10
 
 
 class SchedulingGroup(Struct):
@@ -81,95 +70,3 @@ def _active_group(pod: GroupedPod) -> list[Key]:
     name = pod.spec.scheduling_group.pod_group_name
     has_ended = pod.status.phase in ("Succeeded", "Failed")
     return [Key(pod.metadata.namespace, name)] if name and not has_ended else []
-
-
-class JobPodGroups:
-    """Makes the workload and the pod group of an Indexed job that runs all its pods at once."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    async def group_of(self, job: Job, *, is_new: bool) -> PodGroup | None:
-        """Return the group of a job, made if the job ``is_new``; None if the job has no group."""
-        if not _is_gang(job):
-            return None
-        namespace, name = job.metadata.namespace, _hashed(job.metadata.name, job.metadata.uid)
-        try:
-            workload = await self._client.get(NATIVE_WORKLOADS, Key(namespace, name))
-        except NotFound:
-            if not is_new:
-                return None
-            workload = await self._created(NATIVE_WORKLOADS, _workload_of(job, name))
-        template = workload.spec.pod_group_templates[0].name
-        name = _hashed(f"{name}-{template}", name + template)
-        try:
-            return await self._client.get(NATIVE_POD_GROUPS, Key(namespace, name))
-        except NotFound:
-            return await self._created(NATIVE_POD_GROUPS, _pod_group_of(job, workload, name))
-
-    async def _created(self, resource: Resource[T], body: Json) -> T:
-        metadata = body["metadata"]
-        try:
-            return await self._client.create(resource, body)
-        except AlreadyExists:
-            return await self._client.get(resource, Key(metadata["namespace"], metadata["name"]))
-
-
-def _is_gang(job: Job) -> bool:
-    spec = job.spec
-    if not (spec.indexed and spec.completions == spec.parallelism > 1):
-        return False
-    return msgspec.json.decode(spec.template).get("spec", {}).get("schedulingGroup") is None
-
-
-def _hashed(name: str, identity: str) -> str:
-    """Return a name that fits a DNS subdomain and differs for each identity."""
-    digest = hashlib.sha256(identity.encode()).hexdigest()[:HASH_LENGTH]
-    return f"{name[: MAX_NAME_LENGTH - HASH_LENGTH - 1]}-{digest}"
-
-
-def _workload_of(job: Job, name: str) -> Json:
-    template = f"{job.metadata.name}-pgt-0"
-    return {
-        "metadata": {
-            "name": name,
-            "namespace": job.metadata.namespace,
-            "ownerReferences": owner_references(JOBS, job.metadata),
-        },
-        "spec": {
-            "controllerRef": {"apiGroup": JOBS.group, "kind": JOBS.kind, "name": job.metadata.name},
-            "podGroupTemplates": [{"name": template, "schedulingPolicy": _policy(job)}],
-        },
-    }
-
-
-def _pod_group_of(job: Job, workload: Workload, name: str) -> Json:
-    reference = {
-        "workloadName": workload.metadata.name,
-        "podGroupTemplateName": workload.spec.pod_group_templates[0].name,
-    }
-    return {
-        "metadata": {
-            "name": name,
-            "namespace": job.metadata.namespace,
-            "ownerReferences": [
-                *owner_references(JOBS, job.metadata),
-                reference_to(NATIVE_WORKLOADS, workload.metadata),
-            ],
-        },
-        "spec": {"podGroupTemplateRef": {"workload": reference}, "schedulingPolicy": _policy(job)},
-    }
-
-
-def _policy(job: Job) -> Json:
-    return {"gang": {"minCount": job.spec.parallelism}}
-
-
-def reference_to(resource: Resource[Workload] | Resource[PodGroup], metadata: ObjectMeta) -> Json:
-    """Return a reference to an owner that does not control the object."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": resource.kind,
-        "name": metadata.name,
-        "uid": metadata.uid,
-    }

@@ -23,6 +23,7 @@ from quorate.local.controllers.controller import Controller
 from quorate.local.controllers.core_events import EventRecorder, EventType
 from quorate.local.controllers.job.failure_policy import Backoff
 from quorate.local.controllers.job.finish import finished_condition
+from quorate.local.controllers.job.pod_groups import JobPodGroups, reference_to
 from quorate.local.controllers.job.pod_management import PodToCreate, pod_from_template
 from quorate.local.controllers.job.sync import JobEvent, SyncResult, sync_job
 from quorate.local.controllers.job.types import (
@@ -33,7 +34,6 @@ from quorate.local.controllers.job.types import (
     Job,
     Pod,
 )
-from quorate.local.controllers.pod_groups import JobPodGroups, reference_to
 from quorate.local.own_writes import MutationCache
 
 JOB_NAME_LABEL: Final = "batch.kubernetes.io/job-name"
