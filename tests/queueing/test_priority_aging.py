@@ -298,6 +298,15 @@ def test_without_a_rule_an_explanation_has_no_other_priority() -> None:
     assert explain_workload(world.state, world.workloads["old"], facts).priority is None
 
 
+def test_a_model_without_cycles_orders_by_waiting_too() -> None:
+    """A follower, or a dashboard, shows positions and decides nothing."""
+    rule = "{every: 50s, step: 3, atMost: 6}"
+    world = a_world(job("old", 0, 0), job("new", 3, 100), now=100, cpu=0, aging=rule)
+    assert order(world) == ["old", "new"]
+    world.state.put_workload(world.workloads["old"], 200.0)
+    assert order(world) == ["new", "old"]
+
+
 def test_an_update_of_the_annotation_orders_the_queue_anew() -> None:
     world = a_world(job("old", 100, 0), job("new", 104, 45 * MINUTE), now=50 * MINUTE, cpu=0)
     run_cycle(world, 50 * MINUTE)

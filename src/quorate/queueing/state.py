@@ -106,6 +106,8 @@ class State(QueueObjects):
         """Apply the newest object of a workload; an object older than the known one changes nothing."""
         ledger = self.ledger
         ledger.now = max(ledger.now, now)
+        if ledger.aging:  # also where no cycle runs: a follower, or a dashboard
+            ledger.age(now)
         key = workload.metadata.key
         self.unreadable.pop(key, None)
         known = self._known(key)
