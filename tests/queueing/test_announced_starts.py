@@ -258,3 +258,40 @@ def test_an_overrun_evicts_what_passed_the_planned_workload_if_the_queue_says_so
         assert told(world)[1] == "Started"
     else:
         assert told(world)[1] == "BoundOverrun"
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_lost_node_moves_a_planned_start(is_removed: bool) -> None:
+    """``large`` has places on the node of ``first``, which ends sooner than ``longer``."""
+    node = {"allocatable": {"cpu": 4, "pods": 10}}
+    jobs = (
+        job("first", 4, 0, 100),
+        job("longer", 4, 0, 150),
+        job("large", 4, 1, 60),
+    )
+    world = World(
+        {
+            "flavors": ["default"],
+            "config": {"nodeFit": {"mode": "Require"}},
+            "nodes": {"a": node, "b": node},
+            "clusterQueues": {"q": queue(20)},
+            "workloads": jobs,
+            "now": 10,
+        }
+    )
+    for _ in range(2):
+        run_cycle(world)
+    assert told(world) == ("True", "Planned", AT_110)
+    first = world.state.ledger.reservations[Key("default", "first")]
+    (host,) = (place.values[-1] for place in first.places.all)
+    if is_removed:
+        world.state.nodes.retry_flavors(world.state.nodes.remove_node(host))
+    else:
+        world.given["nodes"][host] = {**node, "ready": False}
+        world.put_node(host)
+    for _ in range(2):
+        run_cycle(world)
+    status, reason, message = told(world)
+    assert (status, reason) == ("True", "NodeLost")
+    assert message.startswith("starts at 1970-01-01T00:02:40Z at the latest (Declared)")
+    assert message.endswith(f"; was 1970-01-01T00:01:50Z: NodeLost: node {host} was lost")
