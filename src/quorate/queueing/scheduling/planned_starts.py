@@ -120,12 +120,18 @@ class PlannedStarts:
         else:
             del ledger.planned[queue.name]
 
-    def offer_refused(self, heads: Iterable[Nomination], now: float) -> None:
-        """Plan the starts of the heads of a round that nothing lets start: all heads keep to these plans."""
+    def offer_refused(self, heads: Iterable[Nomination], now: float) -> set[Key]:
+        """Plan the starts of the heads of a round that nothing lets start, and return these heads.
+
+        All heads keep to the plans.
+        """
+        offered: set[Key] = set()
         for head in heads:
             assignment = head.assignment
             if assignment is not None and assignment.mode is not AssignmentMode.FIT and not head.targets:
                 self.offer(head.queue, head.entry, now)
+                offered.add(head.entry.key)
+        return offered
 
     def evict_overruns(self, now: float) -> Iterator[Evict]:
         """Evict what keeps a planned workload waiting that it passed, if its queue says ``onOverrun: Evict``.

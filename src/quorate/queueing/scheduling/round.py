@@ -93,6 +93,7 @@ class Round:
         self._now = 0.0  # of ``process``, epoch seconds
         self._was_suspended = False  # then events may have happened since the nomination
         self._faults: list[CycleFault] = []
+        self._offered: set[Key] = set()  # heads that were refused before any was processed
         self._was_paused = False
         self._disturbed_roots: set[Node] = set()  # of the trees in which something happened during a pause
         self._paused_roots: dict[Node, int] = {}  # during a pause: the dirty ones of ``_roots``
@@ -126,7 +127,7 @@ class Round:
             self._resume()
         if self._was_paused or self._was_suspended:
             self._order = self._ordered()  # cohorts may have other parents
-        self._plans.offer_refused(self._unprocessed.values(), now)
+        self._offered = self._plans.offer_refused(self._unprocessed.values(), now)
         self._earlier.count()
         while (nomination := self._order.next()) is not None:
             try:
@@ -440,8 +441,7 @@ class Round:
         return self._keep_pending(nomination, requeue_reason, nomination.reasons, condition_reason)
 
     def _offer_plan(self, nomination: Nomination) -> None:
-        queue = nomination.queue
-        if queue.backfills and nomination.entry not in self._ledger.planned.get(queue.name, ()):
+        if nomination.queue.backfills and nomination.entry.key not in self._offered:
             with self._earlier.uncounted():
                 self._plans.offer(nomination.queue, nomination.entry, self._now)
 
