@@ -7,7 +7,7 @@ both in the same way.
 import gc
 import tracemalloc
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import cycle, islice
 from statistics import median
 from time import thread_time
@@ -26,10 +26,12 @@ from bench.worlds import (
     make_workload,
 )
 from quorate.api import codec
+from quorate.api.configuration.planned_starts import BACKFILL
 from quorate.api.kueue import Cohort, Workload
 from quorate.api.meta import Key
 from quorate.queueing.decisions import Reserve
 from quorate.queueing.lifecycle.statuses import admit_status
+from quorate.queueing.planning.rules import DEFAULT_MAXIMUM
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 
@@ -37,12 +39,12 @@ Step = Callable[[], None]
 
 
 class Backlog:
-    """The queues of ``BASELINE`` with all quota used, and a number of pending workloads of its classes."""
+    """The queues of a world with all quota used, and a number of pending workloads of its classes."""
 
-    def __init__(self, pending: int) -> None:
-        self.state = make_state(BASELINE)
+    def __init__(self, pending: int, world: World = BASELINE) -> None:
+        self.state = make_state(world)
         self.admission_cycle = AdmissionCycle(self.state)
-        self.workloads = endless_workloads(BASELINE)  # not created yet
+        self.workloads = endless_workloads(world)  # not created yet
         self._stored: dict[Key, Workload] = {}
         self._running: deque[Key] = deque()
         for workload in islice(self.workloads, pending):
@@ -94,6 +96,27 @@ def admission_cost_ratio(few: int, many: int) -> float:
         return step
 
     return _cost_ratio(admissions(many), admissions(few), batches)
+
+
+def planned_starts_cost_ratio(cohorts: int, queues: int, pending: int) -> float:
+    """Return the cost of what follows the end of a workload with EASY in all queues, ÷ that without.
+
+    It is all cycles until nothing more can be decided; every workload is bound by the default of its queue.
+    """
+    batches, batch = 40, 5
+    world = BASELINE._replace(cohorts=cohorts, queues=queues)
+
+    def ends(annotations: Mapping[str, str]) -> Step:
+        backlog = Backlog(pending, world._replace(annotations=annotations))
+
+        def step() -> None:
+            for _ in range(batch):
+                backlog.finish_one()
+                backlog.admit()
+
+        return step
+
+    return _cost_ratio(ends({BACKFILL: "EASY", DEFAULT_MAXIMUM: "1h"}), ends({}), batches)
 
 
 def bytes_per_pending_workload(count: int) -> float:

@@ -17,6 +17,7 @@ from bench.costs import (
     admission_cost_ratio,
     bytes_per_pending_workload,
     cohort_update_cost_ratio,
+    planned_starts_cost_ratio,
     queue_update_cost_ratio,
 )
 from bench.limits import check_limits, number_table
@@ -27,6 +28,7 @@ WORLDS: Final = (BASELINE, LARGE_SCALE)
 COSTS: Final[Mapping[str, Callable[[], float]]] = {
     "an admission: 100,000 pending ÷ 1,000": lambda: admission_cost_ratio(1_000, 100_000),
     "bytes a pending workload": lambda: bytes_per_pending_workload(20_000),
+    "planned starts: an end, EASY ÷ None": lambda: planned_starts_cost_ratio(100, 10, 10_000),
     "quota of a queue: 1,000 queues ÷ 10": lambda: queue_update_cost_ratio(10, 1_000),
     "quota of their cohort: 1,000 ÷ 10": lambda: cohort_update_cost_ratio(10, 1_000),
 }

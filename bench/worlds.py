@@ -9,6 +9,8 @@ from itertools import cycle
 from math import ceil
 from typing import Any, Final, NamedTuple
 
+from msgspec.structs import replace
+
 from quorate.api import codec
 from quorate.api.configuration import Configuration
 from quorate.api.core.scheduling import Node
@@ -83,6 +85,7 @@ class World(NamedTuple):
     nominal: int = 20
     borrowing: int = 100
     nodes: Racks | None = None  # on which all pods get places; None: quota alone decides
+    annotations: Mapping[str, str] = {}  # of each cluster queue
 
     @property
     def workloads(self) -> int:
@@ -200,10 +203,12 @@ def make_state(world: World) -> State:
             state.nodes.put_node(codec.convert(Node, node))
     state.put_flavor(codec.convert(ResourceFlavor, flavor_object("default", world.nodes, GROUP)))
     for name in world.queue_names():
-        state.put_cluster_queue(cluster_queue(name, world.nominal, world.borrowing))
+        queue = cluster_queue(name, world.nominal, world.borrowing)
+        metadata = replace(queue.metadata, annotations=dict(world.annotations))
+        state.put_cluster_queue(replace(queue, metadata=metadata))
         spec = {"clusterQueue": name}
-        metadata = {"namespace": NAMESPACE, "name": name}
-        state.put_local_queue(codec.convert(LocalQueue, {"metadata": metadata, "spec": spec}))
+        local_queue = {"metadata": {"namespace": NAMESPACE, "name": name}, "spec": spec}
+        state.put_local_queue(codec.convert(LocalQueue, local_queue))
     return state
 
 

@@ -59,6 +59,8 @@ class PlannedStarts:
         self._windows = ReservedWindows(state.ledger)
         self._timelines: dict[Node, tuple[tuple[int, int], Timeline]] = {}  # by root
         self._overdue: dict[str, float] = {}  # by queue: when its first planned start is late
+        self._overdue_at = math.inf  # the first of these times, or before it
+        self._refused: Entry | None = None  # a head that nothing lets start now, while its plan is made
         self._due: dict[str, float] = {}  # by queue: when another workload has waited ``reserveAfter``
 
     # Which workloads get a planned start.
@@ -78,7 +80,7 @@ class PlannedStarts:
 
     def next_at(self) -> float | None:
         """Return when a workload has waited long enough, or a planned start is due; None: never."""
-        at = min((*self._overdue.values(), *self._due.values()), default=math.inf)
+        at = min(self._overdue_at, *self._due.values(), math.inf)
         return at if at < math.inf else None
 
     def _known(self, name: str) -> Plans:
@@ -129,9 +131,17 @@ class PlannedStarts:
         for head in heads:
             assignment = head.assignment
             if assignment is not None and assignment.mode is not AssignmentMode.FIT and not head.targets:
+                self._refused = head.entry
                 self.offer(head.queue, head.entry, now)
                 offered.add(head.entry.key)
+        self._refused = None
         return offered
+
+    def _late(self, now: float) -> list[str]:
+        """Return the queues of which a planned start has passed."""
+        if self._overdue_at > now:
+            return []
+        return [name for name, due in self._overdue.items() if due <= now]
 
     def evict_overruns(self, now: float) -> Iterator[Evict]:
         """Evict what keeps a planned workload waiting that it passed, if its queue says ``onOverrun: Evict``.
@@ -139,7 +149,9 @@ class PlannedStarts:
         It runs longer than its bound, which was learned or is a default that is not enforced.
         """
         ledger = self._state.ledger
-        for name in [name for name, due in self._overdue.items() if due <= now and name in ledger.planned]:
+        for name in self._late(now):
+            if name not in ledger.planned:
+                continue
             queue = ledger.cluster_queues[name]
             if queue.planned_start_rules.on_overrun != "Evict":
                 continue
@@ -169,14 +181,15 @@ class PlannedStarts:
         longer than its bound.
         """
         ledger = self._state.ledger
-        late = [name for name, due in self._overdue.items() if due <= now]
-        for name in late:
+        for name in self._late(now):
             queue, known = ledger.cluster_queues.get(name), self._known(name)
             plans = () if queue is None else self.of_queue(queue, now)
             if queue is None or not plans:
                 del self._overdue[name]
             elif [plan.at for plan in plans] != [plan.at for plan in known]:
                 ledger.schedule_requeue(queue.node)  # what was held back may start before the new time
+        if self._overdue_at <= now:
+            self._overdue_at = min(self._overdue.values(), default=math.inf)
         for root in roots:
             for queue in ledger.queues_with_pending(root):
                 self.of_queue(queue, now)
@@ -202,6 +215,7 @@ class PlannedStarts:
             known = self._plans[queue.name] = made_from, self._plan_all(queue, entries, now)
             later = (plan.at + OVERDUE_S for plan in known[1] if plan.at > now)
             self._overdue[queue.name] = min(later, default=math.inf)
+            self._overdue_at = min(self._overdue_at, self._overdue[queue.name])
         return known[1]
 
     def timeline(self, queue: ClusterQueueState, now: float) -> Timeline:
@@ -268,10 +282,12 @@ class PlannedStarts:
         """Return the earliest start of ``entry`` beside ``others``; None if it would never fit."""
         bound_s = queue.bound(entry.workload).seconds
         announced = self._state.ledger.announced.get(entry.key)
+        starts_later = entry is self._refused and not timeline.ended(now)
         former = -math.inf if announced is None else announced.planned_at
         windows = self._windows.breaks(queue.node.root, bound_s)
         for moments in _stretches(timeline, others, windows, bound_s, now):
-            least, most = 0, len(moments)  # more is free at each moment than at those before it
+            # More is free at each moment than at those before it.
+            least, most = int(moments[0] == now and starts_later), len(moments)
             best: Assignment | None = None
             likely = bisect_left(moments, former)  # mostly a plan stays as it was
             for probe in (likely, likely - 1, most - 1):
