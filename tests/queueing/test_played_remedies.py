@@ -253,6 +253,12 @@ def test_a_workload_that_has_used_its_execution_time_has_no_remedy() -> None:
     assert waiting({}, steps=steps, workloads=[waits]).remedies == ()
 
 
+def test_a_topology_request_in_a_queue_without_quota_has_no_remedy() -> None:
+    pod_set = {"count": 3, "requests": {}, "topology": {"preferred": "rack"}}
+    waits = {"name": "waits", "queue": "q", "podSets": [pod_set]}
+    assert waiting({}, {"resourceGroups": []}, workloads=[waits], **PLACED).remedies == ()
+
+
 def test_a_higher_priority_is_no_remedy_without_preemption() -> None:
     never = "a higher priority does not help: withinClusterQueue of cluster queue cq is Never"
     assert waiting({"requests": {"cpu": 2}}).enough[-1] == never
