@@ -13,7 +13,7 @@ from quorate.quota.amount import FlavorResource, base_units
 class Window:
     """What one Reservation keeps, for which workloads, and when."""
 
-    __slots__ = ("_occurrences", "amounts", "name", "spec")
+    __slots__ = ("_cluster_queues", "_local_queues", "_namespaces", "_occurrences", "amounts", "name", "spec")
 
     def __init__(self, reservation: Reservation) -> None:
         self.name = reservation.metadata.name
@@ -24,6 +24,10 @@ class Window:
             for resource, quantity in amounts.resources.items()
         }
         self._occurrences = Occurrences(reservation.spec)
+        owners = reservation.spec.owners
+        self._cluster_queues = frozenset(owners.cluster_queues)
+        self._local_queues = frozenset(owners.local_queues)
+        self._namespaces = frozenset(owners.namespaces)
 
     def occurrences(self, now: float) -> tuple[Interval, ...]:
         """Return the occurrences that end after ``now``, in order; see ``occurrences``."""
@@ -31,11 +35,10 @@ class Window:
 
     def owns(self, local_queue: Key, cluster_queue: str) -> bool:
         """Return True if a workload of these queues may use what the window keeps."""
-        owners = self.spec.owners
         return (
-            cluster_queue in owners.cluster_queues
-            or local_queue in owners.local_queues
-            or local_queue.namespace in owners.namespaces
+            cluster_queue in self._cluster_queues
+            or local_queue in self._local_queues
+            or local_queue.namespace in self._namespaces
         )
 
 
