@@ -111,6 +111,12 @@ def workload_columns(
         own = workload.spec.priority or 0
         return str(own) if raised is None else f"{own} ({raised.raised} by waiting)"
 
+    def planned(workload: Workload) -> str:
+        start = states.of_workload(workload).planned_start
+        if start is None or start.at is None:
+            return ""
+        return f"in {format_duration(max(0.0, start.at.timestamp() - now))}"
+
     def starts(workload: Workload) -> str:
         if status_of(workload) is not Status.PENDING:
             return ""
@@ -131,6 +137,7 @@ def workload_columns(
         Column("STATE", lambda workload: states.of_workload(workload).state),
         Column("REASON", lambda workload: states.of_workload(workload).code),
         Column("PRIORITY", priority, wide=True),
+        Column("PLANNED START", planned, wide=True),
         Column("WHY", lambda workload: states.of_workload(workload).message, wide=True),
     )
     if not namespaces:
