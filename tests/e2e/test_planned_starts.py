@@ -3,8 +3,9 @@
 import pytest
 
 from quorate.api.configuration import Configuration
+from quorate.api.configuration.queueing import NodeFit
 from quorate.api.meta import Key, find_condition
-from quorate.kube.resources import CLUSTER_QUEUES, JOBS
+from quorate.kube.resources import CLUSTER_QUEUES, JOBS, PLACEABLE_NODES
 from quorate.local.nodes import NodePool
 from quorate.queueing.conditions import PLANNED_START, QUOTA_RESERVED
 from tests.e2e.world import NAMESPACE, World, run_story
@@ -110,3 +111,26 @@ async def until_announced(world: World, job: str, reason: str) -> str:
     condition = find_condition(workload.status.conditions, PLANNED_START)
     assert condition is not None
     return condition.message
+
+
+def test_a_lost_node_moves_a_planned_start() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="100")
+        await world.client.patch(CLUSTER_QUEUES, Key("", "research"), BACKFILL)
+        await world.job("first", cpu="4", runs="1h", labels=at_most(3600))
+        await world.job("second", cpu="4", runs="1h", labels=at_most(7200))
+        await world.until_admitted("first", "second")
+        await world.job("large", cpu="4", runs="100ms", labels=at_most(60))
+        announced = await until_announced(world, "large", "Planned")
+        first = await world.workload("first")
+        assert first is not None
+        assert first.status.admission is not None
+        (assigned,) = first.status.admission.pod_set_assignments
+        assert assigned.topology_assignment is not None
+        ((host,), _) = next(iter(assigned.topology_assignment.domains()))
+        await world.client.patch(PLACEABLE_NODES, Key("", host), {"spec": {"unschedulable": True}})
+        revised = await until_announced(world, "large", "NodeLost")
+        assert revised.endswith(f"Z: NodeLost: node {host} was lost")
+        assert revised[: len(announced)] != announced
+
+    run_story(story, Configuration(node_fit=NodeFit(mode="Require")), NodePool(2, cpu="4"))
