@@ -1,13 +1,13 @@
 """``python -m bench.backfill``: how long jobs wait in a queue with planned starts, beside one without.
 
 Plays three worlds (see ``bench.backfill.worlds``) with five seeds each, in virtual time.  A job declares its
-run time, or two or five times that, as its maximum execution time, or nothing.  Exits with status 1 if a
-limit of ``limits.yaml`` is broken.
+run time, or two or five times that, as its maximum execution time, or nothing; then run times may be learned.
+Exits with status 1 if a limit of ``limits.yaml`` is broken.
 """
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, NamedTuple
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -16,7 +16,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from bench.backfill.figures import Figures, means, play_setting
-from bench.backfill.worlds import WORLDS, Setting
+from bench.backfill.worlds import MODEL, SUPERCOMPUTER, WORLDS, Setting
 from bench.limits import check_limits
 
 SEEDS: Final = range(1, 6)
@@ -29,6 +29,16 @@ SETTINGS: Final[dict[str, Setting]] = {
     "EASY, five times": Setting("BestEffortFIFO", "EASY", 5),
     "EASY, nothing declared": Setting("BestEffortFIFO", "EASY"),
 }
+# Ten planned starts in a queue take ten times as long to play as one, so that these have fewer jobs.
+SHORT_JOBS: Final = 300
+SHORT_WORLDS: Final = (SUPERCOMPUTER, MODEL)
+SHORT_SETTINGS: Final[dict[str, Setting]] = {
+    BASELINE: Setting("BestEffortFIFO"),
+    "EASY, twice": Setting("BestEffortFIFO", "EASY", 2),
+    "EASY, learned": Setting("BestEffortFIFO", "EASY", learns=True),
+    "Conservative, exact": Setting("BestEffortFIFO", "Conservative", 1),
+    "Conservative, twice": Setting("BestEffortFIFO", "Conservative", 2),
+}
 COLUMNS: Final = (
     "mean wait",
     "largest tenth",
@@ -36,7 +46,7 @@ COLUMNS: Final = (
     "longest wait",
     "slowdown",
     "utilisation",
-    "late, of planned",
+    "late (moved) of planned",
 )
 
 
@@ -49,32 +59,48 @@ def main(
 ) -> None:
     """Play each setting with five seeds in each world, and compare how long jobs wait with the limits."""
     console = Console(stderr=markdown)
-    played = play_all(worlds or WORLDS, jobs, console)
+    rounds = [Round(world, world, jobs, SETTINGS) for world in worlds or WORLDS]
+    rounds += [
+        Round(f"{world}, {SHORT_JOBS} jobs", world, SHORT_JOBS, SHORT_SETTINGS)
+        for world in SHORT_WORLDS
+        if not worlds or world in worlds
+    ]
+    played = play_all(rounds, console)
     values: dict[str, list[float]] = {}
-    for world, by_setting in played.items():
+    for round_ in rounds:
+        by_setting = played[round_.name]
         if markdown:
-            print(markdown_table(world, by_setting))  # noqa: T201
+            print(markdown_table(round_.name, by_setting))  # noqa: T201
             continue
-        console.print(_table(world, by_setting))
-        for setting, figures in by_setting.items():
-            if SETTINGS[setting].backfill:
-                values |= _measures(f"backfill: {world}: {setting}", SETTINGS[setting], figures, by_setting)
+        console.print(_table(round_.name, by_setting))
+        for name, setting in round_.settings.items():
+            if setting.backfill:
+                values |= _measures(f"backfill: {round_.name}: {name}", setting, by_setting[name], by_setting)
     if not markdown:
         sys.exit(check_limits(values, console))
 
 
-def play_all(worlds: Iterable[str], jobs: int, console: Console) -> dict[str, dict[str, Figures]]:
-    """Return the means of all seeds, by world and setting."""
-    played: dict[str, dict[str, Figures]] = {world: {} for world in worlds}
+class Round(NamedTuple):
+    """Settings that are compared with each other on one world."""
+
+    name: str
+    world: str
+    jobs: int
+    settings: Mapping[str, Setting]
+
+
+def play_all(rounds: Sequence[Round], console: Console) -> dict[str, dict[str, Figures]]:
+    """Return the means of all seeds, by round and setting."""
+    played: dict[str, dict[str, Figures]] = {round_.name: {} for round_ in rounds}
     with Progress(console=console) as progress:
-        runs = progress.add_task("playing", total=len(played) * len(SETTINGS) * len(SEEDS))
-        for world, by_setting in played.items():
-            for name, setting in SETTINGS.items():
+        runs = progress.add_task("playing", total=sum(len(round_.settings) for round_ in rounds) * len(SEEDS))
+        for round_ in rounds:
+            for name, setting in round_.settings.items():
                 of_seeds: list[Figures] = []
                 for seed in SEEDS:
-                    of_seeds.append(play_setting(world, setting, jobs, seed))
-                    progress.update(runs, advance=1, description=f"{world}: {name}")
-                by_setting[name] = means(of_seeds)
+                    of_seeds.append(play_setting(round_.world, setting, round_.jobs, seed))
+                    progress.update(runs, advance=1, description=f"{round_.name}: {name}")
+                played[round_.name][name] = means(of_seeds)
     return played
 
 
@@ -91,6 +117,8 @@ def _measures(
     }
     if setting.has_declared_bounds:
         values[f"{name}: planned starts not kept"] = [figures.late * len(SEEDS)]
+    if setting.learns:
+        values[f"{name}: share of planned starts revised"] = [figures.revised / max(1.0, figures.planned)]
     return values
 
 
@@ -99,10 +127,17 @@ def _row(figures: Figures) -> Sequence[str]:
         *(f"{seconds / 3600:.1f} h" for seconds in figures[:4]),
         f"{figures.slowdown:,.{0 if figures.slowdown > 10 else 1}f}",
         f"{figures.utilisation:.1%}",
-        f"{figures.late * len(SEEDS):,.0f} of {figures.planned * len(SEEDS):,.0f}"
-        if figures.planned
-        else "-",
+        _late(figures),
     )
+
+
+def _late(figures: Figures) -> str:
+    if not figures.planned:
+        return "-"
+    late, moved, planned = (
+        number * len(SEEDS) for number in (figures.late, figures.revised, figures.planned)
+    )
+    return f"{late:,.0f} ({moved:,.0f}) of {planned:,.0f}"
 
 
 def _table(world: str, played: Mapping[str, Figures]) -> Table:

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.backfill.late_starts import LateStarts
+from bench.backfill.learned_bounds import LearnedBounds
 from bench.backfill.worlds import GPUS, Setting, world_of
+from quorate.queueing.state import State
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.recorder import Run
 from quorate.simulate.results.summary import summarize, waits_ms
@@ -26,16 +28,23 @@ class Figures(NamedTuple):
     utilisation: float  # from 0 to 1
     jobs: float
     planned: float  # workloads that had a planned start
-    late: float  # of those: which started later than planned once, or were planned later again
+    late: float  # of those: which started late, or were planned later, and nothing before them came
+    revised: float  # of those: which started late, or were planned later, for any reason
 
 
 def play_setting(name: str, setting: Setting, jobs: int, seed: int) -> Figures:
     """Return the figures of one run; of the slowest world, the GPU cluster, with a third of the jobs."""
     if name == GPUS:
         jobs //= 3
-    starts = LateStarts()
+    starts, learned = LateStarts(), LearnedBounds()
+
+    def observe(state: State, now: float) -> None:
+        starts.observe(state, now)
+        if setting.learns:
+            learned.observe(state, now)
+
     with TemporaryDirectory() as directory:
-        run = play(world_of(name, setting, jobs, seed, Path(directory)), at_rest=starts.observe)
+        run = play(world_of(name, setting, jobs, seed, Path(directory)), at_rest=observe)
     summary, waited_s, sizes = summarize(run), waits_ms(run) / 1000, _sizes(name, run)
     share = summary.utilisation[-1].share
     assert share is not None, "the queue has quota"
@@ -51,6 +60,7 @@ def play_setting(name: str, setting: Setting, jobs: int, seed: int) -> Figures:
         jobs=len(sizes),
         planned=starts.made,
         late=starts.late,
+        revised=starts.revised,
     )
 
 

@@ -4,43 +4,48 @@ import math
 from typing import Final
 
 from quorate.api.meta import Key
-from quorate.queueing.scheduling.planned_starts import PlannedStarts
-from quorate.queueing.scheduling.timeline import PlannedStart
 from quorate.queueing.state import State
 
 TOLERANCE_S: Final = 0.002  # times are counted in whole ms
 
 
 class LateStarts:
-    """The planned starts of a run, as they are after each instant."""
+    """The planned starts of a run, as they are told after each instant."""
 
     def __init__(self) -> None:
-        self._plans: PlannedStarts | None = None
-        self._waiting: dict[Key, float] = {}  # by pending workload: the earliest planned start, epoch seconds
+        # By pending workload: its order, when its start was told first or later than before, and the start.
+        self._waiting: dict[Key, tuple[tuple[object, ...], float, float]] = {}
         self._made: set[Key] = set()
         self._late: set[Key] = set()
+        self._passed: set[Key] = set()
 
     def observe(self, state: State, now: float) -> None:
         """Compare the planned starts at the end of an instant with the earlier ones."""
-        if self._plans is None:
-            self._plans = PlannedStarts(state)
         ledger = state.ledger
-        for key, planned in list(self._waiting.items()):
-            if now > planned + TOLERANCE_S:
-                self._late.add(key)
+        for key, announced in ledger.announced.items():
+            if key not in ledger.entries or not math.isfinite(announced.at):
+                continue
+            order, made_at, at = self._waiting.get(key, (ledger.entries[key].order, now, announced.at))
+            self._made.add(key)
+            if announced.at > at + TOLERANCE_S:
+                self._note_late(key, state)
+                made_at, at = now, announced.at
+            self._waiting[key] = order, made_at, min(at, announced.at)
+        for key, (_, _, at) in list(self._waiting.items()):
+            if now > at + TOLERANCE_S:
+                self._note_late(key, state)
             if key not in ledger.entries:
                 del self._waiting[key]
-        for name in list(ledger.planned):
-            for plan in self._plans.of_queue(ledger.cluster_queues[name], now):
-                if math.isfinite(plan.at):
-                    self._compare(plan)
 
-    def _compare(self, plan: PlannedStart) -> None:
-        key = plan.entry.key
-        planned = self._waiting.setdefault(key, plan.at)
-        self._made.add(key)
-        self._waiting[key] = min(planned, plan.at)
-        if plan.at > planned + TOLERANCE_S:
+    def _note_late(self, key: Key, state: State) -> None:
+        """Note that a start is late, and whether a workload before it has started or was planned since."""
+        order, made_at, _ = self._waiting[key]
+        started = state.ledger.reservations.values()
+        if any(other.reserved_at >= made_at and other.order < order for other in started) or any(
+            since >= made_at and other < order for other, since, _ in self._waiting.values()
+        ):
+            self._passed.add(key)
+        else:
             self._late.add(key)
 
     @property
@@ -50,5 +55,10 @@ class LateStarts:
 
     @property
     def late(self) -> int:
-        """Return of how many workloads the planned start moved later, or passed while they waited."""
+        """Return how many started late, or were planned later, although nothing before them came since."""
         return len(self._late)
+
+    @property
+    def revised(self) -> int:
+        """Return how many started late, or were planned later, for any reason."""
+        return len(self._late | self._passed)

@@ -48,6 +48,7 @@ class Setting(NamedTuple):
     strategy: str  # of the queue
     backfill: str = ""  # the annotation
     overestimate: float | None = None  # the declared maximum ÷ the run time; None: nothing is declared
+    learns: bool = False  # whether run times are learned from finished jobs
 
     @property
     def has_declared_bounds(self) -> bool:

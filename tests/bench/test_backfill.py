@@ -27,11 +27,16 @@ def test_with_declared_bounds_no_start_is_late(world: str) -> None:
 def test_a_start_is_late_if_another_workload_delays_it() -> None:
     starts = LateStarts()
     world = a_world(FIRST, LARGE)
-    world.given["workloads"] = (FIRST, LARGE, job("higher", 8, 20, 50, priority=1))
+    world.given["workloads"] = (FIRST, LARGE, job("higher", 8, 5, 50, priority=1))
     starts.observe(world.state, 10)
     world.run({"create": ["higher"]})
     world.run({"cycle": 12})
-    starts.observe(world.state, 20)
-    assert (starts.made, starts.late) == (2, 0)
-    starts.observe(world.state, 111)  # the time that was planned for both has passed, and both wait
-    assert (starts.made, starts.late) == (2, 2)
+    starts.observe(world.state, 10)
+    assert (starts.made, starts.late, starts.revised) == (2, 0, 0)
+    starts.observe(world.state, 111)  # both wait; what delays the large one comes first
+    assert (starts.made, starts.late, starts.revised) == (2, 1, 2)
+
+
+def test_run_times_are_learned_from_workloads_that_have_ended() -> None:
+    figures = play_setting(WORLDS[0], Setting("BestEffortFIFO", "EASY", learns=True), 150, seed=1)
+    assert figures.planned > 0  # without bounds no time is known
