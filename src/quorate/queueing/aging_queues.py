@@ -16,7 +16,6 @@ class AgingQueues(ReservationPlaces):
         super().__init__(configuration)
         self.now = 0.0  # the latest time that a caller passed, epoch seconds
         self.aging: dict[ClusterQueueState, None] = {}  # exactly the cluster queues with a rule
-        self.steps_taken = 0  # by queues, each of which costs a pass over its shape queues
         self._next_check_at = math.inf  # epoch seconds: before then no step begins
 
     def read_aging(self, queue: ClusterQueueState) -> None:
@@ -56,7 +55,6 @@ class AgingQueues(ReservationPlaces):
         rises = queue.pending.next_step_at <= now
         if not queue.pending.age(now):
             return
-        self.steps_taken += 1
         also_preempts = queue.pending.aging is not None and queue.pending.aging.also_preempts
         if also_preempts:
             self._order_reservations(queue)
