@@ -38,6 +38,7 @@ SHORT_SETTINGS: Final[dict[str, Setting]] = {
     "EASY, learned": Setting("BestEffortFIFO", "EASY", learns=True),
     "Conservative, exact": Setting("BestEffortFIFO", "Conservative", 1),
     "Conservative, twice": Setting("BestEffortFIFO", "Conservative", 2),
+    "Conservative, learned": Setting("BestEffortFIFO", "Conservative", learns=True),
 }
 COLUMNS: Final = (
     "mean wait",
