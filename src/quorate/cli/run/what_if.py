@@ -39,11 +39,12 @@ def what_if_table(ends: Sequence[JobEnds]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for heading in ("JOB", "AS IT IS", "WITH TWO MORE NODES"):
         table.add_column(heading)
-    for job, *moments in ends:
+    for of_job in ends:
+        moments = (of_job.as_it_is, of_job.with_two_more_nodes)
         texts = (
             "does not end" if end_s is None else f"ends after {format_duration(end_s)}" for end_s in moments
         )
-        table.add_row(job, *texts)
+        table.add_row(of_job.job, *texts)
     return table
 
 
