@@ -18,12 +18,14 @@ async def native_pod_groups(client: Client, namespace: str, label_selector: str 
 
     There are none if the cluster does not serve them, or if they may not be listed.
     """
-    from quorate.gang.cache.native_groups import as_volcano_group  # only commands about gangs need it
-
     try:
         listed = (await client.list(NATIVE_POD_GROUPS, namespace, label_selector)).items
     except (NotFound, Forbidden):
+        listed = ()
+    if not listed:
         return []
+    from quorate.gang.cache.native_groups import as_volcano_group  # with numpy, which most lists do not need
+
     return [as_volcano_group(group) for group in listed]
 
 
