@@ -48,7 +48,7 @@ JOB_UPDATED: Final = "quorate.dev/JobUpdated"
 # Ours: True while pods of a workload use more than quota is charged for
 OUTSIDE_QUOTA: Final = "quorate.dev/OutsideQuota"
 
-# Ours: True while the start of a pending workload is planned; see ``planning.promises``
+# Ours: True while the start of a pending workload is planned; see ``planning.announced_starts``
 PLANNED_START: Final = "quorate.dev/PlannedStart"
 
 # Ours: True while a workload waits for quota; its reason is the code of the typed reason that decides, its

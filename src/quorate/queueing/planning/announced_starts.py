@@ -1,6 +1,6 @@
-"""Promised starts: what was told of a planned start, why it has moved since, and the condition with both.
+"""Announced starts: what was told of a planned start, why it has moved since, and the condition with both.
 
-The condition ``quorate.dev/PlannedStart`` is what a new process knows of former promises.  Its reason is
+The condition ``quorate.dev/PlannedStart`` is what a new process knows of former announcements.  Its reason is
 ``Planned``, or the cause for which the planned start moved later last; its message has the time, the origin
 of the bounds that it rests on, and the former times.
 """
@@ -132,7 +132,7 @@ class AnnouncedStart(msgspec.Struct, frozen=True):
 
 
 def kept(announced: AnnouncedStart, plan: AnnouncedStart) -> AnnouncedStart:
-    """Return what is told of ``plan``, which is not later than ``promise``."""
+    """Return what is told of ``plan``, which is not later than ``announced``."""
     is_noticed = plan.planned_at < announced.at - NOTICED_S
     if plan.origin != announced.origin:
         is_noticed = plan.planned_at <= announced.at
@@ -147,7 +147,7 @@ def kept(announced: AnnouncedStart, plan: AnnouncedStart) -> AnnouncedStart:
 
 
 def moved(announced: AnnouncedStart, plan: AnnouncedStart, cause: Cause) -> AnnouncedStart:
-    """Return ``plan``, which is later than ``promise``, with what moved it."""
+    """Return ``plan``, which is later than ``announced``, with what moved it."""
     revision = Revision(announced.at, type(cause).__name__, cause.text)
     return msgspec.structs.replace(plan, revisions=(*announced.revisions, revision)[-MAX_REVISIONS:])
 
@@ -165,7 +165,7 @@ _FORMER: Final = re.compile(rf"; was (?P<at>{_AT}): (?P<reason>{'|'.join(_CAUSES
 
 
 def stored_announcement(workload: Workload) -> AnnouncedStart | None:
-    """Return what an earlier process promised a pending workload; None if nothing, or not in our words."""
+    """Return what an earlier process announced for a workload; None if nothing, or not in our words."""
     condition = find_condition(workload.status.conditions, c.PLANNED_START)
     written = None if condition is None else _MESSAGE.match(condition.message)
     if condition is None or condition.status != "True" or written is None:
@@ -195,7 +195,7 @@ def _read(text: str) -> float:
 def planned_start_conditions(
     workload: Workload, announced: AnnouncedStart | None, now: float
 ) -> tuple[Condition, ...]:
-    """Return the condition of a pending workload that tells ``promise``; empty if it is stored."""
+    """Return the condition of a pending workload that tells ``announced``; empty if it is stored."""
     generation = workload.metadata.generation
     stored = find_condition(workload.status.conditions, c.PLANNED_START)
     if announced is not None:

@@ -1,4 +1,4 @@
-"""Compares a planned start with what was promised, and names what moved it later."""
+"""Compares a planned start with what was announced, and names what moved it later."""
 
 from collections.abc import Iterator
 
@@ -33,8 +33,8 @@ def announced_start(
 ) -> AnnouncedStart:
     """Return what is told of ``plan``, given what was told before.
 
-    A promise stays as it is while all that the workload waits for should have ended, and, after a restart,
-    until run times have been learned again.
+    An announcement stays as it is while all that the workload waits for should have ended, and after a
+    restart until run times have been learned again.
     """
     new = AnnouncedStart(
         at=plan.at,

@@ -230,7 +230,7 @@ class PlannedStarts:
     def _plan_all(self, queue: ClusterQueueState, entries: Sequence[Entry], now: float) -> Plans:
         """Return a plan for each of ``entries`` that can have one, beside those before it.
 
-        What has ended early lets a workload start earlier than promised, but not at the cost of a later one.
+        What has ended early lets a workload start earlier than announced, but not at the cost of a later one.
         """
         ledger, timeline, plans = self._state.ledger, self.timeline(queue, now), list[PlannedStart]()
         for number, entry in enumerate(entries):
@@ -254,7 +254,7 @@ class PlannedStarts:
         earlier: Sequence[PlannedStart],
         now: float,
     ) -> Plans:
-        """Return the starts of ``entries`` as they are promised, if these can be kept beside ``earlier``."""
+        """Return the starts of ``entries`` as they are announced, if these can be kept beside ``earlier``."""
         plans = list(earlier)
         for entry in entries:
             announced = self._state.ledger.announced.get(entry.key)
