@@ -5,6 +5,7 @@ first.  Of those with places on reserved nodes all are.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from quorate.api.kueue import Workload
 from quorate.api.quorate.occurrences import Interval
@@ -117,6 +118,5 @@ def find_conflicts(ledger: Ledger, window: Window, now: float) -> tuple[str, ...
 
 
 def _overlap(one: tuple[Interval, ...], other: tuple[Interval, ...]) -> bool:
-    return any(
-        first.opens < second.closes and second.opens < first.closes for first in one for second in other
-    )
+    """Return True if one of the intervals overlaps one of the others; both are in order and apart."""
+    return any(first.closes > second.opens for first, second in pairwise(sorted((*one, *other))))
