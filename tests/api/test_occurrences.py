@@ -87,6 +87,7 @@ def test_a_spec_without_the_schema_has_no_occurrences() -> None:
     for start, end, duration_s in (
         (START, None, None), (START, START, None), (START, None, -1), (START, None, 2**60),
         (START.replace(year=1900), None, HOUR), (START.replace(year=9999), None, HOUR),
+        (START.replace(tzinfo=None), None, HOUR), (START, START.replace(year=2027, tzinfo=None), None),
     ):  # fmt: skip
         broken = ReservationSpec(start=start, end=end, duration_seconds=duration_s, recurrence="FREQ=DAILY")
         assert spec_problem(broken) is not None

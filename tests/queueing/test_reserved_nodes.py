@@ -108,6 +108,7 @@ def test_in_a_topology_the_pods_go_to_other_nodes() -> None:
         pytest.param({"count": 2}, {"a", "b"}, id="the first by name"),
         pytest.param({"selector": {"matchLabels": {"pool": "x"}}, "count": 1}, {"a"}, id="of the selected"),
         pytest.param({"count": 9}, {"a", "b", "c"}, id="no more than there are"),
+        pytest.param({"count": -1}, set(), id="a number that the schema refuses"),
         pytest.param({}, set(), id="no choice, which the schema refuses"),
     ],
 )

@@ -20,4 +20,4 @@ def reserved_nodes(reserved: ReservedNodes, nodes: Iterable[tuple[str, Labels]])
     selected: Iterator[str] = (
         name for name, labels in sorted(nodes) if selector is None or matches_selector(selector, labels)
     )
-    return frozenset(selected if reserved.count is None else islice(selected, reserved.count))
+    return frozenset(selected if reserved.count is None else islice(selected, max(0, reserved.count)))

@@ -94,6 +94,8 @@ class Occurrences:
 
 def spec_problem(spec: ReservationSpec) -> str | None:
     """Return why a spec has no occurrences, which a server with the schema does not store; None: it has."""
+    if spec.start.tzinfo is None or (spec.end is not None and spec.end.tzinfo is None):
+        return "spec.start and spec.end require a time zone"
     if not _FIRST_START <= spec.start <= _LAST:
         return "spec.start is not between the years 2000 and 9000"
     if (spec.end is None) == (spec.duration_seconds is None):
