@@ -45,7 +45,7 @@ def read_configuration(config: Json) -> Configuration:
         gates=queueing_gates(gates),
         topology_gates=_topology_gates(gates),
         node_fit=NodeFit(**config.get("nodeFit", {})),
-        priority_aging=annotated_aging(json.dumps(aging), None) if aging is not None else None,
+        priority_aging=annotated_aging(json.dumps(aging), None)[0] if aging is not None else None,
         fair_sharing=None if fair is None else read_fair_sharing(fair),
         wait_for_pods_ready=None if wait is None else read_wait_for_pods_ready(wait),
         resources=ResourceOptions(

@@ -1,6 +1,7 @@
 """Priority ageing: waiting raises the order of workloads, by steps of the clock."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quorate.api.configuration import load_configuration
-from quorate.api.configuration.priority_aging import PriorityAging, aging_findings, annotated_aging
+from quorate.api.configuration.priority_aging import PriorityAging, annotated_aging
 from quorate.api.explanation import RaisedPriority, summary_of
 from quorate.api.meta import Key, at_epoch, find_condition
 from quorate.cli.verbs.explain.sections import explanation_sections
@@ -399,10 +400,10 @@ def test_what_passed_a_planned_workload_by_waiting_is_evicted_for_an_overrun(
     ],
 )
 def test_the_annotation_is_checked(text: str, want: str | None) -> None:
-    findings = [str(finding).removeprefix("line 1: ") for finding in aging_findings(text)]
-    assert findings == ([] if want is None else [want])
     default = PriorityAging(every_s=1, at_most=1)
-    assert (annotated_aging(text, default) is default) is (want is not None)
+    rule, findings = annotated_aging(text, default)
+    assert [str(finding).removeprefix("line 1: ") for finding in findings] == ([] if want is None else [want])
+    assert (rule is default) is (want is not None)
 
 
 def test_an_invalid_annotation_is_shown_on_its_queue_alone() -> None:
@@ -424,10 +425,13 @@ def test_an_invalid_annotation_is_shown_on_its_queue_alone() -> None:
 
 
 def test_a_hostile_annotation_is_read_in_bounded_time() -> None:
-    (finding,) = aging_findings("[" * 100_000)
+    _, (finding,) = annotated_aging("[" * 100_000, None)
     assert finding.rule.startswith("is longer than 500 characters")
     for text in ("[" * 400, "{a: &a [x, x], b: [*a, *a]}", "every: \x00", "- 1\n---\n- 2", ""):
-        assert aging_findings(text)
+        assert annotated_aging(text, None)[1]
+    levels = [f"{name}: &{name} [{', '.join([f'*{of}'] * 10)}]" for of, name in pairwise("abcdefg")]
+    _, (finding,) = annotated_aging(f"{{a: &a [1], {', '.join(levels)}}}", None)  # a million values
+    assert finding.rule.startswith("has an anchor")
 
 
 def test_the_section_of_the_configuration_has_the_same_fields() -> None:

@@ -3,7 +3,7 @@
 import math
 
 from quorate.api.configuration import Configuration
-from quorate.api.configuration.priority_aging import PRIORITY_AGING, aging_findings, annotated_aging
+from quorate.api.configuration.priority_aging import PRIORITY_AGING, annotated_aging
 from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.pending.ordering import queue_order
 from quorate.queueing.reservation_places import ReservationPlaces
@@ -21,8 +21,8 @@ class AgingQueues(ReservationPlaces):
     def read_aging(self, queue: ClusterQueueState) -> None:
         """Read the rule of a cluster queue from its annotation, or else from the configuration."""
         text = queue.object.metadata.annotations.get(PRIORITY_AGING)
-        queue.aging_findings = tuple(map(str, aging_findings(text)))
-        rule = annotated_aging(text, self.configuration.priority_aging)
+        rule, findings = annotated_aging(text, self.configuration.priority_aging)
+        queue.aging_findings = tuple(map(str, findings))
         if rule == queue.pending.aging:
             return
         queue.pending.set_aging(rule, self.now)

@@ -73,31 +73,25 @@ def _whole_seconds(field: Field) -> int:
     return int(seconds)
 
 
-def annotated_aging(text: str | None, default: PriorityAging | None) -> PriorityAging | None:
-    """Return the rule of a ClusterQueue with this annotation; ``default`` without one or if it is invalid."""
-    if text is None:
-        return default
-    try:
-        return _parse(text)
-    except InvalidConfiguration:
-        return default
+def annotated_aging(
+    text: str | None, default: PriorityAging | None
+) -> tuple[PriorityAging | None, tuple[Finding, ...]]:
+    """Return the rule of a ClusterQueue with this annotation, and what is invalid in the annotation.
 
-
-def aging_findings(text: str | None) -> tuple[Finding, ...]:
-    """Return what is invalid in the annotation of a ClusterQueue."""
+    Without an annotation, and with one that is invalid, the rule is ``default``.
+    """
     if text is None:
-        return ()
+        return default, ()
     try:
-        _parse(text)
+        return _parse(text), ()
     except InvalidConfiguration as invalid:
         path = child_path("metadata.annotations", PRIORITY_AGING)
-        return tuple(
+        return default, tuple(
             Finding(
                 f"{path}.{finding.path}".removesuffix(".").replace(".[", "["), finding.value, finding.rule
             )
             for finding in invalid.findings
         )
-    return ()
 
 
 def _parse(text: str) -> PriorityAging | None:
@@ -106,6 +100,8 @@ def _parse(text: str) -> PriorityAging | None:
     if len(text) > _MAX_LENGTH:
         rule = f"is longer than {_MAX_LENGTH} characters (write {_EXAMPLE})"
         raise InvalidConfiguration([Finding("", text, rule)])
+    if "&" in text:  # its aliases could make it thousands of times as large
+        raise InvalidConfiguration([Finding("", text, f"has an anchor (write {_EXAMPLE})")])
     context = decode_context(text, f"must hold one mapping (write {_EXAMPLE})")
     aging = context.root().decode(section(decode_priority_aging), None)
     if context.findings:
