@@ -89,11 +89,9 @@ def kept_nodes(state: State, queue: ClusterQueueState, workload: Workload) -> Ke
         return None
     local_queue = Key(workload.metadata.namespace, workload.spec.queue_name)
     ends = ledger.now + queue.bound(workload).seconds
-    nodes = ((name, node.metadata.labels) for name, node in ledger.topology.nodes.items())
-    kept = ledger.windows.kept_nodes(local_queue, queue.name, ledger.now, ends, nodes)
-    return (
-        None if kept is None else kept._replace(names=frozenset(map(ledger.topology.host_name, kept.names)))
-    )
+    model = ledger.topology
+    kept = ledger.windows.kept_nodes(local_queue, queue.name, ledger.now, ends, model.nodes)
+    return None if kept is None else kept._replace(names=frozenset(map(model.host_name, kept.names)))
 
 
 def topology_flavor(

@@ -36,14 +36,7 @@ def _evictable(reservation: Reservation, window: Window) -> bool:
 
 def _on_nodes(ledger: Ledger, window: Window) -> Iterator[Reservation]:
     model = ledger.topology
-    hosts = frozenset(
-        map(
-            model.host_name,
-            ledger.windows.nodes_of(
-                window, ((name, node.metadata.labels) for name, node in model.nodes.items())
-            ),
-        )
-    )
+    hosts = frozenset(map(model.host_name, ledger.windows.nodes_of(window, model.nodes)))
     if not hosts:
         return
     for reservation in ledger.reservations.values():
@@ -107,7 +100,7 @@ def find_conflicts(ledger: Ledger, window: Window, now: float) -> tuple[str, ...
                 f"{pair.resource} in flavor {pair.flavor}: {window.name}{names} reserve "
                 f"{as_quantity(pair.resource, wanted)} of {as_quantity(pair.resource, total)}"
             )
-    nodes = [(name, node.metadata.labels) for name, node in ledger.topology.nodes.items()]
+    nodes = ledger.topology.nodes
     reserved = ledger.windows.nodes_of(window, nodes)
     found += [
         f"{rival.name} reserves {len(shared)} of its nodes, such as {min(shared)}"

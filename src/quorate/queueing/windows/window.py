@@ -1,11 +1,12 @@
 """One Reservation as the admission cycle reads it, and all of them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
 from quorate.api.quorate import Reservation
-from quorate.api.quorate.nodes import Labels, reserved_nodes
+from quorate.api.quorate.nodes import reserved_nodes
 from quorate.api.quorate.occurrences import Interval, Occurrences
 from quorate.quota.amount import FlavorResource, base_units
 
@@ -97,21 +98,17 @@ class Windows:
         """Return True if a window keeps nodes."""
         return bool(self._with_nodes)
 
-    def nodes_of(self, window: Window, nodes: Iterable[tuple[str, Labels]]) -> frozenset[str]:
-        """Return the names of the nodes of a window, given all nodes with their labels."""
+    def nodes_of(self, window: Window, nodes: Mapping[str, Node]) -> frozenset[str]:
+        """Return the names of the nodes of a window, given all nodes by name."""
         if window.spec.nodes is None:
             return frozenset()
         if window.name not in self._nodes:
-            self._nodes[window.name] = reserved_nodes(window.spec.nodes, nodes)
+            labels = ((name, node.metadata.labels) for name, node in nodes.items())
+            self._nodes[window.name] = reserved_nodes(window.spec.nodes, labels)
         return self._nodes[window.name]
 
     def kept_nodes(
-        self,
-        local_queue: Key,
-        cluster_queue: str,
-        now: float,
-        ends: float,
-        nodes: Iterable[tuple[str, Labels]],
+        self, local_queue: Key, cluster_queue: str, now: float, ends: float, nodes: Mapping[str, Node]
     ) -> KeptNodes | None:
         """Return the nodes that a workload of these queues may not use from ``now`` to ``ends``.
 
@@ -126,8 +123,7 @@ class Windows:
         if not found:
             return None
         interval, first = min(found, key=lambda each: (each[0], each[1].name))
-        listed = list(nodes)
-        names = frozenset().union(*(self.nodes_of(window, listed) for _, window in found))
+        names = frozenset().union(*(self.nodes_of(window, nodes) for _, window in found))
         return KeptNodes(names, first, interval) if names else None
 
     def advance(self, now: float) -> bool:
