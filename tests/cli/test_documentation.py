@@ -51,12 +51,36 @@ def test_links_between_pages_have_targets() -> None:
     assert broken == []
 
 
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of the headings of a page."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+def test_links_to_headings_have_targets() -> None:
+    links = [
+        (page, target, heading)
+        for page in PAGES
+        for target, heading in re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", page.read_text())
+        if "://" not in target
+    ]
+    assert links
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}#{heading}"
+        for page, target, heading in links
+        if heading not in anchors(page.parent / target if target else page)
+    ]
+    assert broken == []
+
+
 COMMANDS = (
     "local up", "local down", "local status", "local reset", "local run", "demo", "crds", "controllers",
     "queue list", "queue create", "flavor list", "flavor create", "topology list", "topology describe",
     "queue describe", "queue stop", "queue resume", "workload list", "workload describe",
     "workload stop", "workload resume", "workload explain", "workload delete", "workload pods",
     "version", "preflight", "manifests", "explain", "submit", "logs", "cancel",
+    "reservation list", "reservation create", "reservation describe", "reservation delete",
 )  # fmt: skip
 
 
