@@ -76,6 +76,18 @@ def test_the_schema_refuses_what_has_no_meaning(run_with_commands: RunWithComman
 def test_a_reservation_is_created_listed_described_and_deleted(run_with_commands: RunWithCommands) -> None:
     async def story(world: World, command: CommandLine) -> None:
         assert (await command("list", "reservations")).err == "No resources found\n"
+        none = (
+            "--node-selector",
+            "a=b",
+            "--node-count",
+            "0",
+            "--duration",
+            "2h",
+            "--cluster-queues",
+            "research",
+        )
+        refused = await command("create", "reservation", "night", *none)
+        assert "spec.nodes.count in body should be greater than or equal to 1" in refused.err
         created = await command.output_of(
             "create", "reservation", "night", "--start", START, "--duration", "2h",
             "--recurrence", "FREQ=DAILY", "--amounts", "default:cpu=4;memory=8Gi",

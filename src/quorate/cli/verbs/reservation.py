@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from quorate.api import codec
-from quorate.api.meta import Condition, Key, find_condition, is_true
+from quorate.api.meta import Condition, Key, at_epoch, find_condition, is_true
 from quorate.api.quorate import ACTIVE, CONFLICTING, ENDED, Reservation
 from quorate.api.quorate.occurrences import occurrences
 from quorate.api.syntax import InvalidDuration, parse_duration
@@ -130,7 +130,7 @@ def create(
     """Create a reservation of quota or nodes.
 
     [b]Example:[/b] quorate reservation create training --start 2026-12-05T22:00:00Z --duration 8h
-    --amounts gpu:cpu=64;nvidia.com/gpu=8 --cluster-queues research
+    --amounts "gpu:cpu=64;nvidia.com/gpu=8" --cluster-queues research
     """
     names, labels = _items(nodes), pairs("--node-selector", node_selector or [])
     chosen: dict[str, Any] = {"names": names, "selector": {"matchLabels": labels} if labels else {}}
@@ -209,7 +209,8 @@ def delete(
 
 
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {field: value for field, value in fields.items() if value}
+    """Return the fields with a value; 0 is one, which the API server refuses where it makes no sense."""
+    return {field: value for field, value in fields.items() if value not in (None, "", [], {})}
 
 
 def _items(written: list[str] | None) -> list[str]:
@@ -226,15 +227,10 @@ def _local_queue(written: str) -> dict[str, str]:
 def _time(option: str, written: str) -> str:
     """Return an RFC 3339 time; a time without a zone is in UTC."""
     try:
-        moment = WallClock().now() if written == "now" else _epoch(written)
-    except ValueError as error:
+        moment = at_epoch(WallClock().now()) if written == "now" else datetime.fromisoformat(written)
+        return _moment(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+    except (ValueError, OverflowError) as error:
         raise UsageError(f"{option}: {written!r} is no time (write 2026-12-05T22:00:00Z)") from error
-    return f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _epoch(written: str) -> float:
-    moment = datetime.fromisoformat(written)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _seconds(option: str, written: str) -> int | None:
@@ -306,9 +302,7 @@ def _sections(described: Reservation, now: float) -> tuple[Section, ...]:
             "Windows",
             ("START", "END"),
             tuple(
-                (_moment(datetime.fromtimestamp(window.opens, UTC)),
-                 _moment(datetime.fromtimestamp(window.closes, UTC)))
-                for window in windows
+                (_moment(at_epoch(window.opens)), _moment(at_epoch(window.closes))) for window in windows
             ),
         ),
         TableSection(
