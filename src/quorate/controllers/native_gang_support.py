@@ -9,7 +9,7 @@ from quorate.api.native_groups import POLICY
 from quorate.controllers.limits import NATIVE_GANGS_CHECK_S
 from quorate.kube.clock import Clock
 from quorate.kube.discovery import served_resources
-from quorate.kube.errors import ApiError, NotFound, Unreachable, Unreadable
+from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable, Unreadable
 from quorate.kube.resources import NATIVE_POD_GROUPS, untyped
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ class Availability(Enum):
         "GenericWorkload and GangScheduling)"
     )
     NO_POLICY = (
-        "the MutatingAdmissionPolicy quorate-native-gangs or its binding does not exist (apply the optional "
-        "manifest native-gangs.yaml)"
+        "the MutatingAdmissionPolicy quorate-native-gangs or its binding does not exist or may not be read "
+        "(apply the optional manifest native-gangs.yaml)"
     )
 
 
@@ -78,7 +78,7 @@ class NativeGangSupport:
         for resource in (_POLICIES, _BINDINGS):
             try:
                 await self._client.request("GET", resource.path(name=POLICY))
-            except NotFound:
+            except (NotFound, Forbidden):  # the manifest with the policy has the right to read it, too
                 return Availability.NO_POLICY
         return Availability.AVAILABLE
 
