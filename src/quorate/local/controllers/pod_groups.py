@@ -3,6 +3,7 @@
 from contextlib import suppress
 from typing import Final
 
+from quorate.api.core.scheduling import SchedulingGroup
 from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.api.native_groups import PROTECTION_FINALIZER, PodGroup
 from quorate.kube.client import Client, PatchKind
@@ -11,10 +12,6 @@ from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import NATIVE_POD_GROUPS, Resource
 from quorate.local.controllers.controller import Controller
-
-
-class SchedulingGroup(Struct):
-    pod_group_name: str = ""
 
 
 class GroupedPodSpec(Struct):
