@@ -10,6 +10,8 @@ import pytest
 from quorate.api import codec
 from quorate.api.core.pod import Pod
 from quorate.api.meta import Key, Uid
+from quorate.api.names.volcano import QUEUE_NAME
+from quorate.api.native_groups import PodGroup as NativeGroup
 from quorate.api.scheduler_configuration import (
     default_scheduler_configuration,
     load_scheduler_configuration,
@@ -18,11 +20,12 @@ from quorate.gang.cache.claims_to_bind import volumes_to_bind
 from quorate.gang.cache.model import Model
 from quorate.kube.client import Client
 from quorate.kube.object_faults import ObjectFault
+from quorate.kube.patches import merged
 from quorate.kube.resources import PLACEABLE_PODS
 from quorate.placement.filters.volumes.binding import NoMatchingVolume, StaticBinding
 from quorate.placement.framework import Capacity
 from quorate.placement.shapes import Shapes
-from quorate.scheduler.feeds import gang_feeds, load_model, subscribe_informers
+from quorate.scheduler.feeds import gang_feeds, load_model, native_group_feed, subscribe_informers
 from tests.gang.world import World
 from tests.kube.fake_server import Answer, FakeServer, Request, Stream
 from tests.kube.virtual_clock import VirtualClock
@@ -170,3 +173,18 @@ def test_disruption_budgets_are_read_only_for_the_plugin(plugins: tuple[str, ...
     feeds = gang_feeds(model, VirtualClock(), disruption_budgets=settings.has_plugin("pdb"))
     watched = {feed.resource.plural for feed in feeds}
     assert ("poddisruptionbudgets" in watched) is ("pdb" in plugins)
+
+
+@pytest.mark.parametrize(
+    ("change", "is_read"),
+    [
+        ({"metadata": {"annotations": {QUEUE_NAME: "research"}}}, True),
+        ({"metadata": {"labels": {QUEUE_NAME: "research"}}}, True),
+        ({"metadata": {"uid": "2"}}, True),
+        ({"status": {"conditions": [{"type": "PodGroupScheduled", "status": "True"}]}}, False),
+    ],
+)
+def test_a_native_group_is_read_again_unless_only_its_status_changed(change: Json, is_read: bool) -> None:
+    stored = {"metadata": metadata("a"), "spec": {"schedulingPolicy": {"basic": {}}}}
+    old, new = (codec.convert(NativeGroup, each) for each in (stored, merged(stored, change)))
+    assert native_group_feed(Model((SCHEDULER,)), lambda _: None).is_relevant(old, new) is is_read

@@ -117,7 +117,7 @@ def gang_feeds(model: Model, clock: Clock, *, disruption_budgets: bool = False) 
 
 def hyper_node_feed(model: Model) -> Feed[HyperNode]:
     """Return the feed of HyperNodes, which most clusters do not serve."""
-    return cluster_feed(HYPER_NODES, model.set_hyper_node, model.remove_hyper_node, _hyper_nodes_differ)
+    return cluster_feed(HYPER_NODES, model.set_hyper_node, model.remove_hyper_node, _specs_differ)
 
 
 def native_group_feed(model: Model, removed: Callable[[Key], object]) -> Feed[native_groups.PodGroup]:
@@ -168,11 +168,7 @@ def _queue_of(fault: ObjectFault) -> str:
 
 def reservation_feed(model: Model) -> Feed[Reservation]:
     """Return the feed of Reservations, which clusters with older definitions do not serve."""
-    return cluster_feed(RESERVATIONS, model.set_reservation, model.remove_reservation, _windows_differ)
-
-
-def _windows_differ(old: Reservation, new: Reservation) -> bool:
-    return old.spec != new.spec
+    return cluster_feed(RESERVATIONS, model.set_reservation, model.remove_reservation, _specs_differ)
 
 
 def device_feeds(model: Model) -> tuple[Feed[Any], ...]:
@@ -216,18 +212,19 @@ def _labels_differ(old: Namespace, new: Namespace) -> bool:
     return old.metadata.labels != new.metadata.labels
 
 
-def _specs_differ(old: CSINode, new: CSINode) -> bool:
-    return old.spec != new.spec
-
-
-def _hyper_nodes_differ(old: HyperNode, new: HyperNode) -> bool:
+def _specs_differ(old: CSINode | HyperNode | Reservation, new: CSINode | HyperNode | Reservation) -> bool:
     return old.spec != new.spec
 
 
 def _native_groups_differ(old: native_groups.PodGroup, new: native_groups.PodGroup) -> bool:
     """Return True if more differs than the status, which the scheduler itself writes."""
-    return (old.metadata.uid, old.spec) != (new.metadata.uid, new.spec) or (
-        old.metadata.deletion_timestamp != new.metadata.deletion_timestamp
+    before, after = old.metadata, new.metadata
+    return (
+        before.uid != after.uid
+        or before.deletion_timestamp != after.deletion_timestamp
+        or before.labels != after.labels
+        or before.annotations != after.annotations
+        or old.spec != new.spec
     )
 
 
