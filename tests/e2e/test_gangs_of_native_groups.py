@@ -9,6 +9,9 @@ import pytest
 
 from quorate.api.meta import Condition, Key, find_condition
 from quorate.api.scheduler_configuration import DEFAULT_FILE
+from quorate.gang.actions import ACTIONS
+from quorate.gang.cache.gang import Gang
+from quorate.gang.session.session import Session
 from quorate.kube.resources import (
     DEVICE_CLASSES,
     NATIVE_POD_GROUPS,
@@ -81,6 +84,43 @@ def test_a_native_gang_starts_with_its_minimum_or_not_at_all() -> None:
         placed = await groups.until_condition("small", "PodGroupScheduled", "True")
         assert placed.reason == "Scheduled"
         await groups.gangs.until_bound(small=3, large=0)
+
+    play(story)
+
+
+def test_a_group_on_which_sessions_failed_has_the_reason_for_which_it_waits_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    is_repaired = False
+
+    def raise_on_odd_gangs(session: Session) -> None:
+        for gang in session.gangs:
+            raise_on_gang(gang)
+
+    def raise_on_gang(gang: Gang) -> None:
+        """Stand for a bug that one group reaches after a while."""
+        if not is_repaired and any(task.pod.metadata.labels.get("odd") for task in gang.tasks.values()):
+            raise LookupError("no such volume")
+
+    monkeypatch.setitem(ACTIONS, "backfill", raise_on_odd_gangs)
+
+    async def story(groups: NativeGroups) -> None:
+        nonlocal is_repaired
+        client, pod = groups.gangs.client, Key(NAMESPACE, "large-0")
+        for name, minimum in (("large", 9), ("small", 2)):
+            await groups.group(name, minimum)
+            await groups.pods(name, minimum)
+        await groups.until_condition("small", "PodGroupScheduled", "True")
+        waits = await groups.until_condition("large", "PodGroupScheduled", "False", "NotEnoughResources")
+        for name in ("small-0", "large-0"):
+            await client.patch(PLACEABLE_PODS, Key(NAMESPACE, name), {"metadata": {"labels": {"odd": "yes"}}})
+        failed = await groups.until_condition("large", "PodGroupScheduled", "False", "no such volume")
+        assert failed.reason == "SchedulerError"
+        is_repaired = True
+        await client.patch(PLACEABLE_PODS, pod, {"metadata": {"labels": {"odd": "still"}}})
+        again = await groups.until_condition("large", "PodGroupScheduled", "False", waits.message)
+        assert again.reason == waits.reason
+        await groups.until_condition("small", "PodGroupScheduled", "True")
 
     play(story)
 

@@ -12,7 +12,13 @@ from typing import Any, Final
 
 from quorate.api import codec
 from quorate.api.meta import Condition, Key, Uid, at_epoch
-from quorate.api.native_groups import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER, SCHEDULER_ERROR
+from quorate.api.native_groups import (
+    DISRUPTION_TARGET,
+    POD_GROUP_SCHEDULED,
+    PREEMPTION_BY_SCHEDULER,
+    SCHEDULER_ERROR,
+)
+from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.native_groups import native_name, scheduled_condition
 from quorate.gang.outcome import Eviction, GangStatus
 from quorate.kube.client import Client, PatchKind
@@ -64,16 +70,20 @@ class NativeGroupStatusWriter:
             )
             self._disruptions.put(eviction.gang, (None, condition))
 
-    def failed(self, gang: Key, uid: Uid, problem: str) -> None:
-        """Write that sessions leave the group out because they fail on it."""
+    def failed(self, gang: Gang, problem: str) -> None:
+        """Write that sessions leave a group out because they fail on it, unless it was placed before."""
+        known = scheduled_condition(gang.conditions)
+        if known is not None and known.status == "True":
+            return
         condition = Condition(
-            type="PodGroupScheduled",
+            type=POD_GROUP_SCHEDULED,
             status="False",
             reason=SCHEDULER_ERROR,
             message=problem,
             last_transition_time=at_epoch(self._clock.now()),
         )
-        self._writer.put(gang, (uid, condition))
+        self._written.pop(gang.key, None)  # the reason for which it waited is written again afterwards
+        self._writer.put(gang.key, (gang.uid, condition))
 
     def forget(self, gang: Key) -> None:
         """Forget a group that is deleted."""

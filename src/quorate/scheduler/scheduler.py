@@ -254,7 +254,8 @@ class Scheduler:
                 resource: Resource[Any] = POD_GROUPS
                 obj: Any = self._groups.get(key)
                 if native_name(key) is not None:
-                    self._native_statuses.failed(key, subject.uid, str(error))
+                    self._native_statuses.failed(subject, str(error))
+                    subject.conditions = ()  # no watch reports the written one: report them all again
             case Pod():
                 key, resource, obj = subject.metadata.key, PLACEABLE_PODS, subject
                 model.set_unreadable_pod(key, subject.node_name)
