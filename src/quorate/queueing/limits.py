@@ -23,9 +23,9 @@ MAX_BREAKS: Final = 4  # occurrences of each window beside which starts are plan
 # Times
 TIMESTAMP_BUFFER_S: Final = 300.0  # of the gate SchedulerTimestampPreemptionBuffer
 REFUSED_START_S: Final = 60.0  # how long a job that cannot be started keeps its quota
-# Before the second pass of a workload is tried again for the first time, as in Kueue.
 OVERDUE_S: Final = 1.0  # after a planned start, when it is computed again if the workload waits still
 NOTICED_S: Final = 60.0  # a planned start that is earlier by less than this is not told
+# Before the second pass of a workload is tried again for the first time, as in Kueue.
 FIRST_DELAY_S: Final = 1.0
 MAX_DELAY_S: Final = 30.0  # between two tries of a second pass, as in Kueue
 JITTER_FACTOR: Final = 0.0001  # of the delay: spreads the return of workloads that were evicted together
