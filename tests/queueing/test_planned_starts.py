@@ -8,13 +8,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from quorate.api.meta import Key
+from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.conditions import has_quota_reservation
 from quorate.queueing.decisions import CycleResult
 from quorate.queueing.explain import pending_facts, run, why_pending
 from quorate.queueing.explanation.reasons import remedies
 from quorate.queueing.inadmissible_reasons import ReservedForEarlierWorkload
+from quorate.queueing.pending.entry import Entry
 from quorate.queueing.planning.work_kinds import WorkKind
-from quorate.queueing.scheduling.planned_starts import PlannedStarts
+from quorate.queueing.scheduling.planned_starts import PlannedStarts, Plans
 from tests.queueing.notation import Json
 from tests.queueing.world import World
 
@@ -111,6 +113,27 @@ def test_without_the_annotation_nothing_is_planned() -> None:
     world = a_world(FIRST, LARGE, job("later", 4, 2), q={"quota": [{"default": {"cpu": 8}}]})
     assert started(world) == {"first", "later"}
     assert planned(world) is None
+
+
+def test_a_queue_without_planned_starts_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[str]()
+    of_queue, offer = PlannedStarts.of_queue, PlannedStarts.offer
+
+    def counted_of_queue(self: PlannedStarts, queue: ClusterQueueState, now: float) -> Plans:
+        asked.append(queue.name)
+        return of_queue(self, queue, now)
+
+    def counted_offer(self: PlannedStarts, queue: ClusterQueueState, entry: Entry, now: float) -> None:
+        asked.append(queue.name)
+        offer(self, queue, entry, now)
+
+    monkeypatch.setattr(PlannedStarts, "of_queue", counted_of_queue)
+    monkeypatch.setattr(PlannedStarts, "offer", counted_offer)
+    plain = queue(4, annotations={})
+    jobs = [job(f"{name}-{number}", 4, number, queue=name) for name in ("q", "plain") for number in range(2)]
+    for queues, want in (({"q": plain, "plain": plain}, set()), ({"q": queue(4), "plain": plain}, {"q"})):
+        a_world(*jobs, **queues)
+        assert set(asked) == want
 
 
 def test_without_bounds_the_amounts_of_the_planned_workload_are_kept() -> None:

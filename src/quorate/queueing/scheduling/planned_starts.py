@@ -14,7 +14,7 @@ A plan is a function of the state and the time, so a new process makes the same 
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from itertools import pairwise
 from typing import Final
@@ -123,13 +123,13 @@ class PlannedStarts:
             del ledger.planned[queue.name]
 
     def offer_refused(self, heads: Iterable[Nomination], now: float) -> set[Key]:
-        """Plan the starts of the heads of a round that nothing lets start, and return these heads.
+        """Plan the starts of the heads that nothing lets start, in queues that backfill; return these heads.
 
         All heads keep to the plans.
         """
         offered: set[Key] = set()
         for head in heads:
-            assignment = head.assignment
+            assignment = head.assignment if head.queue.backfills else None
             if assignment is not None and assignment.mode is not AssignmentMode.FIT and not head.targets:
                 self._refused = head.entry
                 self.offer(head.queue, head.entry, now)
@@ -174,7 +174,7 @@ class PlannedStarts:
                             f"{as_read_in(metadata.namespace, plan.entry.key)} waits for its planned start",
                         )
 
-    def review(self, roots: Iterable[Node], now: float) -> tuple[Key, ...]:
+    def review(self, roots: Container[Node], now: float) -> tuple[Key, ...]:
         """Return the pending workloads of which something else is to be told than before the last call.
 
         Plans are made again in the trees of ``roots``, and those that are late: what they wait for runs
@@ -190,8 +190,9 @@ class PlannedStarts:
                 ledger.schedule_requeue(queue.node)  # what was held back may start before the new time
         if self._overdue_at <= now:
             self._overdue_at = min(self._overdue.values(), default=math.inf)
-        for root in roots:
-            for queue in ledger.queues_with_pending(root):
+        for name in ledger.planned:
+            queue = ledger.cluster_queues[name]
+            if queue.node.root in roots:
                 self.of_queue(queue, now)
         if len(ledger.announced) > sum(map(len, ledger.planned.values())):
             planned = {entry.key for entries in ledger.planned.values() for entry in entries}
