@@ -74,6 +74,17 @@ def test_links_to_headings_have_targets() -> None:
     assert broken == []
 
 
+def test_kubectl_commands_name_the_group_of_kinds_that_kubernetes_also_has() -> None:
+    ambiguous = re.compile(r"kubectl [^`]*?(?<= )(workloads?|podgroups?)(/\S+)?( |`|$)")
+    found = [
+        f"{page.relative_to(ROOT)}: {line.strip()}"
+        for page in PAGES
+        for line in page.read_text().splitlines()
+        if ambiguous.search(line)
+    ]
+    assert found == []
+
+
 COMMANDS = (
     "local up", "local down", "local status", "local reset", "local run", "demo", "crds", "controllers",
     "queue list", "queue create", "flavor list", "flavor create", "topology list", "topology describe",
