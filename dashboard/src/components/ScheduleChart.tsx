@@ -2,7 +2,7 @@
 import { Link } from "react-router";
 import type { ScheduledWorkload } from "../api/types";
 import { workloadAddress } from "../format/addresses";
-import { formatDuration } from "../format/time";
+import { formatDuration, formatUtc } from "../format/time";
 import { useNow } from "../hooks/useNow";
 import css from "./ScheduleChart.module.css";
 
@@ -38,12 +38,12 @@ export function ScheduleChart({ rows }: { rows: ScheduledWorkload[] }) {
                 className={BARS[row.state]}
                 data-open={row.ends ? undefined : true}
                 style={{ left: `${at(starts)}%`, width: `${Math.max(0.6, at(ends) - at(starts))}%` }}
-                title={describe(row)}
+                title={describe(row, now)}
               />
               <span className={css.now} style={{ left: `${at(now)}%` }} aria-hidden />
             </span>
             <span className={css.text} role="cell">
-              {describe(row)}
+              {describe(row, now)}
             </span>
           </div>
         );
@@ -52,8 +52,8 @@ export function ScheduleChart({ rows }: { rows: ScheduledWorkload[] }) {
   );
 }
 
-export function describe(row: ScheduledWorkload): string {
-  const clock = (time: string) => new Date(time).toISOString().slice(11, 16);
+export function describe(row: ScheduledWorkload, now: number): string {
+  const clock = (time: string) => formatUtc(time, now);
   const origin = row.origin ? ` (${row.origin.toLowerCase()})` : "";
   if (row.state === "Reserved") {
     return `reserved ${clock(row.starts)} to ${row.ends ? clock(row.ends) : "…"} UTC (${row.cause.toLowerCase()})`;

@@ -52,6 +52,14 @@ export function formatClock(at: string, now: number): string {
   return sameDay ? clock : `${time.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${clock}`;
 }
 
+/** Return a time in UTC to the minute, with its date if that is not the day of ``now``. */
+export function formatUtc(at: string, now: number): string {
+  const written = new Date(at).toISOString();
+  const day = written.slice(0, 10);
+  const time = written.slice(11, 16);
+  return new Date(now).toISOString().startsWith(day) ? time : `${day} ${time}`;
+}
+
 const OLD_MS = 5_000;
 
 /**

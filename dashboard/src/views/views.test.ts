@@ -154,6 +154,7 @@ describe("figures of two runs", () => {
 });
 
 describe("the schedule of a queue", () => {
+  const now = Date.parse("2026-11-29T12:00:00Z");
   const row = {
     namespace: "red",
     name: "large",
@@ -166,19 +167,26 @@ describe("the schedule of a queue", () => {
   };
 
   test("says when a start is planned, and why it has moved", () => {
-    expect(described(row)).toBe("planned 14:05 UTC (declared)");
-    expect(described({ ...row, was: "2026-11-29T13:50:00Z", cause: "NodeLost" })).toBe(
+    expect(described(row, now)).toBe("planned 14:05 UTC (declared)");
+    expect(described({ ...row, was: "2026-11-29T13:50:00Z", cause: "NodeLost" }, now)).toBe(
       "planned 14:05 UTC (declared), was 13:50: NodeLost",
     );
   });
 
   test("says what is reserved, and for what", () => {
     const reserved = { ...row, namespace: "", state: "Reserved" as const, cause: "Maintenance" };
-    expect(described(reserved)).toBe("reserved 14:05 to 15:05 UTC (maintenance)");
+    expect(described(reserved, now)).toBe("reserved 14:05 to 15:05 UTC (maintenance)");
+  });
+
+  test("says the day of what is not today", () => {
+    const night = { starts: "2026-12-05T22:00:00Z", ends: "2026-12-06T06:00:00Z" };
+    const reserved = { ...row, ...night, namespace: "", state: "Reserved" as const, cause: "Workloads" };
+    expect(described(reserved, now)).toBe("reserved 2026-12-05 22:00 to 2026-12-06 06:00 UTC (workloads)");
+    expect(described({ ...row, ...night }, now)).toBe("planned 2026-12-05 22:00 UTC (declared)");
   });
 
   test("says until when a workload runs at most", () => {
-    expect(described({ ...row, state: "Running" })).toBe("until 15:05 UTC (declared)");
-    expect(described({ ...row, state: "Running", ends: null, origin: "" })).toBe("without a bound");
+    expect(described({ ...row, state: "Running" }, now)).toBe("until 15:05 UTC (declared)");
+    expect(described({ ...row, state: "Running", ends: null, origin: "" }, now)).toBe("without a bound");
   });
 });

@@ -1,1 +1,0 @@
-import{Xt as e,nn as t}from"./PageState-nWjqe54p.js";var n=t(e(),1);function r(e){(0,n.useEffect)(()=>{document.title=`${e} · Quorate`},[e])}export{r as t};
