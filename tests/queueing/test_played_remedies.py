@@ -274,3 +274,33 @@ def test_remedies_name_the_rivals() -> None:
         "provided that the other workload pending in its cluster queue or cohorts cannot start first"
         in explanation.enough
     )
+
+
+def test_the_pods_that_a_preemption_is_for_may_be_fewer_than_all() -> None:
+    keeps = {"name": "keeps", "queue": "q", "priority": 5, "requests": {"cpu": 1}}
+    yields = {"name": "yields", "queue": "q", "requests": {"cpu": 3}}
+    pod_set = {"count": 4, "minCount": 1, "requests": {"cpu": 1}}
+    waits = {
+        "name": "waits",
+        "queue": "q",
+        "created": 1,
+        "priority": 1,
+        "podSets": [pod_set],
+        "create": "later",
+    }
+    queue = {**QUEUE, "preemption": {"withinClusterQueue": "LowerPriority"}}
+    world = RestingWorld(
+        {
+            "flavors": {"one": {}},
+            "clusterQueues": {"cq": queue},
+            "localQueues": {"q": {"clusterQueue": "cq"}},
+            "workloads": [keeps, yields, waits],
+        }
+    )
+    for step in ({"run": None}, {"create": ["waits"]}, {"run": None}):
+        world.run(step)
+    explanation = explained(world, "waits")
+    assert explanation is not None
+    (remedy,) = explanation.remedies
+    assert (remedy.text, remedy.pods) == ("the pods of the evicted workloads must end", 3)
+    assert false_remedies(Wait(0, world, "waits", explanation)) == []

@@ -52,9 +52,11 @@ def find_remedies(
     rivals = yield from _rivals(state, queue, entry)
     if state.ledger.entries.get(entry.key) is not entry:  # it changed meanwhile, or was deleted
         return Remedies()
-    requested = sum(pod_set.count for pod_set in entry.shape.pod_sets)
     if any(isinstance(reason, AwaitingPreemption | AwaitingOtherPreemption) for reason in reasons):
-        return Remedies((Remedy(all_of=(_END_PODS,), pods=requested),), rivals=rivals)
+        preempting = entry.preempting_assignment  # which may be for fewer pods than all
+        counts = [pod_set.count for pod_set in entry.shape.pod_sets]
+        pods = sum(counts if preempting is None else preempting.counts)
+        return Remedies((Remedy(all_of=(_END_PODS,), pods=pods),), rivals=rivals)
     planned = state.ledger.planned.get(queue.name) if queue.backfills else None
     changes = _queue_changes(state, queue, entry) if planned is None or planned[0] is entry else None
     if changes is None or _waits_beside_its_slice(state, queue, entry) or _has_used_its_time(queue, entry):
