@@ -253,7 +253,7 @@ def _table(starts: Sequence[Start], now: datetime) -> tuple[tuple[str, ...], lis
 def _planned(start: Start, now: datetime) -> str:
     if start.planned is None:
         return ""
-    return f"in {format_duration(max(0.0, (start.planned - now).total_seconds()))} at the latest"
+    return f"in {format_duration((start.planned - now).total_seconds())} at the latest"
 
 
 def _planned_at(workload: Workload) -> datetime | None:

@@ -115,7 +115,7 @@ def workload_columns(
         start = states.of_workload(workload).planned_start
         if start is None or start.at is None:
             return ""
-        return f"in {format_duration(max(0.0, start.at.timestamp() - now))}"
+        return f"in {format_duration(start.at.timestamp() - now)}"
 
     def starts(workload: Workload) -> str:
         if status_of(workload) is not Status.PENDING:
