@@ -84,16 +84,11 @@ def logs(
     if not directory.log.exists():
         raise UsageError(f"{directory.log}: does not exist (quorate local up --detach writes it)")
     is_running = (lambda: directory.running() is not None) if follow else None
-    print_log(directory.log, tail, is_running, _print_text if output == "text" else _print_json_lines)
+    print_log(directory.log, tail, is_running, typer.echo if output == "text" else _print_json_line)
 
 
-def _print_text(text: str) -> None:
-    typer.echo(text, nl=False)
-
-
-def _print_json_lines(text: str) -> None:
-    for line in text.splitlines():
-        typer.echo(codec.encode({"text": line}).decode())
+def _print_json_line(line: str) -> None:
+    typer.echo(codec.encode({"text": line}).decode())
 
 
 def status(name: Name = DEFAULT_NAME, data_dir: DataDir = None, output: o.Format = o.Output.TABLE) -> None:

@@ -116,14 +116,18 @@ def stop(directory: ClusterDirectory) -> RunningCluster | None:
 def print_log(
     path: Path, tail: int | None, is_running: Callable[[], bool] | None, show: Callable[[str], None]
 ) -> None:
-    """Show the last ``tail`` lines of a log (None: all), then what follows while ``is_running``."""
+    """Show the last ``tail`` lines of a log (None: all), then each that follows while ``is_running``."""
     with path.open() as log:
-        lines = log.readlines()
-        show("".join(lines if tail is None else lines[max(len(lines) - tail, 0) :]))
+        *lines, begun = log.read().split("\n")
+        for line in lines if tail is None else lines[max(len(lines) - tail, 0) :]:
+            show(line)
         while is_running is not None:
             was_running = is_running()  # before the read: nothing is written after the end
-            if text := log.read():
-                show(text)
+            *lines, begun = (begun + log.read()).split("\n")
+            for line in lines:
+                show(line)
             if not was_running:
-                return
+                break
             time.sleep(_POLL_S * 4)
+        if begun:
+            show(begun)
