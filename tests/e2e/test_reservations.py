@@ -11,9 +11,10 @@ from quorate.api.configuration.queueing import NodeFit
 from quorate.api.meta import Key, find_condition, is_true
 from quorate.api.quorate import ACTIVE, CONFLICTING
 from quorate.kube.clock import WallClock
-from quorate.kube.resources import RESERVATIONS, untyped
+from quorate.kube.resources import RESERVATIONS, WORKLOADS, untyped
 from quorate.local.nodes import NodePool
 from quorate.queueing.conditions import QUOTA_RESERVED
+from quorate.queueing.pending.ordering import queue_order
 from tests.e2e.topologies import places_of
 from tests.e2e.world import NAMESPACE, World, run_story
 
@@ -76,6 +77,30 @@ def test_a_reservation_begins_under_load_and_evicts_what_it_needs() -> None:
         await world.until_finished("small")  # on what is not reserved
         await world.client.delete(STORED, Key("", "night"))
         await world.until_admitted("first", "second")
+
+    run_story(story, Configuration(), NODES)
+
+
+def test_a_workload_that_cannot_be_evicted_holds_up_no_other() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="8")
+        await world.local_queue("vip")
+        for name in ("first", "second"):
+            await world.job(name, cpu="4", runs="1h")
+            await world.until_admitted(name)
+        stored = {name: await world.workload(name) for name in ("first", "second")}
+        order = {
+            (queue_order(workload, Configuration()), name, workload.metadata.name)
+            for name, workload in stored.items()
+            if workload is not None
+        }
+        (_, other, _), (_, name, refused) = sorted(order)  # the last is evicted first
+        path = WORKLOADS.path(NAMESPACE, refused, "status")
+        world.queueing_client.refuses[f"PATCH {path}"] = "no"
+        await reserve(world, "8", begins_in_s=0, atStart="Evict")
+        await world.until_condition(other, "Evicted", reason="ReservedWindow")
+        world.queueing_client.refuses.clear()
+        await world.until_condition(name, "Evicted", reason="ReservedWindow")
 
     run_story(story, Configuration(), NODES)
 

@@ -78,7 +78,8 @@ class FaultyClient(CountingClient):
     """Lose one write in ``one_in``: half of the requests, half of the responses.
 
     While ``responding`` is not set, writes are executed but their responses wait for it.  Reservations are
-    sent ``reservation_delay_s`` late.  Writes of a kind in ``refuses`` are refused with its message.
+    sent ``reservation_delay_s`` late.  Writes of a kind, or to a path, in ``refuses`` are refused
+    with its message.
     """
 
     one_in = 0  # none
@@ -110,7 +111,7 @@ class FaultyClient(CountingClient):
             self.patching.discard(workload)
 
     async def _request(self, method: str, path: str, **options: Any) -> bytes:
-        if refusal := self.refuses.get(f"{method} {_kind_of(path)}"):
+        if refusal := self.refuses.get(f"{method} {_kind_of(path)}") or self.refuses.get(f"{method} {path}"):
             raise Invalid(f"{method} {path}", 422, "Invalid", refusal)
         fault = self.one_in and method != "GET" and self.rng.randrange(self.one_in) == 0
         loses_response = fault and self.rng.random() < 0.5

@@ -12,6 +12,7 @@ from quorate.api.quorate import Reservation
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.limits import FEW_WORKERS, RESERVATION_RETRY_S
 from quorate.controllers.reservations.reservation_status import decide_reservation
+from quorate.kube.errors import ApiError, ServerError
 from quorate.kube.informer import Change
 from quorate.kube.resources import RESERVATIONS, WORKLOADS, Resource, reference_to
 from quorate.kube.writes import send, status_patch
@@ -77,11 +78,20 @@ class ReservationController:
 
     async def _evict(self, window: Window, now: float) -> None:
         message = f"reservation {window.name} needs what it uses"
+        refusal: ApiError | None = None
         for workload in workloads_to_evict(self._ledger, window):
             eviction = evict(workload, RESERVED_WINDOW, message, now)
-            await send(self._client, status_patch(WORKLOADS, workload, eviction.status))
+            try:
+                await send(self._client, status_patch(WORKLOADS, workload, eviction.status))
+            except ServerError:
+                raise  # it is not about the workload
+            except ApiError as error:  # of one workload, which holds up no other
+                refusal = refusal or error
+                continue
             for event in eviction.events:
                 self._record(WORKLOADS, workload, event)
+        if refusal is not None:
+            raise refusal
 
     def _record(self, resource: Resource[Any], regarding: Reservation | Workload, event: Event) -> None:
         self._events.event(reference_to(resource, regarding), event.type, event.reason, event.message)
