@@ -22,8 +22,8 @@ from quorate.placement.vectors import Matrix
 
 def bound_s(gang: Gang) -> float:
     """Return how many seconds ``gang`` runs at most once all its pods have started; infinite: unknown."""
-    if gang.maximum_s is not None and (gang.quota_admission is not None or not gang.tasks):
-        return gang.maximum_s
+    if (maximum_s := _declared_s(gang)) is not None:
+        return maximum_s
     return max(map(_deadline_s, _running_or_starting(gang)), default=math.inf)
 
 
@@ -36,10 +36,15 @@ def ends_at(gang: Gang, now: float, rules: EnqueueArguments) -> float:
         times_out_at = gang.admission.times_out_at(rules)
         latest = math.inf if times_out_at is None else max(now, times_out_at) + bound_s(gang)
         return latest if gang.admission.ends_by is None else min(latest, gang.admission.ends_by)
-    if gang.maximum_s is not None and (gang.quota_admission is not None or not gang.tasks):
-        return max((_started(task, now) for task in _running_or_starting(gang)), default=now) + gang.maximum_s
+    if (maximum_s := _declared_s(gang)) is not None:
+        return max((_started(task, now) for task in _running_or_starting(gang)), default=now) + maximum_s
     ends = (_started(task, now) + _deadline_s(task) for task in _running_or_starting(gang))
     return max(now, max(ends, default=math.inf))
+
+
+def _declared_s(gang: Gang) -> int | None:
+    """Return the seconds in the label of the pod group; None if the pods decide."""
+    return gang.maximum_s if gang.quota_admission is not None or not gang.tasks else None
 
 
 def _running_or_starting(gang: Gang) -> Iterator[Task]:
