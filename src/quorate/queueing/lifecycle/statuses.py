@@ -199,9 +199,9 @@ def refused_status(workload: Workload, reason: str, message: str, now: float) ->
 def release_status(workload: Workload, now: float, gates: Gates) -> WorkloadStatus | None:
     """Return the status of an evicted workload with a stopped job: without quota reservation.
 
-    None if there is no reservation.  Workloads that were preempted, or evicted for failed nodes or a window,
-    are requeued at once; other workloads when a lifecycle rule sets Requeued to True.  The workload of a
-    single pod is never requeued, because its pod has ended.
+    None if there is no reservation.  Workloads that were preempted, or evicted for failed nodes, a window or
+    a bound that they overran, are requeued at once; other workloads when a lifecycle rule sets Requeued to
+    True.  The workload of a single pod is never requeued, because its pod has ended.
     """
     evicted = find_condition(workload.status.conditions, c.EVICTED)
     if evicted is None or evicted.status != "True" or not c.has_quota_reservation(workload):

@@ -45,7 +45,10 @@ class ShapeOutcome(NamedTuple):
 
 
 class ShapeQueue:
-    """The workloads of one shape in one cluster queue; with admission fair sharing, of one local queue."""
+    """The workloads of one shape in one cluster queue.
+
+    With admission fair sharing of one local queue, with priority ageing of one priority.
+    """
 
     __slots__ = ("active", "head_order", "inadmissible", "key", "unexplained")
 
