@@ -83,10 +83,8 @@ def _events(old: Sequence[Condition], new: Sequence[Condition]) -> tuple[Event, 
         was = is_true(old, condition.type)
         holds = condition.status == "True"
         if condition.type == ACTIVE and holds != was:
-            if holds:
-                events.append(Event("Normal", "ReservationStarted", condition.message))
-            else:
-                events.append(Event("Normal", "ReservationEnded", condition.message))
+            reason = "ReservationStarted" if holds else "ReservationEnded"
+            events.append(Event("Normal", reason, condition.message))
         elif condition.type == CONFLICTING and holds and not was:
             events.append(Event("Warning", "ReservationConflicting", condition.message))
         elif condition.type == SCHEDULED and condition.reason == "Invalid" and not _has(old, condition):
