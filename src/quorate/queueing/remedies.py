@@ -21,6 +21,7 @@ from quorate.queueing.inadmissible_reasons import (
 )
 from quorate.queueing.limits import MAX_NAMED_QUEUES
 from quorate.queueing.pending.entry import Entry
+from quorate.queueing.planning.bounds import maximum_execution_time_s
 from quorate.queueing.scheduling.pod_sets_to_place import may_need_places
 from quorate.queueing.scheduling.remedy_search import RemedySearch
 from quorate.queueing.state import State
@@ -70,11 +71,8 @@ def find_remedies(
 
 def _has_used_its_time(queue: ClusterQueueState, entry: Entry) -> bool:
     """Return True if the workload ran for all of its execution time: it would be deactivated at its start."""
-    workload, rules = entry.workload, queue.planned_start_rules
-    most_s: float | None = workload.spec.maximum_execution_time_seconds
-    if most_s is None and rules.enforces_default:
-        most_s = rules.default_maximum_s
-    past_s = workload.status.accumulated_past_execution_time_seconds or 0
+    most_s = maximum_execution_time_s(entry.workload, queue.planned_start_rules)
+    past_s = entry.workload.status.accumulated_past_execution_time_seconds or 0
     return most_s is not None and past_s >= most_s
 
 

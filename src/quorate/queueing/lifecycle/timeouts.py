@@ -8,6 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from quorate.api.configuration.planned_starts import PlannedStartRules
 from quorate.api.configuration.pods_ready import RequeuingStrategy
 from quorate.api.kueue import Workload
 from quorate.api.meta import find_condition, is_true
@@ -15,6 +16,7 @@ from quorate.queueing import conditions as c
 from quorate.queueing.conditions import new_condition, with_conditions
 from quorate.queueing.lifecycle.transition import Event, Transition, WorkloadContext, evict
 from quorate.queueing.limits import REFUSED_START_S
+from quorate.queueing.planning.bounds import maximum_execution_time_s
 from quorate.queueing.pods_ready import (
     Deactivate,
     RunningTimeout,
@@ -149,12 +151,10 @@ def _on_pods_ready_timeout(context: WorkloadContext, timeout: RunningTimeout) ->
 
 
 def _maximum_execution_time_s(context: WorkloadContext) -> float | None:
-    """Return the declared maximum execution time, or that of the queue; None if there is none to enforce."""
-    declared_s = context.workload.spec.maximum_execution_time_seconds
+    """Return how long the workload may run in its queue; None: no limit."""
     queue = context.queues.cluster_queue
-    if declared_s is not None or queue is None or not queue.planned_start_rules.enforces_default:
-        return declared_s
-    return queue.planned_start_rules.default_maximum_s
+    rules = PlannedStartRules() if queue is None else queue.planned_start_rules
+    return maximum_execution_time_s(context.workload, rules)
 
 
 def _remaining_execution_time_s(context: WorkloadContext) -> float | None:

@@ -63,6 +63,14 @@ def _is_close(known_s: float, learned_s: float) -> bool:
     return abs(learned_s - known_s) <= _SAME_BOUND * known_s
 
 
+def maximum_execution_time_s(workload: Workload, rules: PlannedStartRules) -> float | None:
+    """Return how long ``workload`` may run: what it declares, or what its queue enforces; None: no limit."""
+    declared_s = workload.spec.maximum_execution_time_seconds
+    if declared_s is not None or not rules.enforces_default:
+        return declared_s
+    return rules.default_maximum_s
+
+
 def run_bound(workload: Workload, rules: PlannedStartRules, learned: LearnedBounds) -> RunBound:
     """Return how long ``workload`` runs at most in a queue with ``rules``; ``UNBOUNDED`` if unknown."""
     past_s = workload.status.accumulated_past_execution_time_seconds or 0
