@@ -54,24 +54,23 @@ class ReservedWindows:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._now = 0.0
-        self._known_at = 0.0, -1  # the time, and ``Ledger.requeues``, of ``_pools`` and ``_totals``
+        self._known_at = 0.0, -1  # ``Ledger.now`` and ``Ledger.requeues`` of ``_pools`` and ``_totals``
         self._pools: dict[str, Pool] = {}  # by window
         self._totals: dict[tuple[Pool, FlavorResource], int] = {}
-        # Of one number of ``reservation_changes``: holders by root, and sums of what they use.
+        # Of one time, and number of ``reservation_changes``: holders by root, and sums of what they use.
         self._changes = -1
         self._holders: dict[Node, list[_Holder]] = {}
         self._sums: dict[tuple[Pool, FlavorResource, float, str], int] = {}
 
     def _set_time(self, now: float) -> None:
-        self._now, known_at = now, (now, self._ledger.requeues)
-        changes = self._ledger.reservation_changes()
+        known_at, changes = (self._ledger.now, self._ledger.requeues), self._ledger.reservation_changes()
         if self._known_at != known_at:
             self._pools.clear()
             self._totals.clear()
-        if self._known_at != known_at or self._changes != changes:
+        if (self._known_at, self._now, self._changes) != (known_at, now, changes):
             self._holders.clear()
             self._sums.clear()
-        self._known_at, self._changes = known_at, changes
+        self._known_at, self._now, self._changes = known_at, now, changes
 
     def refusal(self, nomination: Nomination, assignment: Assignment, now: float) -> ReservedWindow | None:
         """Return the window that needs what a nomination would use at ``now``; None: there is none."""
