@@ -9,6 +9,7 @@ import msgspec
 from quorate.dashboard import schema as s
 from quorate.dashboard.history.series import Range
 from quorate.dashboard.queries import ListQuery, PodGroupQuery, WorkloadQuery
+from quorate.dashboard.submission_schema import SubmissionAnswer, SubmissionQueue, SubmissionRequest
 
 PREFIX: Final = "/api/v1"
 CSRF_HEADER: Final = "X-CSRF-Token"
@@ -131,15 +132,15 @@ OPERATIONS: Final = (
         "GET",
         "/submission-queues",
         "The local queues to which the caller may submit jobs.",
-        tuple[s.SubmissionQueue, ...],
+        tuple[SubmissionQueue, ...],
     ),
     Operation(
         "submitJob",
         "POST",
         "/submissions",
         "Create a job, or say whether and when it would start.",
-        s.SubmissionAnswer,
-        s.SubmissionRequest,
+        SubmissionAnswer,
+        SubmissionRequest,
     ),
     Operation(
         "listPodGroups",

@@ -18,6 +18,7 @@ from quorate.dashboard.responses import Refused, bad_request, read_body
 from quorate.dashboard.serving import parameters as p
 from quorate.dashboard.serving.reads import Handler
 from quorate.dashboard.simulation.what_if import WhatIf
+from quorate.dashboard.submission_schema import SubmissionAnswer, SubmissionQueue, SubmissionRequest
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.inspect.job_names import OwnerResolver
@@ -44,18 +45,18 @@ class Submissions:
             "getManifests": _manifests,
         }
 
-    async def _queues(self, request: web.Request, caller: Caller) -> tuple[s.SubmissionQueue, ...]:
+    async def _queues(self, request: web.Request, caller: Caller) -> tuple[SubmissionQueue, ...]:
         queues = [key for key, _ in self._model.data.local_queues(caller.viewer)]
         namespaces = {queue.namespace for queue in queues}
         allowed = await self._authorization.creatable(caller.session.user, JOBS, namespaces)
         return tuple(
-            s.SubmissionQueue(namespace=queue.namespace, name=queue.name)
+            SubmissionQueue(namespace=queue.namespace, name=queue.name)
             for queue in queues
             if allowed is None or queue.namespace in allowed
         )
 
-    async def _submit(self, request: web.Request, caller: Caller) -> s.SubmissionAnswer:
-        requested = await read_body(request, s.SubmissionRequest)
+    async def _submit(self, request: web.Request, caller: Caller) -> SubmissionAnswer:
+        requested = await read_body(request, SubmissionRequest)
         connection = Connection(caller.session.client, requested.namespace)
         if not requested.namespace:
             raise bad_request("namespace: a job needs one")
@@ -74,7 +75,7 @@ class Submissions:
             outlook = Outlook(starts="Unknown", message="it is created")
             key = Key(requested.namespace, job.name)
             logger(__name__).info("submitted", object=key, user=caller.session.user.name)
-        return s.SubmissionAnswer(
+        return SubmissionAnswer(
             name=job.name,
             manifests=yaml.safe_dump_all(objects, sort_keys=False),
             starts=outlook.starts,
@@ -85,7 +86,7 @@ class Submissions:
         )
 
 
-def _job_request(requested: s.SubmissionRequest) -> JobRequest:
+def _job_request(requested: SubmissionRequest) -> JobRequest:
     """Return the job as for ``quorate submit``.  Raises ``InvalidRequest``."""
     try:
         command = tuple(shlex.split(requested.command))

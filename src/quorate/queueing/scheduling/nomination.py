@@ -1,6 +1,6 @@
 """Nomination of a head: whether it may be admitted, with which flavors and counts, and what to preempt."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 
@@ -16,34 +16,28 @@ from quorate.queueing.inadmissible_reasons import (
     InadmissibleReason,
     NodesLackRoom,
     PlacementRefused,
-    PodSetReason,
     ReservedWindow,
 )
-from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.pending.entry import Entry, LastAssignment
 from quorate.queueing.pending.ordering import affects_scheduling
 from quorate.queueing.pending.shape import ShapeRegistry
 from quorate.queueing.preemption.candidates import Target
-from quorate.queueing.preemption.simulation import UsageSimulation
+from quorate.queueing.scheduling.assignment_places import Choice, candidate_with_places, with_places
 from quorate.queueing.scheduling.flavor_assigner import (
     Assignment,
     AssignmentMode,
-    FlavorCandidate,
     FlavorSearchInput,
     NominatedFlavors,
-    PodSetFlavors,
 )
 from quorate.queueing.scheduling.flavor_combinations import assign_flavors
-from quorate.queueing.scheduling.pod_sets_to_place import kept_nodes, may_need_places, pod_sets_to_place
+from quorate.queueing.scheduling.pod_sets_to_place import kept_nodes, may_need_places
 from quorate.queueing.scheduling.podset_reducer import PodSetCounts, reduce_counts
 from quorate.queueing.scheduling.preemption_search import PreemptionSearch
 from quorate.queueing.state import State
-from quorate.queueing.topology.placing import NO_PLACEMENT, PodSetToPlace, place_pod_sets, topology_mismatch
+from quorate.queueing.topology.placing import NO_PLACEMENT, topology_mismatch
 from quorate.queueing.workload_slices import replaced_slice
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
-
-_Choice = tuple[Assignment, tuple[Target, ...]]
 
 
 class Nomination(msgspec.Struct):
@@ -123,7 +117,7 @@ def _assign(
     entry: Entry,
     round_number: int,
     nominated_flavors: NominatedFlavors | None,
-) -> _Choice:
+) -> Choice:
     ledger, last = state.ledger, entry.last_assignment
     start = _last_tried_flavors(state, queue, entry, round_number)
     replaced = ledger.replaced_reservation(entry.workload, queue)
@@ -181,7 +175,7 @@ def _choose_counts(
     entry: Entry,
     start: Sequence[Mapping[str, int]],
     nominated_flavors: NominatedFlavors | None,
-) -> _Choice:
+) -> Choice:
     """Return the assignment for as many pods as possible, and its preemption targets.
 
     ``start``: after which flavors the search begins, see ``assign_flavors``.
@@ -197,7 +191,7 @@ def _choose_counts(
 
     fewer_need_room = False
 
-    def attempt(counts: Sequence[int]) -> _Choice | None:
+    def attempt(counts: Sequence[int]) -> Choice | None:
         nonlocal fewer_need_room
         assignment, targets = evaluate(counts)
         if assignment.mode is AssignmentMode.FIT or targets:
@@ -206,7 +200,7 @@ def _choose_counts(
         return None
 
     full = evaluate([pod_set.count for pod_set in pod_sets])
-    choice: _Choice | None = full
+    choice: Choice | None = full
     if full[0].mode is not AssignmentMode.FIT and not full[1]:
         ranges = [PodSetCounts(pod_set.count, pod_set.min_count) for pod_set in pod_sets]
         partial_admission = state.configuration.gates.partial_admission
@@ -227,14 +221,14 @@ def _evaluation(
     start: Sequence[Mapping[str, int]],
     nominated_flavors: NominatedFlavors | None,
     preempts: bool = True,
-) -> Callable[[Sequence[int]], _Choice]:
+) -> Callable[[Sequence[int]], Choice]:
     """Return the function that evaluates some counts of pods."""
     preemption = PreemptionSearch(
         state, queue, entry.workload, queue.pending.preempting_order(entry), is_allowed=preempts
     )
     search_input = _search_input(state, queue, entry, preemption, nominated_flavors)
 
-    def evaluate(counts: Sequence[int]) -> _Choice:
+    def evaluate(counts: Sequence[int]) -> Choice:
         assignment = assign_flavors(search_input, entry.shape.pod_sets, counts, start)
         if search_input.topology_mismatch is not None:  # otherwise no pods need places
             return with_places(state, queue, entry, assignment, preemption)
@@ -260,7 +254,7 @@ def evaluate_supposing(
     supposition: Supposition,
     counts: Sequence[int] | None = None,
     nominated_flavors: NominatedFlavors | None = None,
-) -> _Choice:
+) -> Choice:
     """Return the assignment of a pending workload as if ``supposition`` were true, and what it preempts.
 
     ``counts`` of its pod sets are evaluated; None: those that a cycle would choose.
@@ -309,130 +303,7 @@ def could_ever_fit(state: State, queue: ClusterQueueState, entry: Entry) -> bool
         return assign_flavors(search_input, pod_sets, counts, ()).mode is AssignmentMode.FIT
 
 
-def with_places(
-    state: State,
-    queue: ClusterQueueState,
-    entry: Entry,
-    assignment: Assignment,
-    preemption: PreemptionSearch,
-) -> _Choice:
-    """Place the pods of topology flavors; return the assignment with the places, and preemption targets.
-
-    Enough quota without enough room is a case for preemption.  It does not fit only if the pods would have no
-    places if no pods had been placed in the topologies.
-    """
-    requested = pod_sets_to_place(state, queue, entry, assignment)
-    if isinstance(requested, PlacementRefused):
-        return replace(assignment, mode=AssignmentMode.NO_FIT, reasons=(*assignment.reasons, requested)), ()
-    model, to_place = state.ledger.topology, requested.pod_sets
-    if requested.delayed:
-        assignment = replace(assignment, delayed=requested.delayed)
-    if to_place and assignment.mode is AssignmentMode.FIT:
-        placement = place_pod_sets(model, to_place)
-        if not placement.failures:
-            return replace(assignment, placement=placement), ()
-        assignment = replace(
-            assignment, mode=AssignmentMode.PREEMPT, reasons=(*assignment.reasons, *placement.failures)
-        )
-    if not (to_place and assignment.mode.needs_preemption):
-        return assignment, preemption.targets_of(assignment)
-    in_empty = place_pod_sets(model, to_place, is_empty=True)
-    reasons = _with_at_most(assignment.reasons, in_empty.failures)
-    if in_empty.failures:
-        return replace(assignment, mode=AssignmentMode.NO_FIT, reasons=reasons), ()
-    pairs = assignment.pairs_needing_preemption
-    if len(pairs) < len(assignment.usage):
-        flavors = {flavor for each in to_place for flavor in each.flavors}
-        pairs |= {pair for pair in assignment.usage if pair.flavor in flavors}
-    assignment = replace(assignment, reasons=reasons, pairs_needing_preemption=pairs, placement=in_empty)
-    if preemption.finds_none(assignment.usage, pairs):
-        return assignment, ()
-
-    def has_places() -> bool:
-        return not place_pod_sets(model, to_place).failures
-
-    if _fits_with_more_room(model, to_place) and has_places():
-        targets = preemption.targets(assignment.usage, pairs)
-    else:
-        targets = preemption.targets(assignment.usage, pairs, has_places)
-    if targets:
-        with UsageSimulation() as simulation:
-            for target in targets:
-                simulation.remove(target.reservation, target.queue.node)
-            assignment = replace(assignment, placement=place_pod_sets(model, to_place))
-    return assignment, targets
-
-
-def _candidate_with_places(
-    state: State,
-    queue: ClusterQueueState,
-    entry: Entry,
-    preemption: PreemptionSearch,
-    pod_sets: Sequence[PodSetFlavors],
-    usage: Mapping[FlavorResource, int],
-    pairs_needing_preemption: frozenset[FlavorResource],
-    candidate: FlavorCandidate,
-) -> tuple[FlavorCandidate, tuple[PodSetReason, ...]]:
-    """Implement ``PlacesOracle``: the pod sets that have no flavors yet need no places."""
-    known = {pod_set.name: pod_set for pod_set in pod_sets}
-    assignment = Assignment(
-        tuple(
-            [
-                known.get(pod_set.name, PodSetFlavors(pod_set.name, 0, {}, {}))
-                for pod_set in entry.shape.pod_sets
-            ]
-        ),
-        candidate.mode,
-        candidate.borrowing_level,
-        dict(usage),
-        pairs_needing_preemption,
-        (),
-        (),
-    )
-    requested = pod_sets_to_place(state, queue, entry, assignment)
-    if isinstance(requested, PlacementRefused) or not requested.pod_sets:
-        return candidate, ()  # the flavors of other resource groups may give places
-    found, targets = with_places(state, queue, entry, assignment, preemption)
-    if found.mode is AssignmentMode.FIT:
-        return candidate, ()
-    mode = AssignmentMode.NO_FIT
-    if found.mode is not AssignmentMode.NO_FIT:
-        mode = preemption.mode_of(targets)
-    return FlavorCandidate(mode, candidate.borrowing_level), found.reasons
-
-
-def _with_at_most(
-    reasons: Iterable[InadmissibleReason], in_empty: Iterable[PlacementRefused | NodesLackRoom]
-) -> tuple[InadmissibleReason, ...]:
-    """Return the reasons with how many pods would have places in empty topologies, where that is known."""
-    refused = {each.pod_set: each for each in in_empty}
-
-    def at_most(reason: PlacementRefused) -> int | None:
-        if not refused:
-            return reason.requested
-        found = refused.get(reason.pod_set)
-        return found.fitting if isinstance(found, PlacementRefused) else None
-
-    return tuple(
-        [
-            replace(each, at_most=at_most(each)) if isinstance(each, PlacementRefused) else each
-            for each in reasons
-        ]
-    )
-
-
-def _fits_with_more_room(model: TopologyModel, to_place: Sequence[PodSetToPlace]) -> bool:
-    """Return True if pods that have places would have some as well if others were gone.
-
-    The pods of a second set may not, because the first ones would get other places.
-    """
-    templates = [each.template for each in to_place]
-    return len(to_place) == 1 and not any(
-        template is not None and model.constraints.may_limit(template) for template in templates
-    )
-
-
-def place_again(state: State, nomination: Nomination, assignment: Assignment) -> _Choice:
+def place_again(state: State, nomination: Nomination, assignment: Assignment) -> Choice:
     """Place the pods of a nomination on the current state, with the same flavors and counts."""
     entry = nomination.entry
     preemption = PreemptionSearch(
@@ -506,7 +377,7 @@ def _search_input(
     if may_need_places(state, entry):
         is_topology_queue = state.ledger.topology.is_topology_queue(queue.name, queue.groups)
         mismatch = partial(topology_mismatch, state.ledger.topology, is_topology_queue=is_topology_queue)
-        places = partial(_candidate_with_places, state, queue, entry, preemption)
+        places = partial(candidate_with_places, state, queue, entry, preemption)
     return FlavorSearchInput(
         queue.node,
         queue.groups,

@@ -3,10 +3,13 @@
 from quorate.api.kueue import Admission, PodSetAssignment
 from quorate.api.kueue.topology import topology_assignment
 from quorate.queueing.cluster_queue import ClusterQueueState
-from quorate.queueing.inadmissible_reasons import (
-    Shortage,
-)
+from quorate.queueing.conditions import queued_since
+from quorate.queueing.decisions import Reserve
+from quorate.queueing.inadmissible_reasons import Shortage
+from quorate.queueing.pending.entry import Entry
 from quorate.queueing.scheduling.flavor_assigner import Assignment
+from quorate.queueing.scheduling.node_check import unplaced_pods
+from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Unlimited, Usage, as_quantity
 from quorate.quota.tree import Node
@@ -76,3 +79,29 @@ def admission_of(cluster_queue: str, assignment: Assignment, *, by_host_prefix: 
             ]
         ),
     )
+
+
+def reserve(
+    state: State, queue: ClusterQueueState, entry: Entry, assignment: Assignment, now: float
+) -> Reserve:
+    """Count the quota and the places of ``assignment`` as reserved; return the decision to write."""
+    metadata = entry.workload.metadata
+    by_host_prefix = state.ledger.topology.gates.host_prefix_slices
+    admission = admission_of(queue.name, assignment, by_host_prefix=by_host_prefix)
+    ready = {check.name for check in entry.workload.status.admission_checks if check.state == "Ready"}
+    admitted = not assignment.delayed and ready.issuperset(queue.checks_for(admission))
+    decision = Reserve(
+        key=entry.key,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        cluster_queue=queue.name,
+        admission=admission,
+        admitted=admitted,
+        waited_s=max(0.0, now - queued_since(entry.workload)),
+        unplaced=unplaced_pods(state, queue, entry, assignment),
+    )
+    if assignment.borrowing_level and queue.node.root in state.ledger.awaiting_room:
+        state.ledger.assume_loan(entry, admission, assignment.usage, admitted=admitted)
+    else:
+        state.ledger.assume(entry, admission, assignment.usage, admitted=admitted)
+    return decision

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from quorate.api.meta import Key
 from quorate.queueing.cluster_queue import ClusterQueueState
-from quorate.queueing.conditions import queued_since
 from quorate.queueing.decisions import (
     ConditionReason,
     CycleFault,
@@ -19,7 +18,6 @@ from quorate.queueing.decisions import (
     Hold,
     Recomputation,
     RecomputationResult,
-    Reserve,
 )
 from quorate.queueing.inadmissible_reasons import (
     AwaitingOtherPreemption,
@@ -39,7 +37,6 @@ from quorate.queueing.pending.entry import Entry, PreemptingAssignment, RequeueR
 from quorate.queueing.preemption.candidates import preemption_decision
 from quorate.queueing.scheduling.earlier_heads import EarlierHeads
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
-from quorate.queueing.scheduling.node_check import unplaced_pods
 from quorate.queueing.scheduling.nomination import (
     Nomination,
     assign_again,
@@ -57,7 +54,7 @@ from quorate.queueing.scheduling.processing_order import (
     precedes_as_preemptor,
 )
 from quorate.queueing.scheduling.reserved_windows import ReservedWindows
-from quorate.queueing.scheduling.reserving import admission_of, quota_to_reserve
+from quorate.queueing.scheduling.reserving import quota_to_reserve, reserve
 from quorate.queueing.state import State
 from quorate.quota.tree import Node
 
@@ -330,7 +327,7 @@ class Round:
             return self._preempt(nomination, assignment)
         self._changed_roots.add(root)
         self._earlier.last_served[root] = nomination.entry.key
-        return [self._reserve(nomination, assignment, now)]
+        return [reserve(self._state, nomination.queue, nomination.entry, assignment, now)]
 
     def _assign_after_preemptions(self, nomination: Nomination, preemptors: Mapping[Key, Key]) -> bool:
         """Assign again if targets overlap with those of earlier heads, as if these were gone already.
@@ -462,28 +459,6 @@ class Round:
             self._note_loss(nomination.entry)
             requeue_reason = RequeueReason.FAILED_AFTER_NOMINATION
         return self._keep_pending(nomination, requeue_reason, reasons)
-
-    def _reserve(self, nomination: Nomination, assignment: Assignment, now: float) -> Reserve:
-        entry, queue = nomination.entry, nomination.queue
-        metadata = entry.workload.metadata
-        admission = admission_of(queue.name, assignment, by_host_prefix=self._gates.host_prefix_slices)
-        ready = {check.name for check in entry.workload.status.admission_checks if check.state == "Ready"}
-        admitted = not assignment.delayed and ready.issuperset(queue.checks_for(admission))
-        decision = Reserve(
-            key=entry.key,
-            uid=metadata.uid,
-            resource_version=metadata.resource_version,
-            cluster_queue=queue.name,
-            admission=admission,
-            admitted=admitted,
-            waited_s=max(0.0, now - queued_since(entry.workload)),
-            unplaced=unplaced_pods(self._state, queue, entry, assignment),
-        )
-        if assignment.borrowing_level and queue.node.root in self._ledger.awaiting_room:
-            self._ledger.assume_loan(entry, admission, assignment.usage, admitted=admitted)
-        else:
-            self._ledger.assume(entry, admission, assignment.usage, admitted=admitted)
-        return decision
 
 
 def _is_searching(nomination: Nomination) -> bool:

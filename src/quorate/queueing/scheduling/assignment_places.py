@@ -1,0 +1,153 @@
+"""Places of the pods of one head, with the flavors that were found, or after preemption."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from quorate.queueing.cluster_queue import ClusterQueueState
+from quorate.queueing.inadmissible_reasons import (
+    InadmissibleReason,
+    NodesLackRoom,
+    PlacementRefused,
+    PodSetReason,
+)
+from quorate.queueing.nodes.model import TopologyModel
+from quorate.queueing.pending.entry import Entry
+from quorate.queueing.preemption.candidates import Target
+from quorate.queueing.preemption.simulation import UsageSimulation
+from quorate.queueing.scheduling.flavor_assigner import (
+    Assignment,
+    AssignmentMode,
+    FlavorCandidate,
+    PodSetFlavors,
+)
+from quorate.queueing.scheduling.pod_sets_to_place import pod_sets_to_place
+from quorate.queueing.scheduling.preemption_search import PreemptionSearch
+from quorate.queueing.state import State
+from quorate.queueing.topology.placing import PodSetToPlace, place_pod_sets
+from quorate.quota.amount import FlavorResource
+
+Choice = tuple[Assignment, tuple[Target, ...]]  # an assignment, and what it preempts
+
+
+def with_places(
+    state: State,
+    queue: ClusterQueueState,
+    entry: Entry,
+    assignment: Assignment,
+    preemption: PreemptionSearch,
+) -> Choice:
+    """Place the pods of topology flavors; return the assignment with the places, and preemption targets.
+
+    Enough quota without enough room is a case for preemption.  It does not fit only if the pods would have no
+    places if no pods had been placed in the topologies.
+    """
+    requested = pod_sets_to_place(state, queue, entry, assignment)
+    if isinstance(requested, PlacementRefused):
+        return replace(assignment, mode=AssignmentMode.NO_FIT, reasons=(*assignment.reasons, requested)), ()
+    model, to_place = state.ledger.topology, requested.pod_sets
+    if requested.delayed:
+        assignment = replace(assignment, delayed=requested.delayed)
+    if to_place and assignment.mode is AssignmentMode.FIT:
+        placement = place_pod_sets(model, to_place)
+        if not placement.failures:
+            return replace(assignment, placement=placement), ()
+        assignment = replace(
+            assignment, mode=AssignmentMode.PREEMPT, reasons=(*assignment.reasons, *placement.failures)
+        )
+    if not (to_place and assignment.mode.needs_preemption):
+        return assignment, preemption.targets_of(assignment)
+    in_empty = place_pod_sets(model, to_place, is_empty=True)
+    reasons = _with_at_most(assignment.reasons, in_empty.failures)
+    if in_empty.failures:
+        return replace(assignment, mode=AssignmentMode.NO_FIT, reasons=reasons), ()
+    pairs = assignment.pairs_needing_preemption
+    if len(pairs) < len(assignment.usage):
+        flavors = {flavor for each in to_place for flavor in each.flavors}
+        pairs |= {pair for pair in assignment.usage if pair.flavor in flavors}
+    assignment = replace(assignment, reasons=reasons, pairs_needing_preemption=pairs, placement=in_empty)
+    if preemption.finds_none(assignment.usage, pairs):
+        return assignment, ()
+
+    def has_places() -> bool:
+        return not place_pod_sets(model, to_place).failures
+
+    if _fits_with_more_room(model, to_place) and has_places():
+        targets = preemption.targets(assignment.usage, pairs)
+    else:
+        targets = preemption.targets(assignment.usage, pairs, has_places)
+    if targets:
+        with UsageSimulation() as simulation:
+            for target in targets:
+                simulation.remove(target.reservation, target.queue.node)
+            assignment = replace(assignment, placement=place_pod_sets(model, to_place))
+    return assignment, targets
+
+
+def candidate_with_places(
+    state: State,
+    queue: ClusterQueueState,
+    entry: Entry,
+    preemption: PreemptionSearch,
+    pod_sets: Sequence[PodSetFlavors],
+    usage: Mapping[FlavorResource, int],
+    pairs_needing_preemption: frozenset[FlavorResource],
+    candidate: FlavorCandidate,
+) -> tuple[FlavorCandidate, tuple[PodSetReason, ...]]:
+    """Implement ``PlacesOracle``: the pod sets that have no flavors yet need no places."""
+    known = {pod_set.name: pod_set for pod_set in pod_sets}
+    assignment = Assignment(
+        tuple(
+            [
+                known.get(pod_set.name, PodSetFlavors(pod_set.name, 0, {}, {}))
+                for pod_set in entry.shape.pod_sets
+            ]
+        ),
+        candidate.mode,
+        candidate.borrowing_level,
+        dict(usage),
+        pairs_needing_preemption,
+        (),
+        (),
+    )
+    requested = pod_sets_to_place(state, queue, entry, assignment)
+    if isinstance(requested, PlacementRefused) or not requested.pod_sets:
+        return candidate, ()  # the flavors of other resource groups may give places
+    found, targets = with_places(state, queue, entry, assignment, preemption)
+    if found.mode is AssignmentMode.FIT:
+        return candidate, ()
+    mode = AssignmentMode.NO_FIT
+    if found.mode is not AssignmentMode.NO_FIT:
+        mode = preemption.mode_of(targets)
+    return FlavorCandidate(mode, candidate.borrowing_level), found.reasons
+
+
+def _with_at_most(
+    reasons: Iterable[InadmissibleReason], in_empty: Iterable[PlacementRefused | NodesLackRoom]
+) -> tuple[InadmissibleReason, ...]:
+    """Return the reasons with how many pods would have places in empty topologies, where that is known."""
+    refused = {each.pod_set: each for each in in_empty}
+
+    def at_most(reason: PlacementRefused) -> int | None:
+        if not refused:
+            return reason.requested
+        found = refused.get(reason.pod_set)
+        return found.fitting if isinstance(found, PlacementRefused) else None
+
+    return tuple(
+        [
+            replace(each, at_most=at_most(each)) if isinstance(each, PlacementRefused) else each
+            for each in reasons
+        ]
+    )
+
+
+def _fits_with_more_room(model: TopologyModel, to_place: Sequence[PodSetToPlace]) -> bool:
+    """Return True if pods that have places would have some as well if others were gone.
+
+    The pods of a second set may not, because the first ones would get other places.
+    """
+    templates = [each.template for each in to_place]
+    return len(to_place) == 1 and not any(
+        template is not None and model.constraints.may_limit(template) for template in templates
+    )
