@@ -131,7 +131,7 @@ def _commands(stored: Workload) -> Iterator[str]:
     """Yield commands that show more of a workload, its job and its pods."""
     namespace, name, owner = stored.metadata.namespace, stored.metadata.name, owner_of(stored)
     where = ("-n", namespace)
-    yield command("quorate", "explain", f"workloads.kueue.x-k8s.io/{name}", *where)
+    yield command("quorate", "explain", f"workload/{name}", *where)
     yield command("kubectl", "get", f"workloads.kueue.x-k8s.io/{name}", *where, "-o", "yaml")
     yield command("kubectl", "get", "events", *where, "--field-selector", f"involvedObject.name={name}")
     if owner is not None:
