@@ -201,9 +201,7 @@ def test_describe_prints_spec_status_and_events(run_with_commands: RunWithComman
         assert ["default", "cpu", "3", "3"] in [line.split() for line in output.splitlines()]
         output = await command.output_of("workload", "describe", "job/train")
         assert "Status:         ADMITTED" in output
-        assert ["main", "3", "3", "3", "cpu:", "default"] in [
-            line.split() for line in output.splitlines()
-        ]
+        assert ["main", "3", "3", "3", "cpu:", "default"] in [line.split() for line in output.splitlines()]
         assert "QuotaReserved   True" in output
 
     run_with_commands(story)
