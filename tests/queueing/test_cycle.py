@@ -252,7 +252,7 @@ def test_objects_may_arrive_in_any_order(seen_first: str) -> None:
     "where",
     [
         pytest.param("nominate", id="in the nomination"),
-        pytest.param("queued_since", id="when it is processed"),
+        pytest.param("reserve", id="when it is processed"),
     ],
 )
 def test_a_workload_on_which_the_cycle_raises_is_kept_pending_and_others_are_admitted(
