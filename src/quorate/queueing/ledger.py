@@ -10,10 +10,9 @@ from contextlib import contextmanager
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import Admission, Workload
 from quorate.api.meta import Key, Uid, find_condition
-from quorate.api.names.kueue import ELASTIC_JOB
 from quorate.queueing import conditions as c
 from quorate.queueing.aging_queues import AgingQueues
-from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState, Reservation, usage_of
+from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState, Reservation
 from quorate.queueing.inadmissible_reasons import (
     DevicesUncounted,
     LimitRangeViolated,
@@ -32,7 +31,7 @@ from quorate.queueing.pods_ready import UnreadyWorkloads
 from quorate.queueing.windows.window import Windows
 from quorate.queueing.workload_slices import replaced_slice
 from quorate.quota import tree
-from quorate.quota.amount import FlavorResource, Usage
+from quorate.quota.amount import Usage
 from quorate.quota.tree import Node
 
 
@@ -454,11 +453,6 @@ class Ledger(AgingQueues):
             for queue, reservation in removed:
                 self.count_reservation(queue, reservation)
 
-    def replaced_reservation(self, workload: Workload, queue: ClusterQueueState) -> Reservation | None:
-        """Return the slice of ``queue`` that ``workload`` is to replace, if it has quota."""
-        replaced = replaced_slice(workload, self.configuration.gates)
-        return None if replaced is None else queue.reservations.get(replaced)
-
     @contextmanager
     def without_replaced_slice(self, reservation: Reservation) -> Iterator[None]:
         """Leave a slice that is to be replaced out of all sums, with what its pods use outside of quota.
@@ -473,32 +467,6 @@ class Ledger(AgingQueues):
                 yield
             finally:
                 places.count(-1)
-
-    def replaced_places(self, workload: Workload, queue: ClusterQueueState) -> Reservation | None:
-        """Return the slice of ``queue`` that ``workload`` replaces, if its pods keep their places."""
-        replaced = replaced_slice(workload, self.configuration.gates)
-        reservation = None if replaced is None else self.reservations.get(replaced)
-        is_on = self.topology.is_on and self.topology.gates.elastic_slices
-        if reservation is None or not is_on or workload.metadata.annotations.get(ELASTIC_JOB) != "true":
-            return None
-        return reservation if reservation.admission.cluster_queue == queue.name else None
-
-    def usage_of(self, workload: Workload, admission: Admission) -> dict[FlavorResource, int]:
-        """Return what a workload with quota uses, without amounts of 0.
-
-        The replacement of a slice counts all pods, so that the slice itself uses nothing.  While the
-        replacement is not observed it may be refused: what it does not count itself is not free yet.
-        """
-        recorded = usage_of(workload, admission, self.configuration.gates)
-        key = self.replacement_slices.get(workload.metadata.key)
-        replacement = None if key is None else self.reservations.get(key)
-        counted: Usage = {}
-        if replacement is not None and replacement.assumed is None:
-            return {}
-        if replacement is not None and replacement.admission.cluster_queue == admission.cluster_queue:
-            counted = replacement.usage
-        beyond = {pair: amount - counted.get(pair, 0) for pair, amount in recorded.items()}
-        return {pair: amount for pair, amount in beyond.items() if amount > 0}
 
     def _recount(self, key: Key) -> None:
         """Update the usage of a reservation that a slice has begun, or ceased, to replace."""

@@ -1,12 +1,13 @@
-"""The places on nodes that reservations hold, and which of them depend on where pods are bound."""
+"""What each reservation holds of quota and of nodes, and which places depend on where pods are bound."""
 
 from functools import partial
 
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import Admission, Workload
 from quorate.api.meta import Key
+from quorate.api.names.kueue import ELASTIC_JOB
 from quorate.queueing import conditions as c
-from quorate.queueing.cluster_queue import Reservation
+from quorate.queueing.cluster_queue import ClusterQueueState, Reservation, usage_of
 from quorate.queueing.local_queues import LocalQueues
 from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.nodes.occupants import Owner
@@ -25,6 +26,8 @@ from quorate.queueing.topology.shrunk_places import (
     domains_without_ended,
     domains_without_members,
 )
+from quorate.queueing.workload_slices import replaced_slice
+from quorate.quota.amount import FlavorResource, Usage
 
 
 class ReservationPlaces(LocalQueues):
@@ -41,6 +44,37 @@ class ReservationPlaces(LocalQueues):
         # ``reclaimablePods``, and those of Volcano pod groups.
         self._depending_on_pods: set[Key] = set()
         self._of_group: dict[Key, Key] = {}  # the latter by pod group
+
+    def replaced_reservation(self, workload: Workload, queue: ClusterQueueState) -> Reservation | None:
+        """Return the slice of ``queue`` that ``workload`` is to replace, if it has quota."""
+        replaced = replaced_slice(workload, self.configuration.gates)
+        return None if replaced is None else queue.reservations.get(replaced)
+
+    def replaced_places(self, workload: Workload, queue: ClusterQueueState) -> Reservation | None:
+        """Return the slice of ``queue`` that ``workload`` replaces, if its pods keep their places."""
+        replaced = replaced_slice(workload, self.configuration.gates)
+        reservation = None if replaced is None else self.reservations.get(replaced)
+        is_on = self.topology.is_on and self.topology.gates.elastic_slices
+        if reservation is None or not is_on or workload.metadata.annotations.get(ELASTIC_JOB) != "true":
+            return None
+        return reservation if reservation.admission.cluster_queue == queue.name else None
+
+    def usage_of(self, workload: Workload, admission: Admission) -> dict[FlavorResource, int]:
+        """Return what a workload with quota uses, without amounts of 0.
+
+        The replacement of a slice counts all pods, so that the slice itself uses nothing.  While the
+        replacement is not observed it may be refused: what it does not count itself is not free yet.
+        """
+        recorded = usage_of(workload, admission, self.configuration.gates)
+        key = self.replacement_slices.get(workload.metadata.key)
+        replacement = None if key is None else self.reservations.get(key)
+        counted: Usage = {}
+        if replacement is not None and replacement.assumed is None:
+            return {}
+        if replacement is not None and replacement.admission.cluster_queue == admission.cluster_queue:
+            counted = replacement.usage
+        beyond = {pair: amount - counted.get(pair, 0) for pair, amount in recorded.items()}
+        return {pair: amount for pair, amount in beyond.items() if amount > 0}
 
     def holds_places(self, reservation: Reservation) -> bool:
         """Return True if places are recorded, even if a replacing slice counts all, or no pod needs one."""
