@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from quorate.api.kueue import Workload, WorkloadStatus
 from quorate.api.meta import Condition, ObjectMeta, at_epoch
-from quorate.observe.planned_start_samples import planned_start_samples
-from quorate.observe.workload_transitions import Sample
+from quorate.observe.workload_transitions import Sample, planned_start_samples
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import new_condition
 from quorate.queueing.planning.announced_starts import AnnouncedStart, Revision, planned_start_conditions

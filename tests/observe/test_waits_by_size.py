@@ -7,8 +7,7 @@ from quorate.api.kueue import Admission, PodSet, PodSetAssignment, Workload, Wor
 from quorate.api.meta import ObjectMeta, at_epoch
 from quorate.api.quantity import Quantity
 from quorate.observe.queueing_metrics import utilisation
-from quorate.observe.waits_by_size import size_class, wait_by_size
-from quorate.observe.workload_transitions import Sample
+from quorate.observe.workload_transitions import Sample, size_class, wait_by_size
 from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.conditions import new_condition

@@ -14,10 +14,8 @@ from quorate.observe.api_requests import is_refused_write, resource_of
 from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.exposition import counter_of
 from quorate.observe.families import BY_NAME, FAMILIES, ROLE, Family
-from quorate.observe.planned_start_samples import planned_start_samples
 from quorate.observe.view import is_shown, local_queue_labels, local_queue_of
-from quorate.observe.waits_by_size import wait_by_size
-from quorate.observe.workload_transitions import transition_samples
+from quorate.observe.workload_transitions import planned_start_samples, transition_samples, wait_by_size
 from quorate.queueing.decisions import CycleResult, Decision, Preempt, Reserve
 from quorate.queueing.state import State
 

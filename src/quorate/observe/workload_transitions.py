@@ -1,16 +1,25 @@
-"""Transitions between two versions of a workload, as samples of Kueue's counters and histograms.
+"""Transitions between two versions of a workload, as samples of counters and histograms.
 
 A watch that had to list again may skip versions: a transition that was reverted in such a gap is not counted.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
 from quorate.api.kueue import Workload
-from quorate.api.meta import Condition, find_condition
+from quorate.api.meta import Condition, find_condition, true_condition
 from quorate.queueing import conditions as c
+from quorate.queueing.cluster_queue import ClusterQueueState, usage_of
+from quorate.queueing.planning.announced_starts import stored_announcement
 from quorate.queueing.pods_ready import RECOVERED, WAIT_FOR_RECOVERY
+
+_STARTED: Final = "Started"  # reason of the condition PlannedStart once the workload has quota
+_WHOLE_S: Final = 1.0  # times in conditions are whole seconds
+# Part of the nominal quota that a workload uses of the resource of which it uses most, up to the first bound.
+_SIZES: Final = ((0.1, "small"), (0.5, "medium"))
+_LARGEST: Final = "large"
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -110,3 +119,46 @@ def _true_conditions(workload: Workload) -> dict[str, Condition]:
     return {
         condition.type: condition for condition in workload.status.conditions if condition.status == "True"
     }
+
+
+def planned_start_samples(old: Workload, new: Workload) -> Iterator[Sample]:
+    """Yield a sample for a start that was planned, moved later, kept, or not kept."""
+    planned = find_condition(new.status.conditions, c.PLANNED_START)
+    if planned is None:
+        return
+    before, after = stored_announcement(old), stored_announcement(new)
+    if before is None and after is not None:
+        yield Sample("quorate_planned_starts_total")
+    if before is not None and after is not None and after.revisions != before.revisions and after.revisions:
+        yield Sample("quorate_planned_start_revisions_total", {"cause": after.revisions[-1].reason})
+    if before is None or after is not None:
+        return
+    reserved = true_condition(new.status.conditions, c.QUOTA_RESERVED)
+    if planned.reason != _STARTED or reserved is None:
+        result = "dropped"
+    elif before.revisions:
+        result = "revised"
+    else:
+        result = "kept" if c.transition_time(reserved) <= before.at + _WHOLE_S else "late"
+    yield Sample("quorate_planned_starts_ended_total", {"result": result})
+
+
+def wait_by_size(old: Workload, new: Workload, queue: ClusterQueueState) -> Iterator[Sample]:
+    """Yield how long a workload of ``queue`` waited that was admitted, by its size."""
+    admitted = true_condition(new.status.conditions, c.ADMITTED)
+    if admitted is None or true_condition(old.status.conditions, c.ADMITTED) is not None:
+        return
+    waited_s = max(0.0, c.transition_time(admitted) - c.queued_since(new))
+    yield Sample("quorate_admission_wait_by_size_seconds", {"size": size_class(new, queue)}, waited_s)
+
+
+def size_class(workload: Workload, queue: ClusterQueueState) -> str:
+    """Return ``small`` up to a tenth of the nominal quota of ``queue``, ``medium`` up to half, ``large``."""
+    admission = workload.status.admission
+    part = 0.0
+    for pair, amount in (usage_of(workload, admission) if admission is not None else {}).items():
+        limits = queue.node.limits.get(pair)
+        nominal = 0 if limits is None else limits.nominal
+        if amount:
+            part = max(part, amount / nominal if nominal else 1.0)
+    return next((name for most, name in _SIZES if part <= most), _LARGEST)
