@@ -29,7 +29,7 @@ def format_quantity(amount: Quantity) -> str:
 
 
 def in_one_unit(amounts: Sequence[Quantity]) -> list[str]:
-    """Format the amounts of one resource, all in the same unit so that a reader can compare them.
+    """Return the texts of amounts of one resource, all in the same unit, so that they can be compared.
 
     If an amount is in binary form, the unit is the largest power of 1024 that does not exceed the largest
     amount, with at most one decimal, rounded up: ``0.5Gi``, ``2Gi``.  If an amount is a fraction, all are in

@@ -20,7 +20,7 @@ AtStart = Literal["Drain", "Evict"]
 
 
 class ReservedAmounts(Struct):
-    """Quota of one flavor."""
+    """How much a Reservation keeps of the quota of one flavor, by resource."""
 
     flavor: str
     resources: Resources = {}

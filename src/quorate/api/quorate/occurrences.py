@@ -75,7 +75,10 @@ def occurrences(spec: ReservationSpec, now: float) -> tuple[Interval, ...]:
 
 
 class Occurrences:
-    """The occurrences of one spec, computed again only when the first has ended or the time goes back."""
+    """Keeps the next occurrences of one Reservation.
+
+    They are computed again only when the first one has ended, or when a caller passes an earlier time.
+    """
 
     __slots__ = ("_known", "_requested_at", "_spec")
 

@@ -28,7 +28,7 @@ class _Window(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """The nodes of one window that has begun or comes next."""
+    """The nodes that one Reservation keeps in its window that has begun, or else in its next one."""
 
     reservation: Reservation
     interval: Interval

@@ -70,7 +70,7 @@ class DomainSearch:
         *,
         largest_first: bool = False,
     ) -> None:
-        """``largest_first``: of one tier, the domain with room for most pods of a group comes first."""
+        """``largest_first``: of one tier, first try the domain that has room for most pods of the gang."""
         self.index = index
         self._largest_first = largest_first
         self._finder = finder

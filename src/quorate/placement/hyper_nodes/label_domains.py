@@ -1,4 +1,4 @@
-"""The nodes of each value of a label, in the form of HyperNodes of one tier."""
+"""Domains by a node label: the nodes with equal values are one domain, as if of HyperNodes of one tier."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -14,7 +14,10 @@ _NO_NODES: Final[Vector] = np.zeros(0, np.int64)
 
 
 class LabelDomains:
-    """The domains of one label, as the nodes are when it is made; nodes without the label are in none."""
+    """The domains of one node label: a snapshot of the nodes at its creation.
+
+    A node without the label is in no domain.
+    """
 
     def __init__(self, cluster: Cluster, label: str) -> None:
         by_value: dict[str, list[int]] = {}

@@ -55,7 +55,10 @@ def check_parallelism(context: RequestContext, new: Json, old: Json) -> None:
 
 
 def _gang_name(entry: Entry, controller_uid: str) -> str:
-    """Return the name of a gang, of one controller if its uid is given; empty for any other group."""
+    """Return the name of a pod group if it has the gang policy, else an empty text.
+
+    With a controller's uid, the name is empty also for a group that this controller does not own.
+    """
     group = entry.decode()
     owners = group["metadata"].get("ownerReferences", ())
     is_controlled = any(owner.get("controller") and owner["uid"] == controller_uid for owner in owners)
