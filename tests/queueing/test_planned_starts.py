@@ -275,11 +275,13 @@ def enough(world: World, name: str) -> list[str]:
 
 def test_an_explanation_tells_the_planned_start() -> None:
     world = a_world(FIRST, LARGE, job("later", 4, 2))
-    assert enough(world, "large")[0] == "wait until 00:01:50 UTC at the latest: its start is planned"
+    assert (
+        enough(world, "large")[0] == "wait until 1970-01-01 00:01:50 UTC at the latest: its start is planned"
+    )
     (sentence,) = enough(world, "later")
     assert sentence == (
         "wait until default/large has started, or set a maximumExecutionTimeSeconds that ends "
-        "before 00:01:50 UTC"
+        "before 1970-01-01 00:01:50 UTC"
     )
 
 

@@ -80,7 +80,7 @@ CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
     (c.AwaitingPreemption((OTHER,)), "wait until the pods of these workloads are deleted: team/other"),
     (c.AwaitingOtherPreemption((OTHER,)), "wait until the pods of these workloads are deleted: team/other"),
     (c.AwaitingPodsReady(OTHER), "wait until the pods of team/other are ready"),
-    (c.ReservedForEarlierWorkload(OTHER, 60.0, ()), "TimeSeconds that ends before 00:01:00 UTC"),
+    (c.ReservedForEarlierWorkload(OTHER, 60.0, ()), "TimeSeconds that ends before 1970-01-01 00:01:00 UTC"),
     (c.ReservedForEarlierWorkload(OTHER, None, ()), "has started, or set a maximumExecutionTimeSeconds"),
     (c.ReservedWindow("night", 60.0, 120.0, ()), "night ends at 1970-01-01 00:02:00 UTC"),
     (c.BackingOff(3600.0, "PodsReadyTimeout"), "wait until 01:00:00 UTC"),

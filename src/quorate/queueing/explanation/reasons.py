@@ -125,7 +125,9 @@ def remedies(
     by_pod_set: dict[str, dict[str, list[str]]] = {}
     sentences: list[str] = []
     if (plan := planned_start(state, key)) is not None and math.isfinite(plan.at):
-        sentences.append(f"wait until {at_epoch(plan.at):%H:%M:%S} UTC at the latest: its start is planned")
+        sentences.append(
+            f"wait until {at_epoch(plan.at):%Y-%m-%d %H:%M:%S} UTC at the latest: its start is planned"
+        )
     for reason in reasons:
         remedy = _remedy(state, key, reason)
         if isinstance(reason, PodSetReason):
@@ -273,7 +275,9 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
         case AwaitingPodsReady(blocking):
             return f"wait until the pods of {blocking} are ready, or its timeout expires"
         case ReservedForEarlierWorkload(workload, starts_at):
-            end = "" if starts_at is None else f" that ends before {at_epoch(starts_at):%H:%M:%S} UTC"
+            end = (
+                "" if starts_at is None else f" that ends before {at_epoch(starts_at):%Y-%m-%d %H:%M:%S} UTC"
+            )
             return f"wait until {workload} has started, or set a maximumExecutionTimeSeconds{end}"
         case ReservedWindow(reservation, opens, closes):
             start, end = (f"{at_epoch(moment):%Y-%m-%d %H:%M:%S} UTC" for moment in (opens, closes))
