@@ -12,7 +12,7 @@ from quorate.api import batch, codec, core, events, kueue, native_groups, quorat
 from quorate.api.codec import Json as Json
 from quorate.api.core import device_claims, pod, policy, scheduling, volumes
 from quorate.api.events import ObjectReference
-from quorate.api.kueue import provisioning, topology
+from quorate.api.kueue import multikueue, provisioning, topology
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid
 from quorate.api.volcano import job as volcano_job
 from quorate.api.volcano import topology as volcano_topology
@@ -188,6 +188,12 @@ PROVISIONING_REQUEST_CONFIGS = _kueue(
     "provisioningrequestconfigs", False, provisioning.ProvisioningRequestConfig
 )
 ADMISSION_CHECKS = _kueue("admissionchecks", False, kueue.AdmissionCheck)
+MULTIKUEUE_CONFIGS = _kueue("multikueueconfigs", False, multikueue.MultiKueueConfig)
+MULTIKUEUE_CLUSTERS = _kueue("multikueueclusters", False, multikueue.MultiKueueCluster)
+KUBECONFIG_SECRETS = Resource("", "v1", "secrets", "Secret", True, multikueue.Secret)
+CLUSTER_PROFILES = Resource(
+    multikueue.PROFILE_GROUP, "v1alpha1", "clusterprofiles", "ClusterProfile", True, multikueue.ClusterProfile
+)
 WORKLOAD_PRIORITY_CLASSES = _kueue("workloadpriorityclasses", False, kueue.WorkloadPriorityClass)
 POD_GROUPS = Resource(volcano.GROUP, volcano.VERSION, "podgroups", "PodGroup", True, volcano.PodGroup)
 QUEUES = Resource(volcano.GROUP, volcano.VERSION, "queues", "Queue", False, volcano.Queue)

@@ -34,7 +34,6 @@ EXAMPLES: dict[str, Any] = {
     "pprofBindAddress": ":8083",
     "queueVisibility": {"updateIntervalSeconds": 5},
     "integrations.podOptions": {"namespaceSelector": {}},
-    "multiKueue": {"origin": "here"},
 }
 
 
@@ -46,15 +45,8 @@ def test_a_field_without_effect_produces_a_warning(field: str, version: str) -> 
     assert loaded.configuration == without.configuration
 
 
-@pytest.mark.parametrize(("field", "version"), table_under("Refused fields"))
-def test_a_field_of_an_unsupported_feature_is_rejected(field: str, version: str) -> None:
-    with pytest.raises(InvalidConfiguration, match=rf"{field}: "):
-        load_configuration(a_file(version, field, EXAMPLES[field]))
-
-
 def test_every_listed_field_has_an_example() -> None:
-    listed = [*table_under("Ignored fields"), *table_under("Refused fields")]
-    assert sorted(field for field, _ in listed) == sorted(EXAMPLES)
+    assert sorted(field for field, _ in table_under("Ignored fields")) == sorted(EXAMPLES)
 
 
 def test_the_page_lists_the_supported_gates() -> None:

@@ -32,6 +32,12 @@ from quorate.api.configuration.integrations import (
     Integrations,
     decode_integrations,
 )
+from quorate.api.configuration.multikueue import (
+    MultiKueue,
+    MultiKueueGates,
+    decode_multikueue,
+    multikueue_gates,
+)
 from quorate.api.configuration.network_topology import TopologyType, decode_discovery
 from quorate.api.configuration.planned_starts import PlannedStartRules, decode_planned_starts
 from quorate.api.configuration.pods_ready import Version, WaitForPodsReady, decode_wait_for_pods_ready
@@ -111,6 +117,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     gates: Gates = Gates()
     webhook_gates: WebhookGates = WebhookGates()
     topology_gates: TopologyGates | None = TopologyGates()  # None: pods get no places in topologies
+    multikueue: MultiKueue = MultiKueue()
+    multikueue_gates: MultiKueueGates = MultiKueueGates()
     health: Health = Health()
     leader_election: LeaderElection = LeaderElection()
     metrics: Metrics = Metrics()
@@ -214,7 +222,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
                 fields.at("integrations").entry("frameworks").reject(f"names {managed}, which {rule}")
             frameworks = tuple(framework for framework in integrations.frameworks if framework != managed)
             integrations = msgspec.structs.replace(integrations, frameworks=frameworks)
-    _reject_unsupported_fields(fields, version)
+    _warn_of_unused_fields(fields, version)
     fields.take("apiVersion", text, "")
     fields.take("kind", text, "")
     return Configuration(
@@ -229,6 +237,8 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         gates=queueing_gates(gates),
         webhook_gates=webhook_gates(gates),
         topology_gates=topology_gates(gates),
+        multikueue=fields.take("multiKueue", section(decode_multikueue), MultiKueue()),
+        multikueue_gates=multikueue_gates(gates),
         health=fields.take("health", section(decode_health), Health()),
         leader_election=fields.take("leaderElection", section(decode_leader_election), LeaderElection()),
         metrics=_metrics(fields, gates),
@@ -263,11 +273,10 @@ def _network_topology(fields: Section, gang: GangScheduling) -> tuple[TopologyTy
     return types
 
 
-def _reject_unsupported_fields(fields: Section, version: Version) -> None:
-    """Warn about fields without effect, and reject fields of unsupported features."""
+def _warn_of_unused_fields(fields: Section, version: Version) -> None:
+    """Warn about fields without effect."""
     if fields.take("pprofBindAddress", text, ""):
         fields.at("pprofBindAddress").warn("has no effect: it is for profiling Go programs (leave it out)")
-    fields.reject_if_present("multiKueue", "is for MultiKueue, which is not supported (leave it out)")
     if version == "v1beta1" and "queueVisibility" in fields:
         fields.take("queueVisibility", _QUEUE_VISIBILITY, None)
         fields.at("queueVisibility").warn("has no effect: Kueue has removed it (write visibilityServer)")

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from quorate.api.configuration.multikueue import MULTIKUEUE_GATES
 from quorate.api.decoding.strict import Field, boolean, map_of
 from quorate.api.suggestions import suggestion
 
@@ -100,14 +101,9 @@ ABSENT_FEATURES: Final = frozenset(
         "ElasticJobsViaWorkloadSlicesWithPartialReplicaScaleUp", "FairSharingReevaluatePreemptionCandidates",
         "FairSharingRefill", "KueueDRADeviceFeasibility", "KueueDRAIntegrationConsumableCapacity",
         "KueueDRAIntegrationDeviceTaints", "KueueDRAIntegrationPartitionableDevices",
-        "KueueDRAIntegrationPrioritizedList", "MultiKueue", "MultiKueueAdaptersForCustomJobs",
-        "MultiKueueAllowInsecureKubeconfigs",
-        "MultiKueueBatchJobClearingTTLSecondsAfterFinishedOnWorkerCluster", "MultiKueueClusterProfile",
-        "MultiKueueIncrementalDispatcherConfig", "MultiKueueIncrementalDispatcherRespectConfigOrder",
-        "MultiKueueKubeConfigPathValidation", "MultiKueueManagerQuotaAutomation",
-        "MultiKueueOrchestratedPreemption", "MultiKueueRayInTreeAutoscaling", "MultiKueueRemoteSpecSync",
-        "MultiKueueReuseClientConnectionConfigForWorkers", "SchedulerLibraryIntegration",
-        "SchedulerLongRequeueInterval", "SkipChildJobSuspension", "TASGroupedPodSetSlicing",
+        "KueueDRAIntegrationPrioritizedList", "MultiKueueManagerQuotaAutomation",
+        "MultiKueueRayInTreeAutoscaling", "SchedulerLibraryIntegration", "SchedulerLongRequeueInterval",
+        "SkipChildJobSuspension", "TASGroupedPodSetSlicing",
         "TASPartialSlices", "TASReplaceMultipleFailedNodes", "TASTopologySpreading",
     )
 )  # fmt: skip
@@ -263,7 +259,7 @@ _OTHER_GATES: Final = (
     "SchedulingEquivalenceHashingIgnorePodSetName",  # it only makes Kueue faster
 )  # read where the field that they switch is decoded
 SUPPORTED_GATES: Final = tuple(
-    dict.fromkeys((*QUEUEING_GATES, *_WEBHOOK_GATES, *_TOPOLOGY_GATES, *_OTHER_GATES))
+    dict.fromkeys((*QUEUEING_GATES, *_WEBHOOK_GATES, *_TOPOLOGY_GATES, *MULTIKUEUE_GATES, *_OTHER_GATES))
 )
 
 

@@ -143,7 +143,7 @@ def decode_integrations(version: str) -> Decoder[Integrations]:
 
 def _external_frameworks(queued: Sequence[str]) -> Decoder[tuple[ExternalFramework, ...]]:
     def decode(field: Field) -> tuple[ExternalFramework, ...]:
-        external = list_of(_external_framework)(field)
+        external = list_of(external_framework)(field)
         if len(external) == len(field.value):  # otherwise the indexes do not match
             for index, framework in enumerate(external):
                 if framework.name in (*queued, *(each.name for each in external[:index])):
@@ -153,7 +153,8 @@ def _external_frameworks(queued: Sequence[str]) -> Decoder[tuple[ExternalFramewo
     return decode
 
 
-def _external_framework(field: Field) -> ExternalFramework:
+def external_framework(field: Field) -> ExternalFramework:
+    """Decode ``Kind.version.group``."""
     if _EXTERNAL_FRAMEWORK.fullmatch(text(field)) is None:
         raise InvalidValue("does not name a kind (write Kind.version.group)")
     kind, version, group = text(field).split(".", 2)
