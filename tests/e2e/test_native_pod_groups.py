@@ -1,12 +1,14 @@
-"""Plain pods in Kubernetes' own pod groups: one workload for each group, over HTTP."""
+"""Plain pods and queued jobs with Kubernetes' own pod groups: one workload each, over HTTP."""
 
 from typing import Any
 
 import pytest
 
+from quorate.api.kueue.topology import PodSetTopologyRequest
 from quorate.api.meta import Key
 from quorate.controllers.pods.queued_pod import is_gated
-from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, NATIVE_POD_GROUPS, WORKLOADS
+from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, NATIVE_POD_GROUPS, TOPOLOGIES, WORKLOADS
+from quorate.local.nodes import NodePool
 from tests.e2e.test_pods import FLEET, FOREVER, PODS_QUEUED, has, pod, pods_of, until_pod, until_workload
 from tests.e2e.world import NAMESPACE, World, run_story
 
@@ -16,8 +18,17 @@ GROUP = "ring"
 MEMBER: dict[str, Any] = {"schedulingGroup": {"podGroupName": GROUP}}
 
 
-async def native_group(world: World, policy: dict[str, Any]) -> None:
-    await world.create(NATIVE_POD_GROUPS, GROUP, NAMESPACE, spec={"schedulingPolicy": policy})
+async def native_group(world: World, policy: dict[str, Any], **spec: Any) -> None:
+    await world.create(NATIVE_POD_GROUPS, GROUP, NAMESPACE, spec={"schedulingPolicy": policy, **spec})
+
+
+async def until_missing(world: World) -> None:
+    text = f"pod group {GROUP} of scheduling.k8s.io does not exist"
+
+    async def is_told() -> bool:
+        return any(text in event.note for event in (await world.client.list(EVENTS, NAMESPACE)).items)
+
+    await world.until("an event says which group is missing", is_told)
 
 
 async def gated(world: World) -> set[str]:
@@ -50,13 +61,7 @@ def test_a_group_is_queued_once_it_exists_and_has_enough_pods() -> None:
         await world.queues("8")
         await pod(world, "a", **MEMBER)
 
-        async def is_told() -> bool:
-            events = (await world.client.list(EVENTS, NAMESPACE)).items
-            return any(
-                f"pod group {GROUP} of scheduling.k8s.io does not exist" in event.note for event in events
-            )
-
-        await world.until("an event says what is missing", is_told)
+        await until_missing(world)
         await native_group(world, {"gang": {"minCount": 2}})
         await pod(world, "b", runs=FOREVER, **MEMBER)
         await until_workload(world, GROUP, "is admitted", has("Admitted"))
@@ -94,3 +99,73 @@ def test_pods_of_a_basic_group_are_queued_one_by_one() -> None:
         assert len(workloads) == 2
 
     run_story(story, PODS_QUEUED, FLEET)
+
+
+def test_a_queued_job_and_its_group_are_counted_once() -> None:
+    """The pods of the job name both a group and a queue: by themselves they would get a Workload, too."""
+
+    async def story(world: World) -> None:
+        await world.queues("3")
+        labels = {"kueue.x-k8s.io/queue-name": "queue"}
+        await native_group(world, {"gang": {"minCount": 3}})
+        await world.job("a", pods=3, runs=FOREVER, pod_labels=labels, **MEMBER)
+        await world.until_admitted("a")
+        await pod(world, "alone")  # it waits for quota, so that all pods before it have been looked at
+        await until_workload_of(world, "alone")
+        pods = await pods_of(world)
+        assert len([name for name in pods if name.startswith("a-")]) == 3
+        assert await gated(world) == {"alone"}
+        assert len((await world.client.list(WORKLOADS, NAMESPACE)).items) == 2
+
+    run_story(story, PODS_QUEUED, FLEET)
+
+
+async def until_workload_of(world: World, name: str) -> None:
+    async def exists() -> bool:
+        return await world.workload(name) is not None
+
+    await world.until(f"{name} has a workload", exists)
+
+
+def test_a_job_of_a_gang_is_not_admitted_with_fewer_pods() -> None:
+    """Kubernetes refuses another parallelism of such a job, so that it could never start."""
+
+    async def story(world: World) -> None:
+        await world.queues("2")
+        least = {"kueue.x-k8s.io/job-min-parallelism": "1"}
+        await world.job("a", pods=3, annotations=least, **MEMBER)
+        await until_missing(world)
+        await native_group(world, {"gang": {"minCount": 2}})
+        await world.until_condition("a", "QuotaReserved", status="False")
+        await set_quota(world, "3")
+        await world.until_finished("a")
+
+    run_story(story, PODS_QUEUED, FLEET)
+
+
+def test_the_topology_of_a_group_becomes_the_request_of_the_pod_set() -> None:
+    host = "kubernetes.io/hostname"
+
+    async def story(world: World) -> None:
+        await world.create(TOPOLOGIES, "tree", spec={"levels": [{"nodeLabel": host}]})
+        await world.flavor(topologyName="tree", nodeLabels={"kubernetes.io/os": "linux"})
+        await world.cluster_queue("100")
+        await world.local_queue()
+        await native_group(
+            world, {"gang": {"minCount": 3}}, schedulingConstraints={"topology": [{"key": host}]}
+        )
+        await world.job("a", pods=3, runs=FOREVER, **MEMBER)
+        await world.until_admitted("a")
+        workload = await world.workload("a")
+        assert workload is not None
+        (pod_set,) = workload.spec.pod_sets
+        assert isinstance(pod_set.topology_request, PodSetTopologyRequest)
+        assert pod_set.topology_request.required == host
+
+        async def nodes() -> set[str] | None:
+            names = {member.node_name for member in (await pods_of(world)).values()}
+            return names if names and all(names) else None
+
+        assert len(await world.until("all pods have nodes", nodes)) == 1
+
+    run_story(story, PODS_QUEUED, NodePool(count=3, cpu="4"))

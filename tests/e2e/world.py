@@ -267,13 +267,14 @@ class World:
         starts: str = "50ms",
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
+        pod_labels: Mapping[str, str] | None = None,
         suspend: bool = False,
         **pod_spec: Any,
     ) -> None:
         container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
         simulated = {"simulate.quorate.dev/duration": runs, "simulate.quorate.dev/start-delay": starts}
         template = {
-            "metadata": {"annotations": simulated},
+            "metadata": {"annotations": simulated, "labels": dict(pod_labels or {})},
             "spec": {"restartPolicy": "Never", "containers": [container], **pod_spec},
         }
         metadata = {

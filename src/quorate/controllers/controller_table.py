@@ -29,8 +29,8 @@ from quorate.controllers.jobframework.ancestors import AncestorFinder
 from quorate.controllers.jobframework.interface import J, JobKind
 from quorate.controllers.jobframework.reconciler import JobController, as_stored
 from quorate.controllers.jobs.unstructured import UnstructuredJobKind
+from quorate.controllers.native_groups import NativeGroups
 from quorate.controllers.pods.failure_recovery import RecoveryController
-from quorate.controllers.pods.native_groups import NativeGroups
 from quorate.controllers.pods.reconciler import PodController
 from quorate.controllers.provisioning.provisioning_controller import run_provisioning
 from quorate.controllers.reservations.reservation_controller import ReservationController
@@ -65,6 +65,7 @@ class ControllerRun:
         self.integrations = enabled_integrations(configuration.integrations)
         self.driver = AdmissionDriver(context, replica.recorder)
         self.memberships = BatchJobMemberships(configuration.gang)
+        self.native_groups = NativeGroups(context.client, context.clock)
         self.ancestors = AncestorFinder(
             context.client,
             queued=[row.resource for row in self.integrations if row.kind is not None or row.name in SETS],
@@ -89,7 +90,9 @@ class ControllerRun:
     ) -> JobController[J]:
         """Return the controller that queues the jobs of a kind."""
         self.ancestors.add(kind.resource, jobs.get)
-        return JobController(self.context, kind, jobs, self.ancestors, completed, self.memberships)
+        return JobController(
+            self.context, kind, jobs, self.ancestors, self.native_groups, completed, self.memberships
+        )
 
     def enabled_controllers(self) -> list[Controller]:
         """Make the controllers that the configuration enables."""
@@ -144,10 +147,9 @@ def _other_jobs(run: ControllerRun) -> Iterator[Controller]:
 
 
 def _pods(run: ControllerRun) -> list[Controller]:
-    native = NativeGroups(run.context.client, run.context.clock)
     pods = run.context.informers.pods.all("plain")
-    controller = PodController(run.context, pods, run.ancestors, native)
-    return [*_of(*controller.reconcilers), ("native pod groups", native.run)]
+    controller = PodController(run.context, pods, run.ancestors, run.native_groups)
+    return _of(*controller.reconcilers)
 
 
 def _sets(run: ControllerRun) -> Iterator[Controller]:
@@ -191,6 +193,7 @@ CONTROLLERS: Final = (
     ControllerRow(_pods, lambda configuration: queues_pods(configuration.integrations)),
     ControllerRow(_recovery, lambda configuration: configuration.gates.failure_recovery_policy),
     ControllerRow(_other_jobs),
+    ControllerRow(lambda run: [("native pod groups", run.native_groups.run)]),
     ControllerRow(_sets),
     ControllerRow(lambda run: [("unserved kinds", partial(run_unserved, run.context))]),
     ControllerRow(_placed_workloads),

@@ -115,9 +115,10 @@ class PlanExecutor:
     def retry_on(self, *informers: Informer[Any]) -> None:
         """Reconcile keys with a missing dependency whenever an object of these kinds changes."""
         for informer in informers:
-            informer.subscribe(lambda _: self._dependency_changed())
+            informer.subscribe(lambda _: self.dependency_changed())
 
-    def _dependency_changed(self) -> None:
+    def dependency_changed(self) -> None:
+        """Reconcile the keys with a missing dependency."""
         for key in sorted(self._missing_dependency):
             self._enqueue(key)
 

@@ -63,6 +63,7 @@ MAX_REMEMBERED_OWNERS: Final = 10_000  # metadata of intermediate objects, a few
 # One small request for each kind that is off and that the cluster does not serve.
 UNSERVED_INTERVAL_S: Final = 60.0
 NATIVE_GANGS_CHECK_S: Final = 10.0  # how long an answer about native pod groups holds
+NATIVE_GROUPS_RETRY_S: Final = 1.0  # until it is known which native pod groups exist
 MAX_POD_SETS: Final = 18  # of a Workload, in its definition
 MAX_NAME: Final = 253  # characters of the name of an object
 MAX_LABEL: Final = 63  # characters of the value of a label

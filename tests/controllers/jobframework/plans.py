@@ -19,6 +19,7 @@ from quorate.controllers.jobframework.pod_group_membership import Membership
 from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.native_gang_support import Availability
+from quorate.controllers.native_groups import NativeGroupView
 from quorate.kube.writes import Apply, Create, Delete, Patch, Write
 from quorate.queueing.lifecycle.transition import Event
 from tests.controllers.objects import a_flavor
@@ -41,6 +42,7 @@ def plan(
     ancestor_workloads: tuple[Workload, ...] | None = None,
     membership: Membership | None = None,
     native_gangs: Availability | None = None,
+    native_groups: NativeGroupView | None = None,
 ) -> JobPlan:
     context = ReconcileContext(
         namespace_managed=managed,
@@ -50,6 +52,7 @@ def plan(
         ancestor_workloads=ancestor_workloads,
         membership=membership,
         native_gangs=native_gangs,
+        native_groups=native_groups,
     )
     return decide(BatchJob(), job, workloads, context, options, NOW)
 

@@ -59,6 +59,7 @@ class NotComposed:
     """Why no workload can be constructed before the job changes or an object is created."""
 
     why: str | MissingPriorityClass
+    awaits_object: bool = False  # ``why`` names an object that does not exist
 
     @property
     def event(self) -> Event:
@@ -67,7 +68,8 @@ class NotComposed:
 
     @property
     def missing_dependency(self) -> str:
-        return "" if isinstance(self.why, str) else str(self.why)
+        is_final = isinstance(self.why, str) and not self.awaits_object
+        return "" if is_final else str(self.why)
 
 
 def queue_name_of(metadata: ObjectMeta) -> str:

@@ -10,6 +10,7 @@ from typing import Final
 from quorate.api.batch import decode_template
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import PodSet, Workload
+from quorate.api.kueue.topology import PodSetTopologyRequest
 from quorate.api.meta import Uid
 from quorate.api.names.kueue import ELASTIC_JOB, JOB_UID, MAX_EXEC_TIME_SECONDS
 from quorate.api.names.topology import POD_SET_PREFIX, PREFERRED, REQUIRED, SLICE_CONSTRAINTS, SLICE_LEVEL
@@ -86,8 +87,21 @@ def _is_match(state: JobState[J], workload: Workload) -> bool:
 
 def is_in_sync(state: JobState[J], workload: Workload) -> bool:
     limit_s = maximum_execution_s(state.job.metadata)
+    if not has_quota_reservation(workload) and not _has_native_levels(state, workload):
+        return False
     return is_equivalent(workload, state.pod_sets, limit_s, state.suspended) or state.kind.may_run_with(
         state, workload
+    )
+
+
+def _has_native_levels(state: JobState[J], workload: Workload) -> bool:
+    """Return True if each pod set of which a native group requires a topology level has a request."""
+    if state.options.topology is None or state.native is None or not any(state.native.levels):
+        return True
+    requests = [pod_set.topology_request or PodSetTopologyRequest() for pod_set in workload.spec.pod_sets]
+    return len(requests) == len(state.native.levels) and all(
+        not level or request.required or request.preferred or request.unconstrained is not None
+        for level, request in zip(state.native.levels, requests, strict=True)
     )
 
 

@@ -25,7 +25,8 @@ def is_equivalent(
 
     While quota is reserved, the job may be running: with injected tolerations, and with the admitted count of
     a partial admission, which finished pods reduce further.  Node selectors, labels, annotations and affinity
-    are never compared: some of them are injected, and none of the rest changes the requested quota.
+    are never compared: some of them are injected, and none of the rest changes the requested quota.  The
+    minimum of a running job is not compared either: its native pod group may be created or deleted.
     ``running``: the job may run with the tolerations of another workload.
     """
     if workload.spec.maximum_execution_time_seconds != maximum_execution_s:
@@ -33,7 +34,7 @@ def is_equivalent(
     if len(workload.spec.pod_sets) != len(pod_sets):
         return False
     if is_true(workload.status.conditions, "QuotaReserved"):
-        if _are_equal(_as_admitted(workload), pod_sets, tolerations=False):
+        if _are_equal(_as_admitted(workload), pod_sets, tolerations=False, minimums=suspended):
             return True
         if not suspended:
             return False
@@ -53,10 +54,12 @@ def _as_admitted(workload: Workload) -> tuple[PodSet, ...]:
     )
 
 
-def _are_equal(ours: Sequence[PodSet], theirs: Sequence[PodSet], tolerations: bool) -> bool:
+def _are_equal(
+    ours: Sequence[PodSet], theirs: Sequence[PodSet], tolerations: bool, minimums: bool = True
+) -> bool:
     return all(
         mine.count == other.count
-        and mine.min_count == other.min_count
+        and (mine.min_count == other.min_count or not minimums)
         and _shape(mine.template, tolerations) == _shape(other.template, tolerations)
         for mine, other in zip(ours, theirs, strict=True)
     )

@@ -26,6 +26,12 @@ from quorate.controllers.jobframework.construct_workload import (
     resolve_priority,
 )
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan, ReconcileContext
+from quorate.controllers.jobframework.native_terms import (
+    NO_TERMS,
+    NativeTerms,
+    native_terms,
+    with_least_counts,
+)
 from quorate.controllers.jobframework.pod_counts import PodCounts
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobframework.topology import (
@@ -83,13 +89,18 @@ class JobState(Generic[J]):
     context: ReconcileContext
     options: JobOptions
     now: float
+    native: NativeTerms | None = NO_TERMS  # None: not known yet
 
     @classmethod
     def of(
         cls, kind: "JobKind[J]", job: J, context: ReconcileContext, options: JobOptions, now: float
     ) -> "JobState[J]":
+        pod_sets = kind.pod_sets(job)
+        terms = native_terms(job.metadata.namespace, pod_sets, context.native_groups)
+        if terms is not None:
+            pod_sets = with_least_counts(pod_sets, terms, may_shrink=kind.may_shrink_gangs)
         return cls(
-            kind, job, kind.pod_sets(job), kind.is_suspended(job), kind.finished(job), context, options, now
+            kind, job, pod_sets, kind.is_suspended(job), kind.finished(job), context, options, now, terms
         )
 
     def event(self, reason: str, message: str) -> ObjectEvent:
@@ -112,6 +123,7 @@ class JobKind(ABC, Generic[J]):
     requires_queue_name: bool = False  # not managed without one, also where other jobs are
     awaits_pod_groups: bool = False  # jobs may need the admission of a pod group besides their quota
     joins_native_groups: bool = True  # its pods are made from the templates once it starts
+    may_shrink_gangs: bool = True  # a job in a native group may start with fewer pods than it declares
     groups_pod_sets: bool = False  # a leader and workers may share a group name for their topology
 
     @property
@@ -255,13 +267,16 @@ class JobKind(ABC, Generic[J]):
     def construct(self, state: JobState[J], extra: str = "") -> Workload | NotComposed:
         """Construct the workload of the job; ``extra`` makes the names of several workloads differ."""
         gates, metadata = state.options.gates, state.job.metadata
-        pod_sets = state.pod_sets
+        pod_sets, terms = state.pod_sets, state.native or NO_TERMS
+        if terms.missing:
+            text = f"pod group {terms.missing} of scheduling.k8s.io does not exist (create it)"
+            return NotComposed(text, awaits_object=True)
         if state.options.topology is not None:
             findings = self.topology_findings(state.job, state.options.topology)
             if findings:
                 return NotComposed("; ".join(map(str, findings)))
             sources = self.topology_sources(state.job)
-            pod_sets = with_topology_requests(pod_sets, sources, state.options.topology)
+            pod_sets = with_topology_requests(pod_sets, sources, state.options.topology, terms.levels)
         priority = resolve_priority(
             metadata.labels,
             self.priority_class(state.job),

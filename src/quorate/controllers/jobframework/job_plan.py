@@ -14,6 +14,7 @@ from quorate.api.meta import Uid
 from quorate.controllers.executor import Plan
 from quorate.controllers.jobframework.pod_group_membership import Membership
 from quorate.controllers.native_gang_support import Availability
+from quorate.controllers.native_groups import NativeGroupView
 
 NO_RESOURCE_OPTIONS: Final = ResourceOptions()
 
@@ -108,3 +109,4 @@ class ReconcileContext:
     parent: Uid | None = None  # the object that the workload is labelled with instead of the job
     membership: Membership | None = None  # the pod group that must be admitted as well, if any
     native_gangs: Availability | None = None  # of native pod groups, if the job is to start with them
+    native_groups: NativeGroupView | None = None  # None: the API server has none, or jobs name none

@@ -12,7 +12,8 @@ from typing import Any, Final, Generic
 from quorate.api.core import Namespace
 from quorate.api.core.pod import Pod
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, Uid, find_condition, matches_selector
+from quorate.api.meta import Key, ObjectMeta, Uid, find_condition, matches_selector
+from quorate.api.native_groups import PodGroup
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import PlanExecutor, name_conflict, warning_event
 from quorate.controllers.informers import UNREADABLE_RETRY_S, WORKLOADS_OF, ByName, slices_of
@@ -40,6 +41,7 @@ from quorate.controllers.limits import (
 )
 from quorate.controllers.metrics import Record, record_workload_creations
 from quorate.controllers.native_gang_support import NativeGangSupport
+from quorate.controllers.native_groups import NativeGroups
 from quorate.kube.computations import size_of
 from quorate.kube.controller.expectations import Version, versions
 from quorate.kube.controller.reconcile import Reconciler
@@ -120,7 +122,8 @@ class JobReconciler(Generic[J]):
     """Keeps each job of one kind in sync with its workload.
 
     ``ancestors`` None: jobs of the kind are never children of managed jobs.  ``memberships``: pod groups
-    that must be admitted as well.  ``reconcile``: wraps the method of that name.
+    that must be admitted as well.  ``native``: the pod groups of Kubernetes that jobs may name.
+    ``reconcile``: wraps the method of that name.
     """
 
     def __init__(
@@ -132,6 +135,7 @@ class JobReconciler(Generic[J]):
         *,
         ancestors: AncestorFinder | None = None,
         memberships: Memberships | None = None,
+        native: NativeGroups | None = None,
         reconcile: Callable[[Key], Awaitable[float | None]] | None = None,
     ) -> None:
         self.kind = kind
@@ -140,6 +144,7 @@ class JobReconciler(Generic[J]):
         self._source = source
         self._ancestors = ancestors
         self._memberships = memberships
+        self._native = native
         self._selector = context.configuration.managed_jobs_namespace_selector
         self._ancestor_of: dict[Key, Uid] = {}  # of the jobs that are children of managed jobs
         self._children: dict[Uid, set[Key]] = {}  # the inverse of _ancestor_of
@@ -329,6 +334,7 @@ class JobReconciler(Generic[J]):
 
     def _reconcile_context(self, key: Key, job: J | None, ancestor: Uid | None) -> ReconcileContext:
         informers = self._context.informers
+        groups = self._native.view(job.metadata.uid, informers.topologies) if self._native and job else None
         return ReconcileContext(
             namespace_managed=self.manages_namespace(key.namespace),
             flavors=ByName(informers.flavors),
@@ -339,6 +345,7 @@ class JobReconciler(Generic[J]):
             else tuple(informers.workloads.by_index(WORKLOADS_OF, ancestor)),
             prebuilt=None if job is None else self._source.prebuilt(job),
             membership=None if self._memberships is None or job is None else self._memberships.of(job),
+            native_groups=groups,
         )
 
 
@@ -373,6 +380,7 @@ class JobController(JobSource[J]):
         kind: JobKind[J],
         jobs: Informer[J],
         ancestors: AncestorFinder,
+        native_groups: NativeGroups,
         completed: Callable[[J], J] = as_stored,
         memberships: Memberships | None = None,
     ) -> None:
@@ -385,13 +393,14 @@ class JobController(JobSource[J]):
         name = f"jobs.{kind.resource.plural}"
         memberships = memberships if kind.awaits_pod_groups else None
         self._framework = JobReconciler(
-            context, kind, self, name, ancestors=ancestors, memberships=memberships
+            context, kind, self, name, ancestors=ancestors, memberships=memberships, native=native_groups
         )
         self.reconciler = self._framework.reconciler
         self._owner_kind = (kind.resource.api_version, kind.resource.kind)
         self._owner_index = f"controlled by {kind.resource.api_version} {kind.resource.kind}"
         self._slice_index = f"slices {self._owner_index}"
         self._watch(context, memberships)
+        native_groups.subscribe(self._native_group_changed)
 
     def cached(self, key: Key) -> J | None:
         job = self._jobs.get(key)
@@ -431,16 +440,16 @@ class JobController(JobSource[J]):
         name = prebuilt_name_of(job.metadata, by_annotation=by_annotation)
         return (Key(job.metadata.namespace, name),) if name else ()
 
-    def _owner_key(self, workload: Workload) -> tuple[Key, ...]:
-        owner = workload.metadata.controller
+    def _owner_key(self, owned: ObjectMeta) -> tuple[Key, ...]:
+        owner = owned.controller
         if owner is None or (owner.api_version, owner.kind) != self._owner_kind:
             return ()
-        return (Key(workload.metadata.namespace, owner.name),)
+        return (Key(owned.namespace, owner.name),)
 
     def _watch(self, context: ControllerContext, memberships: Memberships | None) -> None:
         self._jobs.add_index(_NAMESPACE, lambda job: (job.metadata.namespace,))
         self._jobs.add_index(_NAMES_WORKLOAD, self._prebuilt_key)
-        self._workloads.add_index(self._owner_index, self._owner_key)
+        self._workloads.add_index(self._owner_index, lambda workload: self._owner_key(workload.metadata))
         self._jobs.subscribe(self._job_changed)
         self._workloads.subscribe(self._workload_changed)
         context.informers.namespaces.subscribe(self._namespace_changed)
@@ -449,7 +458,7 @@ class JobController(JobSource[J]):
         if self._kind.has_slices:
             self._workloads.add_index(
                 self._slice_index,
-                lambda workload: slices_of(workload.metadata) if self._owner_key(workload) else (),
+                lambda workload: slices_of(workload.metadata) if self._owner_key(workload.metadata) else (),
             )
             context.informers.unscheduled_pods.subscribe(self._unscheduled_pod_changed)
 
@@ -458,11 +467,19 @@ class JobController(JobSource[J]):
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         for workload in change.versions:
-            for key in self._owner_key(workload):
+            for key in self._owner_key(workload.metadata):
                 self.reconciler.enqueue(key)
             if (owner := workload.metadata.controller) is not None:
                 self._framework.enqueue_children(owner.uid)
         self._enqueue(self._jobs.by_index(_NAMES_WORKLOAD, change.key))
+
+    def _native_group_changed(self, change: Change[PodGroup]) -> None:
+        """Reconcile jobs that wait for a group, and the job for which this one was made."""
+        if change.old is None:
+            self._framework.executor.dependency_changed()
+        for group in change.versions:
+            for key in self._owner_key(group.metadata):
+                self.reconciler.enqueue(key)
 
     def _unscheduled_pod_changed(self, change: Change[Pod]) -> None:
         """Reconcile an elastic job with a new pod: the pod may have to be ungated."""
@@ -470,7 +487,7 @@ class JobController(JobSource[J]):
             return
         for slices in slices_of(change.new.metadata):
             for workload in self._workloads.by_index(self._slice_index, slices):
-                for key in self._owner_key(workload):
+                for key in self._owner_key(workload.metadata):
                     self.reconciler.enqueue(key)
 
     def _namespace_changed(self, change: Change[Namespace]) -> None:

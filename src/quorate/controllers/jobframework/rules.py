@@ -60,7 +60,7 @@ from quorate.controllers.jobframework.workload_slices import (
     is_elastic,
     without_nodes,
 )
-from quorate.controllers.limits import NATIVE_GANGS_CHECK_S
+from quorate.controllers.limits import NATIVE_GANGS_CHECK_S, NATIVE_GROUPS_RETRY_S
 from quorate.controllers.native_gang_support import Availability
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Patch, Write, status_patch
@@ -128,6 +128,8 @@ def _decide(
     if not (context.namespace_managed and kind.is_managed(job, options)):
         return kind.release_ended(job)
     state = JobState.of(kind, job, context, options, now)
+    if state.native is None:
+        return JobPlan(wake_at=now + NATIVE_GROUPS_RETRY_S)
     if isinstance(kind, ComposableJobKind):
         composed = kind.ensure_one_workload(state, owned[0] if owned else None)
         return composed if isinstance(composed, JobPlan) else _with_workload(*composed)

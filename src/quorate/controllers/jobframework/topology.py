@@ -14,6 +14,7 @@ from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet
 from quorate.api.kueue.topology_annotations import NO_INDEX, PodIndex, topology_request
+from quorate.api.names.topology import PREFERRED, REQUIRED, UNCONSTRAINED
 from quorate.api.validation.topology import (
     AnnotatedPodSet,
     annotated_topology_findings,
@@ -33,12 +34,22 @@ class TopologySource:
 
 
 def with_topology_requests(
-    pod_sets: Sequence[PodSet], sources: Sequence[TopologySource], gates: TopologyGates
+    pod_sets: Sequence[PodSet],
+    sources: Sequence[TopologySource],
+    gates: TopologyGates,
+    required: Sequence[str] = (),
 ) -> tuple[PodSet, ...]:
-    """Return ``pod_sets`` with their topology requests; ``sources``: one for each, in their order."""
+    """Return ``pod_sets`` with their topology requests; ``sources``: one for each, in their order.
+
+    ``required``: the level that each pod set requires if its annotations name none; empty for no level.
+    """
     requests = (
-        topology_request(_annotations(pod_set, source), source.index, multi_layer=gates.multi_layer)
-        for pod_set, source in zip(pod_sets, sources, strict=True)
+        topology_request(
+            _with_level(_annotations(pod_set, source), level),
+            source.index,
+            multi_layer=gates.multi_layer,
+        )
+        for pod_set, source, level in zip(pod_sets, sources, required or [""] * len(pod_sets), strict=True)
     )
     return tuple(
         pod_set if request is None else msgspec.structs.replace(pod_set, topology_request=request)
@@ -60,6 +71,11 @@ def topology_findings(
     if grouped:
         findings += pod_set_group_findings(annotated)
     return tuple(findings)
+
+
+def _with_level(annotations: Mapping[str, str], level: str) -> Mapping[str, str]:
+    is_requested = any(key in annotations for key in (REQUIRED, PREFERRED, UNCONSTRAINED))
+    return {**annotations, REQUIRED: level} if level and not is_requested else annotations
 
 
 def _annotations(pod_set: PodSet, source: TopologySource) -> Mapping[str, str]:

@@ -7,14 +7,15 @@ from quorate.api.core import Namespace
 from quorate.api.core.pod import Pod
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
+from quorate.api.native_groups import PodGroup as NativePodGroup
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
 from quorate.controllers.jobframework.construct_workload import prebuilt_name_of, queue_name_of
 from quorate.controllers.jobframework.reconciler import JobReconciler, JobSource
-from quorate.controllers.limits import GROUP_DELAY_S, OWNER_RETRY_S
+from quorate.controllers.limits import GROUP_DELAY_S, NATIVE_GROUPS_RETRY_S, OWNER_RETRY_S
+from quorate.controllers.native_groups import NativeGroups
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.adoption import adoption_plan
-from quorate.controllers.pods.native_groups import NOT_KNOWN_RETRY_S, NativeGroups, native_group_name
 from quorate.controllers.pods.pod_group import PodGroup
 from quorate.controllers.pods.pod_group_kind import PodGroupKind
 from quorate.controllers.pods.pod_kind import PodKind
@@ -78,6 +79,12 @@ class SinglePods(JobSource[Pod]):
 
 
 class PodGroups(JobSource[PodGroup]):
+    """Groups of managed pods, of labels or of Kubernetes.
+
+    A pod in a group of Kubernetes needs no further labels: the workload waits for as many pods as the
+    ``minCount`` of the group says.  Pods of a group with the basic policy are queued one by one.
+    """
+
     def __init__(self, context: ControllerContext, pods: Selection[Pod], native: NativeGroups) -> None:
         self._clock = context.clock
         self._native = native
@@ -92,7 +99,7 @@ class PodGroups(JobSource[PodGroup]):
 
     def _named_by(self, pod: Pod) -> tuple[Key, ...]:
         own = group_name_of(pod.metadata, self._gates.workload_identifier_annotations)
-        name = own or (native_group_name(pod) if pod.metadata.is_managed else "")
+        name = own or (_native_group_name(pod) if pod.metadata.is_managed else "")
         return (Key(pod.metadata.namespace, name),) if name else ()
 
     def _is_basic(self, pod: Pod, key: Key) -> bool:
@@ -135,6 +142,11 @@ class PodGroups(JobSource[PodGroup]):
     def workloads(self, key: Key) -> Sequence[Workload]:
         workload = self._workloads.get(key)
         return () if workload is None else (workload,)
+
+
+def _native_group_name(pod: Pod) -> str:
+    group = pod.spec.scheduling_group
+    return "" if group is None else group.pod_group_name
 
 
 class PodController:
@@ -202,15 +214,15 @@ class PodController:
                 for group in self._group_key(pod):
                     self._groups.reconciler.enqueue(group)
 
-    def _native_group_changed(self, key: Key) -> None:
+    def _native_group_changed(self, change: Change[NativePodGroup]) -> None:
         """Reconcile the pods of the group, too: its policy decides whether they are queued one by one."""
-        self._groups.reconciler.enqueue(key)
-        for pod in self._source.pods(key):
+        self._groups.reconciler.enqueue(change.key)
+        for pod in self._source.pods(change.key):
             self._single.reconciler.enqueue(pod.metadata.key)
 
     async def _reconcile_group(self, key: Key) -> float | None:
         if self._source.awaits_native(key):
-            return self._context.clock.now() + NOT_KNOWN_RETRY_S
+            return self._context.clock.now() + NATIVE_GROUPS_RETRY_S
         return await self._groups.reconcile(key)
 
     async def _reconcile_pod(self, key: Key) -> float | None:

@@ -1,0 +1,99 @@
+"""What Kubernetes' own pod groups demand of the pod sets of a queued job.
+
+A pod template names its group, or the controller of the job has made one for all its pods.  The workload of
+the job counts the pods, so that the group needs none.  A pod set is not admitted with fewer pods than the
+``minCount`` of its group, because the scheduler would place none of them.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from quorate.api.batch import decode_template
+from quorate.api.kueue import PodSet
+from quorate.api.meta import Key
+from quorate.api.native_groups import PodGroup
+from quorate.controllers.native_groups import NativeGroupView
+
+_MARK: Final = b'"schedulingGroup"'
+
+
+@dataclass(frozen=True, slots=True)
+class NativeTerms:
+    """The demands on each pod set, in their order; empty without any group."""
+
+    least: tuple[int, ...] = ()  # pods that must start together; 0: as many as the job says
+    levels: tuple[str, ...] = ()  # the node label with one value for all pods; empty: none
+    missing: str = ""  # a group that does not exist
+
+
+NO_TERMS: Final = NativeTerms()
+
+
+def native_terms(
+    namespace: str, pod_sets: Sequence[PodSet], groups: NativeGroupView | None
+) -> NativeTerms | None:
+    """Return the terms of the groups of ``pod_sets``; None if they are not known yet.
+
+    ``groups``: None if the API server has no such groups.
+    """
+    if groups is None:
+        return NO_TERMS
+    names = [named_group(pod_set) for pod_set in pod_sets]
+    if not any(names) and groups.made is None:
+        return NO_TERMS
+    if not groups.are_known:
+        return None
+    found = [groups.get(Key(namespace, name)) if name else groups.made for name in names]
+    missing = next((name for name, group in zip(names, found, strict=True) if name and group is None), "")
+    uses = Counter(group.metadata.name for group in found if group is not None)
+    least = (
+        _least(group, pod_set.count, is_shared=group is not None and uses[group.metadata.name] > 1)
+        for group, pod_set in zip(found, pod_sets, strict=True)
+    )
+    keys = ("" if group is None else group.spec.topology_key for group in found)
+    levels = (key if key in groups.topology_levels else "" for key in keys)
+    return NativeTerms(tuple(least), tuple(levels), missing)
+
+
+def named_group(pod_set: PodSet) -> str:
+    """Return the group that the template of ``pod_set`` names; empty if it names none."""
+    if _MARK not in bytes(pod_set.template):  # decode only templates that may name one
+        return ""
+    group = decode_template(pod_set.template).spec.scheduling_group
+    return "" if group is None else group.pod_group_name
+
+
+def _least(group: PodGroup | None, count: int, *, is_shared: bool) -> int:
+    """Return how many of ``count`` pods must start together; all if other pod sets share the group."""
+    gang = None if group is None else group.spec.scheduling_policy.gang
+    if gang is None:
+        return 0
+    return count if is_shared else min(gang.min_count, count)
+
+
+def with_least_counts(
+    pod_sets: tuple[PodSet, ...], terms: NativeTerms, *, may_shrink: bool
+) -> tuple[PodSet, ...]:
+    """Return ``pod_sets`` that are admitted with no fewer pods than ``terms`` demand.
+
+    ``may_shrink``: the job of a gang may start with fewer pods than it declares.
+    """
+    if not any(terms.least):
+        return pod_sets
+    return tuple(
+        _with_least(pod_set, needed, may_shrink) if needed else pod_set
+        for pod_set, needed in zip(pod_sets, terms.least, strict=True)
+    )
+
+
+def _with_least(pod_set: PodSet, needed: int, may_shrink: bool) -> PodSet:
+    if pod_set.min_count is msgspec.UNSET:
+        return pod_set
+    least = max(pod_set.min_count, needed)
+    return msgspec.structs.replace(
+        pod_set, min_count=least if may_shrink and least < pod_set.count else msgspec.UNSET
+    )
