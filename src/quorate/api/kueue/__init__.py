@@ -214,6 +214,12 @@ class PriorityClassRef(Struct):
     name: str
 
 
+class PreemptionGate(Struct):
+    """A gate that blocks preemptions by the workload until ``status.preemptionGates`` has it open."""
+
+    name: str
+
+
 class WorkloadSpec(Struct):
     pod_sets: tuple[PodSet, ...] = ()
     queue_name: str = ""
@@ -221,6 +227,7 @@ class WorkloadSpec(Struct):
     priority: Int32 | None = None
     active: bool = True
     maximum_execution_time_seconds: Int32 | None = None
+    preemption_gates: tuple[PreemptionGate, ...] = ()
 
 
 class PodSetAssignment(Struct):
@@ -289,7 +296,7 @@ class UnhealthyNode(Struct):
 
 
 class PreemptionGateState(Struct):
-    """A gate that blocks preemptions by the workload while it is closed."""
+    """The position of a preemption gate of ``spec.preemptionGates``; one without a position is closed."""
 
     name: str
     position: Literal["Closed", "Open"]

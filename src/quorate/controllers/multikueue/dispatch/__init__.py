@@ -1,0 +1,1 @@
+"""Dispatch: which worker cluster gets a workload, and what is written there."""

@@ -1,0 +1,422 @@
+"""The dispatch of one workload to worker clusters, as a pure function (KEP-693).
+
+Quota is reserved in this cluster first.  Then copies of the workload are created in the nominated clusters,
+and the first cluster that admits its copy gets the job.  The order of the rules is Kueue's, and so are the
+texts.  What differs keeps a job from running in two clusters:
+
+- The chosen cluster is recorded before the job is created there, so that a new process knows it.
+- No cluster is chosen while a job of ours may run in another one: in a connected cluster until it is deleted
+  there, and in a lost cluster, if it was the last one chosen, until ``workerLostTimeout`` has passed.
+- A recorded cluster is never replaced by another one that also admitted its copy.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from quorate.api.kueue import AdmissionCheckState, Workload, WorkloadStatus
+from quorate.api.meta import Condition, at_epoch, find_condition, is_true, true_condition
+from quorate.api.names.kueue import ELASTIC_JOB, SLICE_REPLACEMENT_FOR
+from quorate.controllers.multikueue.dispatch.copies import copy_update, is_out_of_sync
+from quorate.controllers.multikueue.dispatch.dispatchers import NominationInput
+from quorate.controllers.multikueue.dispatch.plan import (
+    CreateCopy,
+    DeactivateCopy,
+    DispatchInput,
+    DispatchPlan,
+    OpenGate,
+    RemoteAction,
+    RemoteState,
+    RemoveCopy,
+    SyncJob,
+    UpdateCopy,
+)
+from quorate.controllers.multikueue.dispatch.preemption_gates import NextGate, next_gate
+from quorate.queueing import conditions as c
+from quorate.queueing.lifecycle.statuses import finish_status
+from quorate.queueing.lifecycle.transition import Event
+
+CLUSTER_CHOICE: Final = "quorate.dev/ClusterChoice"  # why clusters are nominated, and since when
+LAST_CLUSTER: Final = "quorate.dev/LastCluster"  # the cluster chosen last; also of an evicted workload
+OUT_OF_SYNC: Final = "OutOfSync"  # reason of Finished: the job differs from its prebuilt workload
+EVENT: Final = "MultiKueue"
+
+
+def decide(info: DispatchInput) -> DispatchPlan:
+    workload, check = info.workload, info.check
+    if info.is_deleted:
+        return DispatchPlan(actions=tuple(_removals(info, info.remotes)))
+    if check is None or check.state == "Rejected":
+        return DispatchPlan()
+    is_finished = c.is_finished(workload)
+    if info.rejection and not is_finished:
+        return DispatchPlan(status=_with_state(info, check, "Rejected", info.rejection))
+    if _is_handed_over(info):
+        return DispatchPlan()
+    if is_finished or not c.has_quota_reservation(workload):
+        return DispatchPlan(actions=tuple(_removals(info, info.remotes)))
+    if info.clusters is None:
+        return DispatchPlan()
+    plan = _finish(info, check)
+    if plan is not None:
+        return plan
+    if check.state == "Retry":
+        return DispatchPlan()  # it is being evicted
+    if c.is_evicted(workload):
+        return _stop(info)
+    plan = _redo_evicted(info, check)
+    if plan is not None:
+        return plan
+    edits = tuple(_edits(info))
+    edited = {edit.cluster: replace(info.remotes[edit.cluster], is_busy=True) for edit in edits}
+    info = replace(info, remotes={**info.remotes, **edited})
+    plan = _converge(info, check)
+    return replace(plan, actions=(*edits, *plan.actions))
+
+
+def choice_condition(workload: Workload) -> Condition | None:
+    """Return the condition that explains the nominated clusters; None if there is no explanation."""
+    return find_condition(workload.status.conditions, CLUSTER_CHOICE)
+
+
+def _is_elastic(info: DispatchInput) -> bool:
+    return info.settings.elastic_jobs and info.workload.metadata.annotations.get(ELASTIC_JOB) == "true"
+
+
+def _is_handed_over(info: DispatchInput) -> bool:
+    """Return True for a slice that was replaced, and for one that has no quota yet to replace another.
+
+    The job and the copies are those of the other slice too.
+    """
+    if not _is_elastic(info):
+        return False
+    finished = true_condition(info.workload.status.conditions, c.FINISHED)
+    if finished is not None:
+        return finished.reason == c.SLICE_REPLACED
+    replaces = SLICE_REPLACEMENT_FOR in info.workload.metadata.annotations
+    return replaces and not c.has_quota_reservation(info.workload)
+
+
+def _removals(info: DispatchInput, clusters: Iterable[str]) -> Iterator[RemoveCopy]:
+    """Yield the removals of what exists in ``clusters``."""
+    replaced = true_condition(info.workload.status.conditions, c.FINISHED)
+    is_replaced = replaced is not None and replaced.reason == c.SLICE_REPLACED
+    shared = info.components.clusters if info.components is not None else ()
+    for name in clusters:
+        remote = info.remotes[name]
+        if not remote.is_busy and (remote.copy is not None or remote.has_job):
+            yield RemoveCopy(name, keeps_job=is_replaced or name in shared)
+
+
+def _remotes_with(info: DispatchInput, condition: str) -> list[tuple[Condition, str]]:
+    """Return the clusters of which the copy has a true condition, the earliest first.
+
+    Once a cluster is recorded, only that one counts.  Equal times are in the configured order.
+    """
+    chosen = info.workload.status.cluster_name
+    found = [
+        (held, name)
+        for name in _in_order(info)
+        if (remote := info.remotes[name]).copy is not None
+        and not remote.is_busy
+        and (not chosen or name == chosen)
+        and (held := true_condition(remote.copy.status.conditions, condition)) is not None
+    ]
+    return sorted(found, key=lambda each: c.transition_time(each[0]))
+
+
+def _in_order(info: DispatchInput) -> list[str]:
+    """Return the connected clusters in the configured order, then those that are not configured."""
+    configured = [name for name in info.clusters or () if name in info.remotes]
+    return [*configured, *sorted(name for name in info.remotes if name not in configured)]
+
+
+def _is_dispatched(info: DispatchInput, check: AdmissionCheckState) -> bool:
+    """Return True if a cluster was chosen; a new slice has the cluster of the slice that it replaces."""
+    return check.state == "Ready" or (bool(info.workload.status.cluster_name) and not _is_elastic(info))
+
+
+def _finish(info: DispatchInput, check: AdmissionCheckState) -> DispatchPlan | None:
+    """Finish the workload as its copy did, once the status of the job is here."""
+    for finished, name in _remotes_with(info, c.FINISHED):
+        if finished.reason == OUT_OF_SYNC and not _is_elastic(info):
+            if check.state == "Ready":
+                text = (
+                    f'Remote workload on worker cluster "{name}" is out of sync with its user job, '
+                    "resetting for re-dispatch"
+                )
+                return _retry(info, check, text, name)
+            return DispatchPlan(actions=tuple(_removals(info, (name,))))
+        if info.remotes[name].job == "due":
+            return DispatchPlan(actions=(SyncJob(name),))
+        status = finish_status(info.workload, finished.reason, finished.message, info.now)
+        return DispatchPlan(status=status)
+    return None
+
+
+def _stop(info: DispatchInput) -> DispatchPlan:
+    """Stop the job of a workload that was evicted here; its quota is released when the job has ended."""
+    evicted = find_condition(info.workload.status.conditions, c.EVICTED)
+    message = c.truncate_message(f"Evicted on manager: {'' if evicted is None else evicted.message}")
+    actions: list[RemoteAction] = []
+    wake_at = None
+    for name, remote in info.remotes.items():
+        if remote.is_busy or remote.copy is None:
+            continue
+        conditions = remote.copy.status.conditions
+        if not remote.may_run:
+            actions.append(RemoveCopy(name))
+        elif is_true(conditions, c.EVICTED):
+            if remote.job == "due":
+                actions.append(SyncJob(name))
+            wake_at = remote.sync_at
+        elif not is_true(conditions, c.DEACTIVATION_TARGET):
+            actions.append(DeactivateCopy(name, message))
+    return DispatchPlan(actions=tuple(actions), wake_at=wake_at)
+
+
+def _redo_evicted(info: DispatchInput, check: AdmissionCheckState) -> DispatchPlan | None:
+    """Evict the workload here if the chosen cluster evicted its copy."""
+    if not _is_dispatched(info, check):
+        return None
+    for _, name in _remotes_with(info, c.EVICTED):
+        text = (
+            f'Workload evicted on worker cluster: "{info.workload.status.cluster_name}", resetting for '
+            f're-admission. Previously: "{check.state}"'
+        )
+        status = _with_check(info, replace(check, state="Retry", message=c.truncate_message(text)))
+        return DispatchPlan(status=status, events=(Event("Normal", EVENT, text),), evicted_in=name)
+    return None
+
+
+def _edits(info: DispatchInput) -> Iterator[UpdateCopy | RemoveCopy]:
+    """Yield what copies with another spec than the workload need: an update in place if that can be done."""
+    for name, remote in info.remotes.items():
+        if remote.copy is None or remote.is_busy or not is_out_of_sync(info.workload, remote.copy):
+            continue
+        spec = copy_update(info.workload, remote.copy, is_elastic=_is_elastic(info))
+        if spec is not None:
+            yield UpdateCopy(name, spec)
+        else:
+            yield from _removals(info, (name,))
+
+
+def _converge(info: DispatchInput, check: AdmissionCheckState) -> DispatchPlan:
+    """Follow the cluster that admitted its copy, or find one."""
+    status = info.workload.status
+    dispatched = _is_dispatched(info, check)
+    for _, name in _remotes_with(info, c.ADMITTED):
+        if dispatched or name in (status.cluster_name, *status.nominated_cluster_names):
+            return _follow(info, check, name)
+    if dispatched:
+        return _without_admitted(info, check)
+    gate = NextGate()
+    if info.settings.orchestrates_preemption:
+        gate = next_gate({name: info.remotes[name] for name in _in_order(info)}, info.now)
+    plan = _nominate(info)
+    opened = (OpenGate(gate.cluster),) if gate.cluster else ()
+    actions = (*opened, *(action for action in plan.actions if action.cluster != gate.cluster))
+    times = [time for time in (gate.wake_at, plan.wake_at) if time is not None]
+    return replace(plan, actions=actions, wake_at=min(times, default=None))
+
+
+def _without_admitted(info: DispatchInput, check: AdmissionCheckState) -> DispatchPlan:
+    """Dispatch a workload again of which no admitted copy is left; a lost cluster has time to come back."""
+    chosen = info.workload.status.cluster_name
+    if not chosen:
+        text = (
+            "Admission check is Ready but no admitting cluster is recorded; this is unexpected, please "
+            "report it"
+        )
+        return _retry(info, check, text, "")
+    remote = info.remotes.get(chosen)
+    if remote is not None and remote.is_busy:
+        return DispatchPlan()
+    if remote is None and info.clusters is not None and chosen in info.clusters:
+        until = info.lost.get(chosen, info.now) + info.settings.worker_lost_timeout_s
+        if until > info.now:
+            return DispatchPlan(wake_at=until)
+        return _retry(info, check, "Admitting remote lost", chosen)
+    return _retry(info, check, "Admitting remote no longer exists", chosen)
+
+
+def _follow(info: DispatchInput, check: AdmissionCheckState, cluster: str) -> DispatchPlan:
+    """Record the cluster that admitted its copy, create the job there, then make the check Ready."""
+    remote, status = info.remotes[cluster], info.workload.status
+    removals = tuple(_removals(info, [name for name in info.remotes if name != cluster]))
+    if not status.cluster_name and check.state == "Pending":
+        may_choose, wake_at = _may_choose(info, cluster)
+        if not may_choose:
+            return DispatchPlan(actions=removals, wake_at=wake_at)
+        status = _with_cluster(info, status, cluster)
+    actions: tuple[RemoteAction, ...] = removals
+    if remote.job == "due":
+        actions = (SyncJob(cluster), *removals)
+        return DispatchPlan(status=_changed(info, status), actions=actions)
+    text = f'The workload was admitted on "{cluster}"'
+    status = _with_cluster(info, _with_delayed_topology(status, remote.copy), status.cluster_name)
+    if (check.state, check.message) == ("Ready", text):
+        return DispatchPlan(status=_changed(info, status), actions=actions, wake_at=remote.sync_at)
+    status = replace(status, admission_checks=_with_check(info, _ready(check, text)).admission_checks)
+    is_new = check.state != "Ready"
+    return DispatchPlan(
+        status=status,
+        events=(Event("Normal", EVENT, text),),
+        actions=actions,
+        wake_at=remote.sync_at,
+        admitted_in=cluster if is_new else "",
+    )
+
+
+def _ready(check: AdmissionCheckState, text: str) -> AdmissionCheckState:
+    return replace(check, state="Ready", message=text)
+
+
+def _may_choose(info: DispatchInput, cluster: str) -> tuple[bool, float | None]:
+    """Return whether the job may run in ``cluster``; and if not, when to decide again (None: at an event)."""
+    if any(remote.may_run for name, remote in info.remotes.items() if name != cluster):
+        return False, None
+    last = find_condition(info.workload.status.conditions, LAST_CLUSTER)
+    if last is None or last.message == cluster or last.message not in info.lost:
+        return True, None
+    until = info.lost[last.message] + info.settings.worker_lost_timeout_s
+    return until <= info.now, until
+
+
+def _with_cluster(info: DispatchInput, status: WorkloadStatus, cluster: str) -> WorkloadStatus:
+    if not cluster:
+        return status
+    last = c.new_condition(LAST_CLUSTER, "True", "Dispatched", cluster, info.now)
+    return replace(
+        status,
+        cluster_name=cluster,
+        nominated_cluster_names=(),
+        conditions=_with_new(status.conditions, last),
+    )
+
+
+def _with_new(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condition, ...]:
+    """Return ``conditions`` with ``new``, of which also a new message makes the time a new one."""
+    old = find_condition(conditions, new.type)
+    if c.is_unchanged(old, new):
+        return conditions
+    return (*c.without_condition(conditions, new.type), new)
+
+
+def _with_delayed_topology(status: WorkloadStatus, copy: Workload | None) -> WorkloadStatus:
+    """Mark the places of pod sets as found that got them in the worker cluster."""
+    if status.admission is None or copy is None or copy.status.admission is None:
+        return status
+    placed = {
+        assignment.name
+        for assignment in copy.status.admission.pod_set_assignments
+        if assignment.topology_assignment is not None
+    }
+    assignments = tuple(
+        replace(assignment, delayed_topology_request="Ready")
+        if assignment.name in placed and assignment.delayed_topology_request == "Pending"
+        else assignment
+        for assignment in status.admission.pod_set_assignments
+    )
+    return replace(status, admission=replace(status.admission, pod_set_assignments=assignments))
+
+
+def _changed(info: DispatchInput, status: WorkloadStatus) -> WorkloadStatus | None:
+    return None if status == info.workload.status else status
+
+
+def _nominate(info: DispatchInput) -> DispatchPlan:
+    """Create copies in the nominated clusters, and remove them from all others."""
+    workload = info.workload
+    if any(state.state != "Ready" for state in workload.status.admission_checks if state != info.check):
+        return DispatchPlan()
+    components = info.components
+    if components is not None and not components.are_complete:
+        return DispatchPlan()
+    assigned = set(components.clusters) if components is not None else set()
+    if len(assigned) > 1:
+        return DispatchPlan()  # it could not follow both
+    if assigned:
+        (cluster,) = assigned
+        if cluster not in info.remotes:
+            return DispatchPlan()
+        nominated = workload.status.nominated_cluster_names
+        return _dispatch(info, nominated if cluster in nominated else (cluster,), (cluster,), is_gated=False)
+    if components is not None and not components.is_primary:
+        return DispatchPlan()
+    if _is_elastic(info) and workload.status.cluster_name:
+        return _dispatch(info, None, (workload.status.cluster_name,), is_gated=True)
+    return _ask_dispatcher(info)
+
+
+def _ask_dispatcher(info: DispatchInput) -> DispatchPlan:
+    nominated = info.workload.status.nominated_cluster_names
+    if info.settings.dispatcher is None:
+        return _dispatch(info, None, nominated, is_gated=True)
+    choice = choice_condition(info.workload)
+    nomination = info.settings.dispatcher(
+        NominationInput(
+            workload=info.workload,
+            clusters=info.clusters or (),
+            connected=frozenset(info.remotes),
+            nominated=nominated,
+            round_started=None if choice is None else c.transition_time(choice),
+            now=info.now,
+            estimates=info.estimates,
+        )
+    )
+    plan = _dispatch(info, nomination.clusters, nomination.clusters, is_gated=True)
+    plan = replace(plan, wake_at=nomination.wake_at)
+    if not nomination.explanation or plan.status is None:
+        return plan
+    name = info.settings.dispatcher_name.rpartition("/")[2].removeprefix("multikueue-dispatcher-")
+    reason = "".join(part.capitalize() for part in name.split("-"))
+    choice = c.new_condition(CLUSTER_CHOICE, "True", reason, nomination.explanation, info.now)
+    conditions = (*c.without_condition(plan.status.conditions, CLUSTER_CHOICE), choice)
+    return replace(plan, status=replace(plan.status, conditions=conditions))
+
+
+def _dispatch(
+    info: DispatchInput, stored: tuple[str, ...] | None, clusters: tuple[str, ...], *, is_gated: bool
+) -> DispatchPlan:
+    """Return the plan with copies in ``clusters`` only; ``stored`` are nominated, None: as they are."""
+    status = info.workload.status
+    if stored is not None and set(stored) != set(status.nominated_cluster_names):
+        status = replace(status, nominated_cluster_names=stored)
+    gated = is_gated and info.settings.orchestrates_preemption
+    creations = [
+        CreateCopy(name, gated)
+        for name in _in_order(info)
+        if name in clusters and info.remotes[name].copy is None and not info.remotes[name].is_busy
+    ]
+    others = _removals(info, [name for name in info.remotes if name not in clusters])
+    return DispatchPlan(status=_changed(info, status), actions=(*creations, *others))
+
+
+def _retry(info: DispatchInput, check: AdmissionCheckState, message: str, cluster: str) -> DispatchPlan:
+    """Make the check Retry, which evicts the workload and makes it pending again."""
+    status = _with_state(info, check, "Retry", message)
+    text = f'{message}, Previously: "{check.state}"'
+    return DispatchPlan(status=status, events=(Event("Warning", EVENT, text),), evicted_in=cluster)
+
+
+def _with_state(info: DispatchInput, check: AdmissionCheckState, state: str, message: str) -> WorkloadStatus:
+    text = c.truncate_message(f'{message}, Previously: "{check.state}"')
+    assert state in ("Retry", "Rejected"), state
+    return _with_check(info, replace(check, state=state, message=text))
+
+
+def _with_check(info: DispatchInput, new: AdmissionCheckState) -> WorkloadStatus:
+    """Return the status with the state of the check, of which the time changes also with the message."""
+    stamped = replace(new, last_transition_time=at_epoch(info.now))
+    status = info.workload.status
+    checks: tuple[AdmissionCheckState, ...] = tuple(
+        stamped if each.name == new.name else each for each in status.admission_checks
+    )
+    return replace(status, admission_checks=checks)
+
+
+def remotes_in_order(info: DispatchInput) -> Mapping[str, RemoteState]:
+    """Return the connected clusters in the order in which they are considered."""
+    return {name: info.remotes[name] for name in _in_order(info)}
