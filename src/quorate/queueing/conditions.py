@@ -253,6 +253,14 @@ def is_evicted(workload: Workload) -> bool:
     return is_true(workload.status.conditions, EVICTED)
 
 
+def has_closed_preemption_gate(workload: Workload) -> bool:
+    """Return True if a gate keeps the workload from preempting others; one without a position is closed."""
+    if not workload.spec.preemption_gates:
+        return False
+    opened = {gate.name for gate in workload.status.preemption_gates if gate.position == "Open"}
+    return any(gate.name not in opened for gate in workload.spec.preemption_gates)
+
+
 def is_of_single_pod(workload: Workload) -> bool:
     """Return True if one pod is the only owner: without it, the workload has no pods, as in Kueue.
 
@@ -386,6 +394,8 @@ def _of_workload(reason: r.WorkloadReason) -> str:
         case r.RequestsAboveLimits() | r.DevicesUncounted() | r.LimitRangeViolated():
             return MISCONFIGURED
         case r.NoLongerFits() | r.TargetsOverlap() | r.ReservedForEarlierWorkload() | r.ReservedWindow():
+            return WAITING_FOR_QUOTA
+        case r.PreemptionGated():  # Kueue's is AdmissionGated, which its other gate clears again
             return WAITING_FOR_QUOTA
         case r.AwaitingPreemption() | r.AwaitingOtherPreemption():
             return WAITING_FOR_PREEMPTED

@@ -256,6 +256,12 @@ class AwaitingPreemption(msgspec.Struct, frozen=True):
     victims: tuple[Key, ...]
 
 
+class PreemptionGated(msgspec.Struct, frozen=True):
+    """It would preempt ``victims`` other workloads, but one of its preemption gates is closed."""
+
+    victims: int
+
+
 class AwaitingPodsReady(msgspec.Struct, frozen=True):
     """Admission is blocked until all admitted workloads are ready; ``blocking`` is one that is not.
 
@@ -330,6 +336,7 @@ WorkloadReason = (
     | TargetsOverlap
     | AwaitingOtherPreemption
     | AwaitingPreemption
+    | PreemptionGated
     | AwaitingPodsReady
     | ReservedForEarlierWorkload
     | ReservedWindow
@@ -432,6 +439,8 @@ def workload_reason_text(reason: WorkloadReason) -> str:
             )
         case AwaitingPreemption(victims):
             return f"Pending the preemption of {len(victims)} workload(s)"
+        case PreemptionGated():
+            return "Workload requires preemption, but it's gated"
         case AwaitingPodsReady(_, None):
             return "waiting for all admitted workloads to be in PodsReady condition"
         case AwaitingPodsReady(blocking, flavor):

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from quorate.api.kueue import ClusterQueue, Cohort, Workload
-from quorate.api.meta import Key, find_condition
+from quorate.api.meta import Key, find_condition, is_true
 from quorate.controllers.admission.pending_reasons import PendingReasonThrottle
 from quorate.controllers.admission.writer import AdmissionWriter
 from quorate.controllers.context import ControllerContext
@@ -33,10 +33,10 @@ from quorate.kube.informer import Change
 from quorate.kube.object_faults import fault_of
 from quorate.kube.resources import WORKLOADS, Resource
 from quorate.observe.recorder import Recorder
-from quorate.queueing.conditions import QUOTA_RESERVED
+from quorate.queueing.conditions import BLOCKED_ON_PREEMPTION_GATES, QUOTA_RESERVED
 from quorate.queueing.decisions import Decision, Hold
 from quorate.queueing.explain import why_pending
-from quorate.queueing.inadmissible_reasons import BackingOff
+from quorate.queueing.inadmissible_reasons import BackingOff, PreemptionGated
 from quorate.queueing.planning.bounds import LearnedBounds
 from quorate.queueing.restored_history import restore_preemption_history
 from quorate.queueing.scheduling.cycle import AdmissionCycle
@@ -244,7 +244,7 @@ class AdmissionDriver:
         self._report_samples(cycle.sampled)
         to_write: list[_Write] = []
         for decision in cycle.decisions:
-            if isinstance(decision, Hold):
+            if isinstance(decision, Hold) and not self._asks_for_gate(decision):
                 self._pending_reasons.update(decision.key, began)
             else:
                 self._pending_reasons.record_admission(began)
@@ -259,6 +259,12 @@ class AdmissionDriver:
         times = (cycle.wake_at, None if due is None else now + due - began)
         self._timer.reset(min((time for time in times if time is not None), default=None))
         return cycle.is_paused, to_write
+
+    def _asks_for_gate(self, hold: Hold) -> bool:
+        """Return True for the first outcome that needs a preemption gate open: its owner waits for it."""
+        workload = self._workloads.get(hold.key)
+        blocked = workload is not None and is_true(workload.status.conditions, BLOCKED_ON_PREEMPTION_GATES)
+        return not blocked and any(isinstance(reason, PreemptionGated) for reason in hold.reasons)
 
     def _decided(self, decision: Decision) -> _Write:
         """Return a decision with the workload that it was made on: nothing has changed that since."""

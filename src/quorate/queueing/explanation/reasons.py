@@ -30,6 +30,7 @@ from quorate.queueing.inadmissible_reasons import (
     NoLongerFits,
     PlacementRefused,
     PodSetReason,
+    PreemptionGated,
     QueueInactive,
     QueueMissing,
     QuotaExceeded,
@@ -272,6 +273,8 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
             return f"wait until {victim} is preempted by {preemptor}: then it is retried"
         case AwaitingPreemption(victims) | AwaitingOtherPreemption(victims):
             return f"wait until the pods of these workloads are deleted: {', '.join(map(str, victims))}"
+        case PreemptionGated():
+            return "wait until its preemption gates are open (status.preemptionGates): then it preempts"
         case AwaitingPodsReady(blocking):
             return f"wait until the pods of {blocking} are ready, or its timeout expires"
         case ReservedForEarlierWorkload(workload, starts_at):

@@ -29,6 +29,7 @@ from quorate.queueing.conditions import (
     with_conditions,
 )
 from quorate.queueing.decisions import AssignTopology, Hold, Preempt, Reserve
+from quorate.queueing.inadmissible_reasons import PreemptionGated, workload_reason_text
 from quorate.queueing.planning.announced_starts import planned_start_conditions
 from quorate.queueing.typed_reasons import waiting_condition
 
@@ -49,7 +50,7 @@ def admit_status(workload: Workload, reserve: Reserve, now: float) -> WorkloadSt
     new = [reserved]
     if reserve.admitted:
         new.append(admitted_condition(workload, now))
-    for type_ in (c.EVICTED, c.PREEMPTED):
+    for type_ in (c.EVICTED, c.PREEMPTED, c.BLOCKED_ON_PREEMPTION_GATES):
         old = find_condition(workload.status.conditions, type_)
         if old is not None and old.status == "True":
             message = f"Previously: {old.message}"
@@ -82,6 +83,7 @@ def hold_status(workload: Workload, hold: Hold, now: float, gates: Gates) -> Wor
     reason = hold_reason(hold, gates)
     new = new_condition(c.QUOTA_RESERVED, "False", reason, hold.message, now, workload.metadata.generation)
     planned = planned_start_conditions(workload, hold.announced, now)
+    planned = (*planned, *_blocked_on_gates(workload, hold, now))
     if not planned and c.is_unchanged(old, new) and workload.status.resource_requests == hold.requests:
         return None
     waiting = waiting_condition(hold.reasons, now, workload.metadata.generation)
@@ -91,6 +93,16 @@ def hold_status(workload: Workload, hold: Hold, now: float, gates: Gates) -> Wor
         conditions=with_conditions(workload.status.conditions, new, *admitted, *waiting, *planned),
         resource_requests=hold.requests,
     )
+
+
+def _blocked_on_gates(workload: Workload, hold: Hold, now: float) -> tuple[Condition, ...]:
+    """Return the condition by which the owner of a preemption gate sees that the workload needs it open."""
+    if not any(isinstance(reason, PreemptionGated) for reason in hold.reasons):
+        return ()
+    generation = workload.metadata.generation
+    text = workload_reason_text(PreemptionGated(0))
+    blocked = new_condition(c.BLOCKED_ON_PREEMPTION_GATES, "True", "PreemptionGated", text, now, generation)
+    return () if c.has_condition(workload, blocked) else (blocked,)
 
 
 def _shown_not_admitted(

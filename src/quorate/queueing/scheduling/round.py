@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from quorate.api.meta import Key
 from quorate.queueing.cluster_queue import ClusterQueueState
+from quorate.queueing.conditions import has_closed_preemption_gate
 from quorate.queueing.decisions import (
     ConditionReason,
     CycleFault,
@@ -29,6 +30,7 @@ from quorate.queueing.inadmissible_reasons import (
     NamespaceMismatched,
     NodesLackRoom,
     NoLongerFits,
+    PreemptionGated,
     ReservedForEarlierWorkload,
     ReservedWindow,
     TargetsOverlap,
@@ -290,6 +292,10 @@ class Round:
             usage = quota_to_reserve(nomination.queue, assignment, is_preemptor=is_preemptor)
             self._earlier.reserve(nomination, usage)
             return [self._refuse(nomination, RequeueReason.NO_CANDIDATES)]
+        if nomination.targets and self._is_gated(nomination):
+            nomination.entry.last_assignment = None
+            gated = PreemptionGated(len(nomination.targets))
+            return [self._keep_pending(nomination, RequeueReason.GENERIC, (*nomination.reasons, gated))]
         if is_deferred:
             return [self._defer(nomination, assignment, preemptors)]
         for target in nomination.targets:
@@ -328,6 +334,10 @@ class Round:
         self._changed_roots.add(root)
         self._earlier.last_served[root] = nomination.entry.key
         return [reserve(self._state, nomination.queue, nomination.entry, assignment, now)]
+
+    def _is_gated(self, nomination: Nomination) -> bool:
+        is_obeyed = self._configuration.multikueue_gates.orchestrated_preemption
+        return is_obeyed and has_closed_preemption_gate(nomination.workload)
 
     def _assign_after_preemptions(self, nomination: Nomination, preemptors: Mapping[Key, Key]) -> bool:
         """Assign again if targets overlap with those of earlier heads, as if these were gone already.
