@@ -1,5 +1,6 @@
 """``quorate local up --detach``: a cluster in the background, and the commands that act on it."""
 
+import base64
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from quorate.api.configuration import Configuration
 from quorate.processes.local.queueing_cluster import NODES_DEADLINE_S
 from quorate.sdk.cluster import Cluster
 from tests.e2e.commands import QUORATE, ROOT, poll
@@ -145,3 +147,39 @@ def test_a_second_cluster_and_a_context_in_the_kubeconfig_of_the_user(home: Home
     deleted = home.local("down", "--name", "one", "--delete")
     assert f"{config}: context quorate-one removed" in deleted.stdout
     assert yaml.safe_load(config.read_text())["users"] == []
+
+
+def test_a_manager_and_a_worker_are_connected_and_stop_together(home: Home) -> None:
+    up = home.local("up", "--detach", "--port", "0", "--clusters", "2", "--merge-kubeconfig", within_s=200)
+    assert up.returncode == 0, up.stderr
+    assert "# worker clusters: kubectl --context quorate-worker-1\n" in up.stdout
+    kubeconfig = home.path / ".kube" / "config"
+    contexts = [each["name"] for each in yaml.safe_load(kubeconfig.read_text())["contexts"]]
+    assert sorted(contexts) == ["quorate-local", "quorate-worker-1"]
+    manager, worker = Cluster(kubeconfig), Cluster(kubeconfig, context="quorate-worker-1")
+    stored = manager.get("secret", "worker-1", namespace=Configuration().namespace)["data"]["kubeconfig"]
+    assert base64.b64decode(stored) == (home.directory() / "worker-1" / "kubeconfig").read_bytes()
+    assert manager.get("multikueueconfig", "workers")["spec"]["clusters"] == ["worker-1"]
+    check = {"name": "multikueue"}
+    (queue,) = manager.list("clusterqueues")
+    assert queue["spec"]["admissionChecksStrategy"]["admissionChecks"] == [check]
+    (worker_queue,) = worker.list("localqueues")
+    assert worker_queue["metadata"]["name"] == manager.list("localqueues")[0]["metadata"]["name"]
+    manager.delete("clusterqueue", queue["metadata"]["name"])
+
+    port = home.record("local/worker-1")["server"]
+    os.kill(int(str(home.record()["pid"])), signal.SIGKILL)
+    poll(lambda: home.local("status").returncode, lambda code: code == 1, 60)
+    assert home.local("status").stdout.splitlines()[-1].split() == ["worker-1", "running", port]
+    assert "already runs a cluster here" in home.local("reset", "--yes").stderr
+    assert "of a worker of a cluster that was killed" in home.local("down").stdout
+    assert home.local("status").stdout.splitlines()[-1].split() == ["worker-1", "stopped"]
+
+    again = home.local("up", "--detach", within_s=200)
+    assert again.returncode == 0, again.stderr
+    assert home.local("status").stdout.splitlines()[-1].split() == ["worker-1", "running", port]
+    assert not manager.list("clusterqueues"), "queues are created once"
+    deleted = home.local("down", "--delete", within_s=60)
+    assert deleted.returncode == 0, deleted.stderr
+    assert not home.directory().exists()
+    assert not yaml.safe_load(kubeconfig.read_text())["contexts"]

@@ -160,3 +160,30 @@ def test_a_file_cannot_be_a_data_directory(tmp_path: Path) -> None:
     advice = "data: .*choose another with --data-dir"
     with pytest.raises(DirectoryUnusable, match=advice), ClusterDirectory(tmp_path / "data").lock(NOW):
         pass
+
+
+def test_the_kubeconfig_has_a_context_of_each_worker(directory: ClusterDirectory) -> None:
+    for number in (10, 2):
+        worker = directory.worker(number)
+        with worker.lock(NOW) as locked:
+            locked.publish_address(f"https://127.0.0.1:{number}", locked.credentials(NOW))
+    (directory.path / "worker-one").mkdir()
+    with directory.lock(NOW) as locked:
+        locked.publish_address("https://127.0.0.1:7443", locked.credentials(NOW))
+    config = yaml.safe_load(directory.kubeconfig.read_text())
+    servers = {each["name"]: each["cluster"]["server"] for each in config["clusters"]}
+    assert servers == {
+        "quorate-local": "https://127.0.0.1:7443",
+        "quorate-worker-2": "https://127.0.0.1:2",
+        "quorate-worker-10": "https://127.0.0.1:10",
+    }
+    tokens = {each["name"]: each["user"]["token"] for each in config["users"]}
+    assert tokens["quorate-worker-2"] == (directory.worker(2).path / "token").read_text()
+    assert config["current-context"] == "quorate-local"
+    assert directory.last_port == 7443
+
+    directory.worker(2).kubeconfig.write_text("changed: by hand")
+    directory.restore_kubeconfig("https://127.0.0.1:7443")
+    config = yaml.safe_load(directory.kubeconfig.read_text())
+    assert [each["name"] for each in config["contexts"]] == ["quorate-local", "quorate-worker-10"]
+    assert directory.worker(2).last_port == 0

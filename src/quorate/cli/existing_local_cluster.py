@@ -15,6 +15,7 @@ from quorate.api.meta import at_epoch
 from quorate.cli.local_background import print_log, stop
 from quorate.cli.local_kubeconfig import context_name, merge_kubeconfig, remove_merged_kubeconfig
 from quorate.cli.local_option import DEFAULT_NAME, DataDir, Name, cluster_directory
+from quorate.cli.local_workers import stop_workers
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import is_structured, print_result
 from quorate.inspect.errors import UsageError
@@ -23,7 +24,7 @@ from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import JOBS, NODES, PODS
 from quorate.kube.rest.config import load_rest_config
-from quorate.local.directory import ClusterDirectory, DirectoryInUse
+from quorate.local.directory import ClusterDirectory, DirectoryInUse, RunningCluster
 from quorate.local.runtime.supervisor import delete_runtime, end_runtime
 from quorate.processes.local.cluster_snapshot import read_cluster_snapshot
 from quorate.processes.local.local_import import import_snapshot
@@ -44,11 +45,15 @@ def down(
     [b]Example:[/b] quorate local down --delete
     """
     directory = cluster_directory(name, data_dir)
-    stopped = stop(directory)
+    stopped = stop(directory)  # which stops its workers
+    left_workers = stop_workers(directory.workers)
     left = 0 if stopped is not None else end_runtime(directory.path)
-    if not (left or delete) and stopped is None:
+    if not (left or left_workers or delete) and stopped is None:
         raise UsageError(f"{directory.path}: no cluster runs here (quorate local up starts one)")
     lines = [f"ended {plural(left, 'container')} of a cluster that was killed"] if left else []
+    lines += [
+        f"stopped process {worker.pid} of a worker of a cluster that was killed" for worker in left_workers
+    ]
     value = {"directory": str(directory.path), "process": None, "endedContainers": left}
     if stopped is not None:
         kept = "" if delete else f"; the state stays in {directory.path}"
@@ -103,7 +108,7 @@ def status(name: Name = DEFAULT_NAME, data_dir: DataDir = None, output: o.Format
     if running is not None:
         if running.server:
             directory.restore_kubeconfig(running.server)
-        rows["cluster"] = "running" if running.is_ready else "starting"
+        rows["cluster"] = _state(running)
         rows |= {"server": running.server, "process": str(running.pid)}
         rows["up for"] = format_duration(WallClock().now() - running.since)
         rows["kubeconfig"] = str(directory.kubeconfig)
@@ -115,10 +120,27 @@ def status(name: Name = DEFAULT_NAME, data_dir: DataDir = None, output: o.Format
         }  # fmt: skip
         del value["up for"]
         rows |= {kind: _total_text(by_phase) for kind, by_phase in counts.items()}
+    if directory.workers:
+        workers = {worker.path.name: worker.running() for worker in directory.workers}
+        rows |= {name: _worker_text(worker) for name, worker in workers.items()}
+        value["workers"] = {
+            name: {"cluster": _state(worker), "server": worker and worker.server}
+            for name, worker in workers.items()
+        }
     width = max(map(len, rows)) + 2
     print_result((f"{title:<{width}}{text}" for title, text in rows.items()), value, output)
     if running is None:
         raise typer.Exit(1)
+
+
+def _state(running: RunningCluster | None) -> str:
+    if running is None:
+        return "stopped"
+    return "running" if running.is_ready else "starting"
+
+
+def _worker_text(running: RunningCluster | None) -> str:
+    return f"{_state(running)} {running.server if running is not None else ''}".rstrip()
 
 
 def _total_text(by_phase: Mapping[str, int]) -> str:
@@ -224,8 +246,9 @@ def reset(
     [b]Example:[/b] quorate local reset --yes
     """
     directory = cluster_directory(name, data_dir)
-    if (running := directory.running()) is not None:
-        raise DirectoryInUse(directory.path, running)
+    for part in (directory, *directory.workers):
+        if (running := part.running()) is not None:
+            raise DirectoryInUse(part.path, running)
     if not yes:
         typer.confirm(f"delete the cluster in {directory.path}?", abort=True, err=is_structured(output))
     lines, deleted = _delete(directory)
@@ -241,7 +264,8 @@ def _delete(directory: ClusterDirectory) -> tuple[list[str], dict[str, Any]]:
     merged = remove_merged_kubeconfig(directory)
     lines = [] if merged is None else [f"{merged}: context {context_name(directory)} removed"]
     delete_runtime(directory.path)
-    removed = directory.remove(WallClock().now())
+    now = WallClock().now()
+    removed = [file for part in (*directory.workers, directory) for file in part.remove(now)]
     lines.append(f"{directory.path}: {plural(len(removed), 'file')} deleted")
     return lines, {"deletedFiles": len(removed), "kubeconfig": None if merged is None else str(merged)}
 

@@ -59,7 +59,7 @@ def _ready(
         ended = process.poll()  # before the record: a cluster that ended has none
         running = directory.running()
         if ended is not None:
-            typer.echo(_ending(directory.log.read_text()), err=True)
+            typer.echo(end_of_log(directory.log.read_text()), err=True)
             raise typer.Exit(ended if ended > 0 else Exit.FAILED)
         if running is not None and running.is_ready and is_announced(log := directory.log.read_text()):
             return running, log
@@ -72,7 +72,7 @@ def _ready(
         time.sleep(_POLL_S)
 
 
-def _ending(log: str) -> str:
+def end_of_log(log: str) -> str:
     """Return the errors in the log of a process that ended early; its last lines if it has none."""
     lines = log.splitlines()
     return "\n".join([line for line in lines if line.startswith("error:")] or lines[-_LAST_LINES:])
@@ -99,11 +99,12 @@ def _progress() -> Iterator[Callable[[str], None]]:
 def stop(directory: ClusterDirectory) -> RunningCluster | None:
     """Stop the process that runs the cluster, and return it; None if none does.  Raises ``UsageError``."""
     stopped: RunningCluster | None = None
-    deadline = time.monotonic() + _STOP_TIMEOUT_S
+    within_s = _STOP_TIMEOUT_S * (1 + len(directory.workers))
+    deadline = time.monotonic() + within_s
     while (running := directory.running()) is not None:
         if time.monotonic() >= deadline:
             raise UsageError(
-                f"process {running.pid} has not stopped within {_STOP_TIMEOUT_S:g} s (kill -9 {running.pid})"
+                f"process {running.pid} has not stopped within {within_s:g} s (kill -9 {running.pid})"
             )
         if running.pid and stopped is None:  # a process that is starting has no record at first
             stopped = running

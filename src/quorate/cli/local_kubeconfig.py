@@ -1,18 +1,40 @@
 """The context of a local cluster in the kubeconfig of its user."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from quorate.cli.kubeconfig_entries import add_context, make_current, remove_context, user_kubeconfigs
+from quorate.cli.kubeconfig_entries import (
+    LISTS,
+    add_context,
+    make_current,
+    remove_context,
+    user_kubeconfigs,
+)
 from quorate.inspect.errors import UsageError
-from quorate.local.directory import MERGED, ClusterDirectory
+from quorate.local.directory import CONTEXT, MERGED, ClusterDirectory
 
 
 def context_name(directory: ClusterDirectory) -> str:
     """Return the name of the context in a merged kubeconfig."""
     return f"quorate-{directory.path.name}"
+
+
+def _contexts(directory: ClusterDirectory) -> dict[str, str]:
+    """Return the names of the contexts in a merged kubeconfig, by that in the cluster's own: its first."""
+    own = context_name(directory)
+    prefix = "quorate" if own == CONTEXT else own
+    return {CONTEXT: own} | {
+        f"quorate-{worker.path.name}": f"{prefix}-{worker.path.name}" for worker in directory.workers
+    }
+
+
+def worker_contexts(directory: ClusterDirectory, merged: bool) -> list[str]:
+    """Return the contexts of the workers of a cluster, in its own kubeconfig or in a merged one."""
+    return list(_contexts(directory).values() if merged else _contexts(directory))[1:]
 
 
 def merge_kubeconfig(directory: ClusterDirectory) -> Path:
@@ -23,7 +45,7 @@ def merge_kubeconfig(directory: ClusterDirectory) -> Path:
     if not directory.kubeconfig.exists():
         raise UsageError(f"{directory.kubeconfig}: does not exist (quorate local up starts a cluster)")
     paths = user_kubeconfigs(os.environ, directory.kubeconfig)
-    target = add_context(paths, context_name(directory), _own(directory))
+    target = _add_contexts(paths, directory)
     make_current(paths, target, context_name(directory))
     (directory.path / MERGED).write_text(f"{target.absolute()}\n")
     return target
@@ -33,14 +55,16 @@ def update_merged_kubeconfig(directory: ClusterDirectory) -> None:
     """Update a merged context, as another start may have another port.  Raises ``UsageError``."""
     merged = _merged(directory)
     if merged is not None:
-        add_context((merged,), context_name(directory), _own(directory))
+        _add_contexts((merged,), directory)
 
 
 def remove_merged_kubeconfig(directory: ClusterDirectory) -> Path | None:
     """Remove a merged context; return the file that had it.  Raises ``UsageError``."""
     merged = _merged(directory)
     if merged is not None:
-        remove_context((merged, *user_kubeconfigs(os.environ, directory.kubeconfig)), context_name(directory))
+        paths = (merged, *user_kubeconfigs(os.environ, directory.kubeconfig))
+        for name in _contexts(directory).values():
+            remove_context(paths, name)
         (directory.path / MERGED).unlink()
     return merged
 
@@ -52,6 +76,17 @@ def _merged(directory: ClusterDirectory) -> Path | None:
         return None
 
 
-def _own(directory: ClusterDirectory) -> dict[str, list[dict[str, dict[str, str]]]]:
-    config: dict[str, list[dict[str, dict[str, str]]]] = yaml.safe_load(directory.kubeconfig.read_text())
-    return config
+def _add_contexts(paths: Sequence[Path], directory: ClusterDirectory) -> Path:
+    """Add the contexts of the cluster and of its workers; return the file that has that of the cluster."""
+    own: dict[str, Any] = yaml.safe_load(directory.kubeconfig.read_text())
+    names = _contexts(directory)
+    # In reverse: the file of the last, which is the cluster itself, is returned.
+    targets = [
+        add_context(
+            paths,
+            names[own["contexts"][at]["name"]],
+            {field: [own[field][at]] for field in LISTS},
+        )
+        for at in reversed(range(len(own["contexts"])))
+    ]
+    return targets[-1]

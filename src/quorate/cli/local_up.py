@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -9,10 +10,16 @@ from typing import Annotated, Any, Final
 import typer
 import uvloop
 
+from quorate.api.configuration import Configuration
 from quorate.api.meta import Key
 from quorate.cli.configuration_options import Config, SchedulerConf
 from quorate.cli.local_background import IN_BACKGROUND, start_in_background
-from quorate.cli.local_kubeconfig import context_name, merge_kubeconfig, update_merged_kubeconfig
+from quorate.cli.local_kubeconfig import (
+    context_name,
+    merge_kubeconfig,
+    update_merged_kubeconfig,
+    worker_contexts,
+)
 from quorate.cli.local_option import (
     DEFAULT_DASHBOARD_PORT,
     DEFAULT_NAME,
@@ -21,6 +28,7 @@ from quorate.cli.local_option import (
     cluster_directory,
     options_text,
 )
+from quorate.cli.local_workers import WorkerProcess, end_workers, start_worker
 from quorate.cli.run.node_options import (
     NodeCpu,
     NodeLevels,
@@ -59,6 +67,7 @@ from quorate.processes.local.cluster_description import (
 )
 from quorate.processes.local.node_topology import FLAVOR, TOPOLOGY, NodeTopology
 from quorate.processes.local.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
+from quorate.processes.local.worker_clusters import connect_workers
 from quorate.processes.process_setup import run_until_signal, tune_garbage_collection
 from quorate.scheduler.scheduler import SCHEDULER_NAMES, Options
 
@@ -72,7 +81,7 @@ Port = Annotated[
         min=0,
         max=65535,
         help="The port to listen on; 0 takes any free port. "
-        f"Default: {DEFAULT_PORT}, or any free port with --name.",
+        f"Default: that of the last start, then {DEFAULT_PORT}, or any free port with --name.",
     ),
 ]
 
@@ -96,6 +105,16 @@ def up(
         Path | None,
         typer.Option(
             metavar="FILE", help="A description of the nodes, of kind Cluster; options override it."
+        ),
+    ] = None,
+    clusters: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=21,  # a MultiKueueConfig lists at most 20 workers
+            help="How many clusters: this one, and with 2 or more worker clusters (worker-1, ...) with the "
+            "same nodes. Jobs of its queue [b]batch[/b] are dispatched to the workers by MultiKueue. "
+            "Default: those of the last start, then 1.",
         ),
     ] = None,
     speed: Speed = 1.0,
@@ -172,6 +191,8 @@ def up(
         raise UsageError("--config has no effect with --without-controllers (drop one of the two)")
     if scheduling is Scheduling.PLAIN and scheduler_conf is not None:
         raise UsageError("--scheduler-conf has no effect with --scheduling plain (drop one of the two)")
+    if runtime is not Runtime.SIMULATED and clusters not in (None, 1):
+        raise UsageError(f"--clusters has no effect with --runtime {runtime} (drop one of the two)")
     try:
         gates_off = disabled_gates(feature_gates)
     except InvalidGate as error:
@@ -185,7 +206,8 @@ def up(
         output = o.Output.TABLE  # its log is read by the process that started it
     configure("console")
     clock = WallClock()
-    port = (DEFAULT_PORT if name == DEFAULT_NAME else 0) if port is None else port
+    if port is None:
+        port = place.last_port or (DEFAULT_PORT if name == DEFAULT_NAME else 0)
     with place.lock(clock.now(), in_background=in_background) as directory:
         # The node of this machine does not take the place of the nodes of an earlier start.
         earlier = _earlier_description(directory) if runtime is Runtime.SIMULATED else ClusterDescription()
@@ -194,6 +216,8 @@ def up(
         pools, process_runtime = runtime_options.nodes(options, described)
         plain_scheduler = scheduling is not Scheduling.GANG
         settings = Settings(pools, port, speed, plain_scheduler, process_runtime, gates_off)
+        count = len(place.workers) if clusters is None else clusters - 1
+        workers: list[WorkerProcess] = []
 
         async def serve() -> None:
             async with run_queueing_cluster(
@@ -204,6 +228,9 @@ def up(
                     directory.write(DESCRIPTION, description_text(description).encode())
                 if description.topology is not None:
                     await _apply_topology(client, description.topology)
+                if workers:
+                    await _connect_workers(client, in_force, workers)
+                    place.restore_kubeconfig(client.config.server)
                 if merge:
                     merge_kubeconfig(place)
                 else:
@@ -220,10 +247,39 @@ def up(
                 await asyncio.Event().wait()  # until a signal cancels it
 
         try:
+            shared = _worker_options(speed, scheduling, scheduler_conf, feature_gates)
+            workers.extend(
+                start_worker(place.worker(number), description_text(description), shared)
+                for number in range(1, count + 1)
+            )
             tune_garbage_collection()
             uvloop.run(run_until_signal(serve()))
         except asyncio.CancelledError:
             typer.echo("stopped; the state is kept", err=True)
+        finally:
+            end_workers(workers)
+
+
+def _worker_options(
+    speed: float, scheduling: Scheduling, scheduler_conf: Path | None, feature_gates: str
+) -> tuple[str, ...]:
+    """Return the options of this command line that a worker cluster shares."""
+    options = ["--speed", str(speed), "--scheduling", scheduling]
+    if scheduler_conf is not None:
+        options += ["--scheduler-conf", str(scheduler_conf.absolute())]
+    if feature_gates:
+        options += ["--feature-gates", feature_gates]
+    return tuple(options)
+
+
+async def _connect_workers(
+    client: Client, in_force: ConfigurationInForce | None, workers: Sequence[WorkerProcess]
+) -> None:
+    """Wait for the workers, and store in the manager how its controllers reach them."""
+    await asyncio.gather(*(worker.until_ready() for worker in workers))
+    configuration = Configuration() if in_force is None else in_force.configured.current
+    kubeconfigs = {worker.name: worker.directory.kubeconfig for worker in workers}
+    await connect_workers(client, configuration.namespace, kubeconfigs)
 
 
 def _start_in_background(
@@ -286,15 +342,21 @@ async def _apply_topology(client: Client, topology: NodeTopology) -> None:
 
 def _next_steps(server: str, directory: ClusterDirectory, merged: bool) -> tuple[str, ...]:
     """Return lines for a shell: where the cluster is, and what to type next."""
+    workers = worker_contexts(directory, merged)
+    further = (f"# worker clusters: kubectl --context {' or '.join(workers)}",) if workers else ()
     if merged:
         current = f"context {context_name(directory)} is current"
-        return (f"# the cluster listens at {server}; {current}: kubectl get nodes",)
+        return (f"# the cluster listens at {server}; {current}: kubectl get nodes", *further)
     return (
         f"export KUBECONFIG={directory.kubeconfig}",
         f"# the cluster listens at {server}; in a terminal, after the line above: kubectl get nodes",
+        *further,
     )
 
 
 def _connection(server: str, directory: ClusterDirectory, merged: bool) -> dict[str, Any]:
     context = context_name(directory) if merged else CONTEXT
-    return {"server": server, "kubeconfig": str(directory.kubeconfig), "context": context}
+    return {
+        "server": server, "kubeconfig": str(directory.kubeconfig), "context": context,
+        "workers": worker_contexts(directory, merged),
+    }  # fmt: skip

@@ -10,6 +10,7 @@ running.json   locked while a cluster runs here; contains its process id and add
     cluster.log    the output of a cluster in the background
     merged-kubeconfig   the path of a user's kubeconfig that has the context of the cluster
     kubeconfig     for users and for our own controllers: server, authority, administrator's token
+    worker-1, worker-2, ...   the data directories of the worker clusters of this cluster
 
 The lock belongs to the open file, so it ends with the process in any case; a stale record is recognized by
 the missing lock. Only the owner can read the files, because the token grants administrator rights.
@@ -24,7 +25,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 import yaml
@@ -43,6 +45,7 @@ from quorate.local.certificates import (
 )
 
 CONTEXT: Final = "quorate-local"
+_WORKER: Final = "worker-"
 
 _RUNNING: Final = "running.json"
 _DATABASE: Final = "cluster.db"
@@ -108,6 +111,24 @@ class _Directory:
     def kubeconfig(self) -> Path:
         return self.path / "kubeconfig"
 
+    def worker(self, number: int) -> "ClusterDirectory":
+        """Return the directory of the worker cluster with this number, from 1."""
+        return ClusterDirectory(self.path / f"{_WORKER}{number}")
+
+    @property
+    def workers(self) -> tuple["ClusterDirectory", ...]:
+        """Return the directories of the worker clusters, by number."""
+        names = (path.name.removeprefix(_WORKER) for path in self.path.glob(f"{_WORKER}*") if path.is_dir())
+        return tuple(map(self.worker, sorted(int(name) for name in names if name.isdecimal())))
+
+    def _kubeconfig(self, server: str, authority: bytes, token: str) -> bytes:
+        """Return the kubeconfig of this cluster, with a context of each worker cluster that has one."""
+        own = _entries(server, authority, token)
+        for worker in self.workers:
+            if worker.kubeconfig.exists():
+                _add_entries(own, f"quorate-{worker.path.name}", worker.kubeconfig.read_text())
+        return yaml.safe_dump(own, sort_keys=False).encode()
+
     def write(self, name: str, content: bytes) -> None:
         """Replace a file atomically: a reader sees the old content or the new.
 
@@ -166,13 +187,22 @@ class ClusterDirectory(_Directory):
         with file:
             return None if _try_lock(file, fcntl.LOCK_SH) else _read_record(file)
 
+    @property
+    def last_port(self) -> int:
+        """Return the port of the last start, by the kubeconfig; 0 if there was none."""
+        try:
+            entries = yaml.safe_load(self.kubeconfig.read_text())
+            return urlsplit(entries["clusters"][0]["cluster"]["server"]).port or 0
+        except (OSError, ValueError, yaml.YAMLError, KeyError, IndexError, TypeError):
+            return 0
+
     def restore_kubeconfig(self, server: str) -> None:
         """Write the kubeconfig of the cluster that runs here again if it was deleted or changed.
 
         Raises ``DirectoryUnusable``.
         """
         authority, token = self._read("ca.crt", check_certificate), self._read("token", _check_token)
-        content = _kubeconfig(server, authority, token.decode())
+        content = self._kubeconfig(server, authority, token.decode())
         if not self.kubeconfig.exists() or self.kubeconfig.read_bytes() != content:
             self.write("kubeconfig", content)
 
@@ -256,7 +286,7 @@ class LockedDirectory(_Directory):
         """Write the server's address to the record and to a kubeconfig."""
         self._running = msgspec.structs.replace(self._running, server=server)
         self._write_record()
-        self.write("kubeconfig", _kubeconfig(server, credentials.authority, credentials.token))
+        self.write("kubeconfig", self._kubeconfig(server, credentials.authority, credentials.token))
 
     def publish_ready(self) -> None:
         """Write to the record that the cluster is ready."""
@@ -326,18 +356,28 @@ def _reason(error: OSError) -> str:
     return f"{(error.strerror or str(error)).lower()} (choose another with --data-dir)"
 
 
-def _kubeconfig(server: str, authority: bytes, token: str) -> bytes:
+def _entries(server: str, authority: bytes, token: str) -> dict[str, Any]:
     cluster = {"server": server, "certificate-authority-data": base64.b64encode(authority).decode()}
-    return yaml.safe_dump(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": CONTEXT, "cluster": cluster}],
-            "users": [{"name": CONTEXT, "user": {"token": token}}],
-            "contexts": [
-                {"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT, "namespace": "default"}}
-            ],
-            "current-context": CONTEXT,
-        },
-        sort_keys=False,
-    ).encode()
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": CONTEXT, "cluster": cluster}],
+        "users": [{"name": CONTEXT, "user": {"token": token}}],
+        "contexts": [
+            {"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT, "namespace": "default"}}
+        ],
+        "current-context": CONTEXT,
+    }
+
+
+def _add_entries(kubeconfig: dict[str, Any], name: str, other: str) -> None:
+    """Add the cluster, the user and the context of another local cluster under ``name``."""
+    try:
+        entries = yaml.safe_load(other)
+        cluster, user = entries["clusters"][0]["cluster"], entries["users"][0]["user"]
+    except (yaml.YAMLError, KeyError, IndexError, TypeError):  # changed by its user
+        return
+    kubeconfig["clusters"].append({"name": name, "cluster": cluster})
+    kubeconfig["users"].append({"name": name, "user": user})
+    context = {"cluster": name, "user": name, "namespace": "default"}
+    kubeconfig["contexts"].append({"name": name, "context": context})

@@ -1,0 +1,71 @@
+"""What a manager cluster stores about its worker clusters on this machine.
+
+A Secret with the kubeconfig and a MultiKueueCluster of each worker, a MultiKueueConfig that lists them, and
+an AdmissionCheck with it.  A manager or worker that is new gets the queues of the example ``multikueue``.
+"""
+
+import asyncio
+import base64
+import random
+from collections.abc import Mapping
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any, Final
+
+from quorate.api.meta import Key
+from quorate.kube.client import Client
+from quorate.kube.errors import NotFound
+from quorate.kube.resources import ADMISSION_CHECKS, Resource, untyped
+from quorate.kube.rest.config import load_rest_config
+from quorate.processes.local.apply import create_manifests
+from quorate.processes.local.local_webhooks import NAMESPACES
+from quorate.processes.local.manifests import read_manifests
+from quorate.webhooks.serving_certificate import SECRETS
+
+CHECK: Final = "multikueue"
+CONFIG: Final = "workers"
+CONTROLLER: Final = "kueue.x-k8s.io/multikueue"
+
+_CLUSTERS: Final = untyped("kueue.x-k8s.io", "v1beta2", "multikueueclusters", "MultiKueueCluster", False)
+_CONFIGS: Final = untyped("kueue.x-k8s.io", "v1beta2", "multikueueconfigs", "MultiKueueConfig", False)
+
+
+async def connect_workers(manager: Client, namespace: str, kubeconfigs: Mapping[str, Path]) -> None:
+    """Store how the controllers of ``manager`` reach each worker, by the kubeconfigs of the workers by name.
+
+    ``namespace`` is that of the controllers.  Raises ``InvalidFiles`` if a new cluster has one of the queues.
+    """
+    await manager.apply(NAMESPACES, Key("", namespace), {})
+    await asyncio.gather(
+        *(_connect_worker(manager, namespace, name, path) for name, path in kubeconfigs.items())
+    )
+    await manager.apply(_CONFIGS, Key("", CONFIG), {"spec": {"clusters": [*kubeconfigs]}})
+    is_new = not await _exists(manager, ADMISSION_CHECKS, CHECK)
+    parameters = {"apiGroup": _CONFIGS.group, "kind": _CONFIGS.kind, "name": CONFIG}
+    check = {"spec": {"controllerName": CONTROLLER, "parameters": parameters}}
+    await manager.apply(ADMISSION_CHECKS, Key("", CHECK), check)
+    if is_new:
+        await _create_queues(manager, "manager-queues.yaml")
+
+
+async def _connect_worker(manager: Client, namespace: str, name: str, kubeconfig: Path) -> None:
+    if not await _exists(manager, _CLUSTERS, name):
+        async with Client(await load_rest_config(kubeconfig), random.Random()) as worker:
+            await _create_queues(worker, "worker-queues.yaml")
+    data = {"kubeconfig": base64.b64encode(await asyncio.to_thread(kubeconfig.read_bytes)).decode()}
+    await manager.apply(SECRETS, Key(namespace, name), {"type": "Opaque", "data": data})
+    source = {"kubeConfig": {"locationType": "Secret", "location": name}}
+    await manager.apply(_CLUSTERS, Key("", name), {"spec": {"clusterSource": source}})
+
+
+async def _create_queues(client: Client, file: str) -> None:
+    with as_file(files("quorate") / "examples" / "multikueue" / file) as path:
+        await create_manifests(client, read_manifests(path))
+
+
+async def _exists(manager: Client, resource: Resource[Any], name: str) -> bool:
+    try:
+        await manager.get(resource, Key("", name))
+    except NotFound:
+        return False
+    return True
