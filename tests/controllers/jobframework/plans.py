@@ -9,6 +9,7 @@ from quorate.api.batch import Job
 from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.api.core import Toleration
 from quorate.api.kueue import (
+    AdmissionCheck,
     ResourceFlavor,
     Workload,
     WorkloadPriorityClass,
@@ -43,6 +44,7 @@ def plan(
     membership: Membership | None = None,
     native_gangs: Availability | None = None,
     native_groups: NativeGroupView | None = None,
+    checks: Sequence[AdmissionCheck] = (),
 ) -> JobPlan:
     context = ReconcileContext(
         namespace_managed=managed,
@@ -53,6 +55,7 @@ def plan(
         membership=membership,
         native_gangs=native_gangs,
         native_groups=native_groups,
+        checks={check.metadata.name: check for check in checks},
     )
     return decide(BatchJob(), job, workloads, context, options, NOW)
 

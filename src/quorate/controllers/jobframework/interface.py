@@ -13,15 +13,18 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from quorate.api.configuration.feature_gates import Gates, TopologyGates
 from quorate.api.events import ObjectReference
+from quorate.api.field_path import Path
 from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import Condition, ObjectMeta
+from quorate.api.names.multikueue import ORIGIN
 from quorate.controllers.executor import ObjectEvent, normal_event
 from quorate.controllers.jobframework.construct_workload import (
     DEFAULT_CLASS,
     MissingPriorityClass,
     NotComposed,
     construct_workload,
+    prebuilt_name_of,
     queue_name_of,
     resolve_priority,
 )
@@ -66,6 +69,14 @@ class Stop:
     patches: tuple[Patch, ...] = ()
     begins: bool = False  # False also when an earlier, interrupted stop is resumed
     waits_for_pods: bool = False  # the rest must wait until the last pod is gone
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedBy:
+    """The field of a job that names the controller which runs it (KEP-4368)."""
+
+    field: Path
+    own: str  # the controller of the kind, which runs jobs that name none
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +136,7 @@ class JobKind(ABC, Generic[J]):
     joins_native_groups: bool = True  # its pods are made from the templates once it starts
     may_shrink_gangs: bool = True  # a job in a native group may start with fewer pods than it declares
     groups_pod_sets: bool = False  # a leader and workers may share a group name for their topology
+    managed_by: ManagedBy | None = None  # None: the controller of the kind runs all jobs
 
     @property
     @abstractmethod
@@ -148,6 +160,18 @@ class JobKind(ABC, Generic[J]):
     def is_managed(self, job: J, options: JobOptions) -> bool:
         manage_all = options.manage_jobs_without_queue_name and not self.requires_queue_name
         return bool(queue_name_of(job.metadata)) or manage_all
+
+    def manager_of(self, job: J) -> str:
+        """Return the controller that the job names to run it; empty if it names none."""
+        return ""
+
+    def prebuilt_name(self, job: J, *, by_annotation: bool) -> str:
+        """Return the workload that the job names; empty if it names none, or may not.
+
+        The copy of a job in a worker cluster always names the copy of its workload.
+        """
+        may_name = self.supports_prebuilt or ORIGIN in job.metadata.labels
+        return prebuilt_name_of(job.metadata, by_annotation=by_annotation) if may_name else ""
 
     def is_deleted(self, job: J) -> bool:
         return job.metadata.deletion_timestamp is not None

@@ -1,7 +1,7 @@
 """The plan for one job, and its inputs besides the job and its workloads."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from quorate.api.configuration import Configuration
@@ -9,7 +9,7 @@ from quorate.api.configuration.feature_gates import DEFAULT_GATES, Gates, Topolo
 from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.core import PriorityClass
-from quorate.api.kueue import ResourceFlavor, Workload, WorkloadPriorityClass
+from quorate.api.kueue import AdmissionCheck, ResourceFlavor, Workload, WorkloadPriorityClass
 from quorate.api.meta import Uid
 from quorate.controllers.executor import Plan
 from quorate.controllers.jobframework.pod_group_membership import Membership
@@ -110,3 +110,4 @@ class ReconcileContext:
     membership: Membership | None = None  # the pod group that must be admitted as well, if any
     native_gangs: Availability | None = None  # of native pod groups, if the job is to start with them
     native_groups: NativeGroupView | None = None  # None: the API server has none, or jobs name none
+    checks: Mapping[str, AdmissionCheck] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from quorate.api.core import Toleration
 from quorate.api.kueue import PodSet, PodSetAssignment, PodSetUpdate, ResourceFlavor, Workload
 from quorate.api.meta import Key
 from quorate.api.names.kueue import POD_SET, SLICE_NAME, TOPOLOGY_GATE, WORKLOAD_ANNOTATION
+from quorate.api.names.multikueue import ORIGIN, WORKER_POD
 from quorate.api.names.topology import UNCONSTRAINED
 from quorate.api.syntax import is_dns_label
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, merge_updates
@@ -163,6 +164,8 @@ def pod_set_infos(
             if name not in flavors:
                 return FlavorNotFound(name)
     labels = _queue_labels(workload.spec.queue_name, admission.cluster_queue) if with_queue_labels else {}
+    if ORIGIN in workload.metadata.labels:
+        labels[WORKER_POD] = "true"
     annotations = workload.metadata.annotations
     slice_name = {key: annotations[key] for key in (SLICE_NAME,) if key in annotations}
     infos: list[PodSetInfo] = []

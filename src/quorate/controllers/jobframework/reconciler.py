@@ -18,7 +18,6 @@ from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import PlanExecutor, name_conflict, warning_event
 from quorate.controllers.informers import UNREADABLE_RETRY_S, WORKLOADS_OF, ByName, slices_of
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
-from quorate.controllers.jobframework.construct_workload import prebuilt_name_of
 from quorate.controllers.jobframework.elastic_gates import ungate_elastic_pods
 from quorate.controllers.jobframework.interface import J, JobKind, JobObject
 from quorate.controllers.jobframework.job_plan import (
@@ -346,6 +345,7 @@ class JobReconciler(Generic[J]):
             prebuilt=None if job is None else self._source.prebuilt(job),
             membership=None if self._memberships is None or job is None else self._memberships.of(job),
             native_groups=groups,
+            checks=ByName(informers.checks),
         )
 
 
@@ -434,10 +434,8 @@ class JobController(JobSource[J]):
         return next((self._workloads.get(key) for key in self._prebuilt_key(job)), None)
 
     def _prebuilt_key(self, job: J) -> tuple[Key, ...]:
-        if not self._kind.supports_prebuilt:
-            return ()
         by_annotation = self._framework.options.gates.workload_identifier_annotations
-        name = prebuilt_name_of(job.metadata, by_annotation=by_annotation)
+        name = self._kind.prebuilt_name(job, by_annotation=by_annotation)
         return (Key(job.metadata.namespace, name),) if name else ()
 
     def _owner_key(self, owned: ObjectMeta) -> tuple[Key, ...]:

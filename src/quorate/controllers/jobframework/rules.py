@@ -14,10 +14,11 @@ import msgspec
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import PODS_RUN_AGAIN, ReclaimablePod, Workload
 from quorate.api.meta import find_condition
+from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
 from quorate.api.validation.workloads import shrunk_pod_sets
 from quorate.controllers.executor import ObjectEvent, warning_event
 from quorate.controllers.finalizers import finish_orphans, remove_finalizer
-from quorate.controllers.jobframework.construct_workload import owner_of, prebuilt_name_of
+from quorate.controllers.jobframework.construct_workload import owner_of
 from quorate.controllers.jobframework.ensure_one_workload import (
     awaiting_first_count,
     ensure_one_workload,
@@ -82,6 +83,7 @@ from quorate.queueing.conditions import (
     with_conditions,
     without_condition,
 )
+from quorate.queueing.lifecycle.admission_checks import is_delegated
 from quorate.queueing.lifecycle.statuses import finish_status, release_status, unset_quota_reservation
 from quorate.queueing.lifecycle.timeouts import job_deletion_time
 from quorate.queueing.pods_ready import pods_ready_condition
@@ -167,8 +169,7 @@ def _without_job(
 
 def _names_workload(state: JobState[J]) -> bool:
     by_annotation = state.options.gates.workload_identifier_annotations
-    name = prebuilt_name_of(state.job.metadata, by_annotation=by_annotation)
-    return state.kind.supports_prebuilt and bool(name)
+    return bool(state.kind.prebuilt_name(state.job, by_annotation=by_annotation))
 
 
 def _with_workload(state: JobState[J], workload: Workload) -> JobPlan:
@@ -360,8 +361,16 @@ def _stop(state: JobState[J], workload: Workload, reason: str, message: str) -> 
     return replace(plan, change=change) if plan.all_writes else plan
 
 
+def _runs_elsewhere(state: JobState[J], workload: Workload) -> bool:
+    """Return True if a worker cluster runs the job, and a start would make it run here, too.
+
+    A job that names MultiKueue as its controller is started: nothing here makes its pods.
+    """
+    return state.kind.manager_of(state.job) != MULTIKUEUE and is_delegated(workload, state.context.checks)
+
+
 def _start(state: JobState[J], workload: Workload) -> JobPlan:
-    if not state.kind.has_pods_to_start(state.job):
+    if not state.kind.has_pods_to_start(state.job) or _runs_elsewhere(state, workload):
         return IDLE
     with_queue_labels = state.options.gates.assign_queue_labels_for_pods
     infos = pod_set_infos(

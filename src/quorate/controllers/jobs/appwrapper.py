@@ -22,7 +22,7 @@ from quorate.api.field_path import (
 from quorate.api.kueue import PodSet
 from quorate.api.kueue.topology_annotations import NO_INDEX, PodIndex
 from quorate.api.syntax import signed_int32
-from quorate.controllers.jobframework.interface import Outcome
+from quorate.controllers.jobframework.interface import ManagedBy, Outcome
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
 from quorate.controllers.jobs.batch import COMPLETION_INDEX
 from quorate.controllers.jobs.unstructured import (
@@ -44,6 +44,8 @@ _INDEX_ANNOTATIONS: Final = ("pod-index-label", "sub-group-index-label", "sub-gr
 
 
 class AppWrapper(UnstructuredJobKind):
+    managed_by = ManagedBy(("spec", "managedBy"), "workload.codeflare.dev/appwrapper")
+
     def __init__(self, known: Mapping[tuple[str, str], UnstructuredJobKind]) -> None:
         """``known``: kinds, by apiVersion and kind, with pod templates that need no declaration."""
         super().__init__(

@@ -13,7 +13,7 @@ from quorate.api.meta import epoch, is_true
 from quorate.api.names.kueue import STOPPING
 from quorate.api.syntax import signed_int32
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE
-from quorate.controllers.jobframework.interface import JobKind, Outcome, Stop, ValidationScope
+from quorate.controllers.jobframework.interface import JobKind, ManagedBy, Outcome, Stop, ValidationScope
 from quorate.controllers.jobframework.pod_counts import PodCounts, PodSetCounts
 from quorate.controllers.jobframework.podset_info import (
     InjectionConflict,
@@ -46,10 +46,14 @@ class BatchJob(JobKind[Job]):
     may_shrink_gangs = False  # the API server refuses another parallelism of a job in a gang
     supports_elastic = True
     has_slices = True
+    managed_by = ManagedBy(("spec", "managedBy"), "kubernetes.io/job-controller")
 
     @property
     def resource(self) -> Resource[Job]:
         return JOBS
+
+    def manager_of(self, job: Job) -> str:
+        return job.spec.managed_by
 
     def findings(self, old: Job | None, new: Job, scope: ValidationScope) -> Iterable[Finding]:
         return job_findings(old, new, scope)

@@ -2,7 +2,7 @@
 
 from quorate.api.configuration.integrations import DeclaredFramework, PodSetPaths, StatusCheck
 from quorate.api.field_path import InvalidTemplate, Path, look_up, read_count, read_entries, read_field
-from quorate.controllers.jobframework.interface import Outcome
+from quorate.controllers.jobframework.interface import ManagedBy, Outcome
 from quorate.controllers.jobframework.pod_counts import PodCounts, all_or_none_ready
 from quorate.controllers.jobs.unstructured import (
     PodSetSpec,
@@ -14,6 +14,8 @@ from quorate.controllers.jobs.unstructured import (
 
 
 class DeclaredKind(UnstructuredJobKind):
+    managed_by = ManagedBy(("spec", "managedBy"), own="")  # whether it has the field is not declared
+
     def __init__(self, declared: DeclaredFramework) -> None:
         resource = unstructured_resource(declared.group, declared.version, declared.plural, declared.kind)
         switch = declared.suspend

@@ -5,7 +5,7 @@ from typing import Final
 
 from quorate.api.field_path import Path, read_count, read_entries, read_field
 from quorate.api.kueue.topology_annotations import PodIndex
-from quorate.controllers.jobframework.interface import Outcome
+from quorate.controllers.jobframework.interface import ManagedBy, Outcome
 from quorate.controllers.jobframework.pod_counts import PodCounts, PodSetCounts
 from quorate.controllers.jobs.batch import COMPLETION_INDEX
 from quorate.controllers.jobs.unstructured import (
@@ -29,6 +29,8 @@ def replicated_job_index(replicas: int) -> PodIndex:
 
 
 class JobSet(UnstructuredJobKind):
+    managed_by = ManagedBy(("spec", "managedBy"), "jobset.sigs.k8s.io/jobset-controller")
+
     def __init__(self) -> None:
         super().__init__(
             unstructured_resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),

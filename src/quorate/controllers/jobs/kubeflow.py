@@ -9,7 +9,7 @@ from quorate.api.field_path import Path, look_up, read_count, read_field
 from quorate.api.kueue.topology_annotations import PodIndex
 from quorate.api.names.kueue import TOPOLOGY_GATE
 from quorate.api.names.topology import GROUP_NAME, INDEX_OFFSET
-from quorate.controllers.jobframework.interface import Outcome
+from quorate.controllers.jobframework.interface import ManagedBy, Outcome
 from quorate.controllers.jobframework.pod_counts import PodCounts, all_or_none_ready
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.unstructured import (
@@ -32,6 +32,8 @@ _MIN_AVAILABLE: Path = (*_POLICY, "schedulingPolicy", "minAvailable")
 
 
 class KubeflowJob(UnstructuredJobKind):
+    managed_by = ManagedBy((*_POLICY, "managedBy"), "kubeflow.org/training-operator")
+
     def __init__(self, version: str, kind: str, replica_specs: str, types: Sequence[str]) -> None:
         """``replica_specs``: the field with the types; ``types``: all of them in pod set order."""
         super().__init__(
@@ -97,6 +99,8 @@ class KubeflowJob(UnstructuredJobKind):
 
 class MPIJob(KubeflowJob):
     """kubeflow.org/v2beta1 MPIJob: a launcher, and workers of which some may be enough."""
+
+    managed_by = ManagedBy((*_POLICY, "managedBy"), "kubeflow.org/mpi-operator")
 
     def __init__(self) -> None:
         super().__init__("v2beta1", "MPIJob", "mpiReplicaSpecs", ("Launcher", "Worker"))

@@ -22,7 +22,7 @@ from quorate.api.findings import Finding
 from quorate.api.meta import Key
 from quorate.api.names.kueue import ELASTIC_JOB
 from quorate.api.quantity import parse_quantity
-from quorate.controllers.jobframework.interface import Outcome, ValidationScope
+from quorate.controllers.jobframework.interface import ManagedBy, Outcome, ValidationScope
 from quorate.controllers.jobs.unstructured import (
     PodSetSpec,
     ReferencedObject,
@@ -47,6 +47,7 @@ _REDIS_CLEANUP: Final[Json] = {"cpu": "200m", "memory": "256Mi"}
 _FAULT_TOLERANCE: Final = "ray.io/ft-enabled"
 _PODS_LABEL: Final = "ray.io/cluster"
 _ACTIVE_CLUSTER: Final[Path] = ("status", "activeServiceStatus", "rayClusterName")
+MANAGED_BY: Final = ManagedBy(("spec", "managedBy"), f"{GROUP}/kuberay-operator")
 RAY_CLUSTERS: Final = unstructured_resource(GROUP, VERSION, "rayclusters", "RayCluster")
 
 
@@ -161,6 +162,7 @@ def cluster_findings(job: UnstructuredJob, cluster: Path, *, may_grow: bool) -> 
 class RayCluster(UnstructuredJobKind):
     """A Ray cluster, which runs until a user deletes it."""
 
+    managed_by = MANAGED_BY
     supports_elastic = True
     has_slices = True
 
@@ -192,6 +194,7 @@ class RayCluster(UnstructuredJobKind):
 class RayService(UnstructuredJobKind):
     """A Ray cluster that serves until a user deletes it."""
 
+    managed_by = MANAGED_BY
     supports_elastic = True
     has_slices = True
     referenced_kinds = (RAY_CLUSTERS,)

@@ -8,6 +8,7 @@ from quorate.api.findings import Finding
 from quorate.controllers.jobframework.interface import Outcome, ValidationScope
 from quorate.controllers.jobs.ray import (
     GROUP,
+    MANAGED_BY,
     RAY_CLUSTERS,
     READY,
     VERSION,
@@ -41,6 +42,7 @@ _JOB_MODE: Final = "K8sJobMode"
 
 
 class RayJob(UnstructuredJobKind):
+    managed_by = MANAGED_BY
     supports_elastic = True
     has_slices = True
     referenced_kinds = (RAY_CLUSTERS,)

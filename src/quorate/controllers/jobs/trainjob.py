@@ -18,7 +18,7 @@ from typing import Final
 from quorate.api.field_path import Path, look_up, read_entries, read_field, write_field
 from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import Key, at_epoch
-from quorate.controllers.jobframework.interface import JobState, Outcome, Stop
+from quorate.controllers.jobframework.interface import JobState, ManagedBy, Outcome, Stop
 from quorate.controllers.jobframework.job_plan import JobPlan
 from quorate.controllers.jobframework.pod_counts import PodCounts
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
@@ -56,6 +56,7 @@ _STATUSES: Final[Path] = ("status", "jobsStatus")
 
 
 class TrainJob(UnstructuredJobKind):
+    managed_by = ManagedBy(("spec", "managedBy"), f"{_GROUP}/trainjob-controller")
     referenced_kinds = (_RUNTIME, _CLUSTER_RUNTIME)
 
     def __init__(self) -> None:

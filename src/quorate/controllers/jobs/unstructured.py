@@ -176,6 +176,10 @@ class UnstructuredJobKind(JobKind[UnstructuredJob]):
     def resource(self) -> Resource[UnstructuredJob]:
         return self._resource
 
+    def manager_of(self, job: UnstructuredJob) -> str:
+        named = None if self.managed_by is None else look_up(job.document, self.managed_by.field)
+        return named if isinstance(named, str) else ""
+
     def is_suspended(self, job: UnstructuredJob) -> bool:
         value = read_field(job.document, self._suspend, type(self._stopped), self._running)
         return bool(value == self._stopped)

@@ -4,16 +4,28 @@ Quota is reserved first; then every admission check that applies must become Rea
 evicts the workload and a check in state Rejected deactivates it, also after admission.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
-from quorate.api.kueue import AdmissionCheckState, RequeueState
+from quorate.api.kueue import AdmissionCheck, AdmissionCheckState, RequeueState, Workload
 from quorate.api.meta import at_epoch, epoch, find_condition, is_true
+from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import new_condition, with_conditions
 from quorate.queueing.lifecycle.statuses import admitted_condition, reset_admission_checks
 from quorate.queueing.lifecycle.transition import Event, Transition, WorkloadContext, evict
+
+
+def is_delegated(workload: Workload, checks: Mapping[str, AdmissionCheck]) -> bool:
+    """Return True if the workload runs in a worker cluster once it is admitted (MultiKueue).
+
+    The check may be removed from the queue while a worker cluster has the workload.
+    """
+    names = (state.name for state in workload.status.admission_checks)
+    return bool(workload.status.cluster_name) or any(
+        name in checks and checks[name].spec.controller_name == MULTIKUEUE for name in names
+    )
 
 
 def extend_backoff(context: WorkloadContext) -> Transition | None:
