@@ -92,6 +92,7 @@ COMMANDS = (
     "workload stop", "workload resume", "workload explain", "workload delete", "workload pods",
     "version", "preflight", "manifests", "explain", "submit", "logs", "cancel",
     "reservation list", "reservation create", "reservation describe", "reservation delete",
+    "cluster list", "cluster describe", "cluster kubeconfig",
 )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from quorate.install.manifests import (
     gang_installation,
     installation,
     monitoring_files,
+    multikueue_worker_installation,
     witness_installation,
 )
 from quorate.install.roles import ACCOUNT, gang_roles, user_roles
@@ -55,7 +56,8 @@ def test_deploy_has_no_other_files() -> None:
     dashboard = dashboard_installation(DEFAULT_NAMESPACE, IMAGE)
     witness = witness_installation(DEFAULT_NAMESPACE, IMAGE)
     monitoring = monitoring_files(DEFAULT_NAMESPACE)
-    written = {str(name) for name in (*GENERATED, *gang, *dashboard, *witness, *monitoring)}
+    worker = multikueue_worker_installation(DEFAULT_NAMESPACE)
+    written = {str(name) for name in (*GENERATED, *gang, *dashboard, *witness, *monitoring, *worker)}
     by_hand = {
         "Dockerfile", "helm/quorate/Chart.yaml", "helm/quorate/values.yaml",
         "helm/quorate/values.schema.json", "helm/quorate/templates/NOTES.txt",

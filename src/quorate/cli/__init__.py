@@ -28,6 +28,7 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("resourceflavor", "resourceflavors", "rf", "flavor", "flavors"), ("flavor",)),
     **dict.fromkeys(("topology", "topologies"), ("topology",)),
     **dict.fromkeys(("reservation", "reservations", "resv"), ("reservation",)),
+    **dict.fromkeys(("multikueuecluster", "multikueueclusters", "mkc", "clusters"), ("cluster",)),
     **dict.fromkeys(("podgroup", "podgroups", "pg"), ("podgroup",)),
     **dict.fromkeys(("vcjob", "vcjobs", "vj"), ("vcjob",)),
     **dict.fromkeys(("vcqueue", "vcqueues", "q"), ("vcqueue",)),
@@ -92,6 +93,10 @@ class Commands(LazyGroup):
         LazyCommand(
             "reservation", "quorate.cli.verbs.reservation:reservation",
             "Reservations, quota or nodes kept for a time: list, create, describe, delete.",
+        ),
+        LazyCommand(
+            "cluster", "quorate.cli.verbs.cluster:cluster",
+            "Worker clusters of MultiKueue: list, describe, make their kubeconfigs.",
         ),
         LazyCommand(
             "simulate", "quorate.cli.simulate.command:simulate",

@@ -11,7 +11,7 @@ from quorate.api.configuration import load_configuration
 from quorate.api.crds import to_yaml
 from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.install import controllers as c
-from quorate.install import dashboard, monitoring, scheduler, witness
+from quorate.install import dashboard, monitoring, multikueue_worker, scheduler, witness
 from quorate.install.crds import deletion_policy, gang_definitions, queueing_definitions
 from quorate.install.manifest_builders import namespace_object
 from quorate.install.native_gangs import native_gangs
@@ -33,6 +33,7 @@ KUSTOMIZE: Final = "kustomize.config.k8s.io/v1beta1"
 GANG: Final = PurePosixPath("gang")  # the directory of the gang scheduler
 DASHBOARD: Final = PurePosixPath("dashboard")
 WITNESS: Final = PurePosixPath("witness")
+MULTIKUEUE_WORKER: Final = PurePosixPath("multikueue-worker")
 MONITORING: Final = PurePosixPath("monitoring")
 IMAGE: Final = "quorate:0.2.0"
 _RELEASE: Final = "namespace-of-the-release"  # replaced by the namespace of the release
@@ -96,6 +97,17 @@ def witness_installation(namespace: str, image: str) -> Mapping[PurePosixPath, s
             "witness": witness.workload(namespace, image),
             "service": [witness.service(namespace)],
             "network-policy": [witness.WITNESS.network_policy(namespace)],
+        },
+    )
+
+
+def multikueue_worker_installation(namespace: str) -> Mapping[PurePosixPath, str]:
+    """Return the files with which a worker cluster admits a MultiKueue manager."""
+    return _separate_installation(
+        MULTIKUEUE_WORKER,
+        {
+            "namespace": [namespace_object(namespace)],
+            "manager-account": multikueue_worker.account(namespace),
         },
     )
 

@@ -1,6 +1,7 @@
 """``quorate manifests``: write the manifests of an installation."""
 
-from pathlib import Path
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ from quorate.install.manifests import (
     gang_installation,
     installation,
     monitoring_files,
+    multikueue_worker_installation,
     witness_installation,
 )
 from quorate.install.scheduler import NAMESPACE
@@ -30,6 +32,14 @@ def manifests(
     scheduler_namespace: Annotated[
         str, typer.Option(metavar="NAME", help="The namespace of the gang scheduler.")
     ] = NAMESPACE,
+    multikueue_worker: Annotated[
+        bool,
+        typer.Option(
+            "--multikueue-worker",
+            help="Write only what a worker cluster needs besides an installation: the account of a "
+            "MultiKueue manager, with the least role.",
+        ),
+    ] = False,
     with_chart: Annotated[
         bool, typer.Option("--with-chart", help="Also write the generated templates of the Helm chart.")
     ] = False,
@@ -37,11 +47,14 @@ def manifests(
     """Write the manifests of an installation, to apply with kubectl.
 
     The manifests of the gang scheduler, of the dashboard and of the witness are in directories of their own
-    (gang, dashboard, witness), and so are alerts and Grafana dashboards (monitoring); each is applied
-    separately.
+    (gang, dashboard, witness), and so are alerts and Grafana dashboards (monitoring), and the account of a
+    MultiKueue manager (multikueue-worker); each is applied separately.
 
     [b]Example:[/b] quorate manifests --output install --image registry.example/quorate:0.2.0
     """
+    if multikueue_worker:
+        _write(output, multikueue_worker_installation(namespace))
+        return
     write_definitions(output / "crds", WebhookEndpoint(namespace=namespace, service=WEBHOOK_SERVICE))
     files = {
         **installation(namespace, image),
@@ -49,9 +62,14 @@ def manifests(
         **dashboard_installation(namespace, image),
         **witness_installation(namespace, image),
         **monitoring_files(namespace),
+        **multikueue_worker_installation(namespace),
     }
     if with_chart:
         files.update(chart())
+    _write(output, files)
+
+
+def _write(output: Path, files: Mapping[PurePosixPath, str]) -> None:
     for name, text in files.items():
         target = output / name
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,48 @@
+"""Manifests for a worker cluster of MultiKueue: the account with which a manager works in it.
+
+The manager creates jobs and copies of workloads, watches them, and deletes them.  It reads queues to estimate
+when a job would start.  The token of the account goes into a kubeconfig, which a Secret of the manager holds.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from quorate.api import explanation, volcano
+from quorate.api.kueue import GROUP
+from quorate.api.volcano import job as volcano_job
+from quorate.install.controller_rules import JOBS, READ, PolicyRule
+from quorate.install.roles import account_roles, metadata
+
+Json = dict[str, Any]
+
+ACCOUNT: Final = "quorate-multikueue-manager"
+_WRITE: Final = (*READ, "create", "delete", "patch")
+_PLURALS: Final = {
+    group: tuple(job.plural for job in JOBS if job.group == group)
+    for group in sorted({job.group for job in JOBS})
+}
+MANAGER_RULES: Final = (
+    PolicyRule("copies of workloads", GROUP, ("workloads",), _WRITE),
+    PolicyRule("preemption gates and evictions of copies", GROUP, ("workloads/status",), ("patch",)),
+    *(PolicyRule("jobs of admitted copies", group, plurals, _WRITE) for group, plurals in _PLURALS.items()),
+    PolicyRule("pods of admitted copies", "", ("pods",), _WRITE),
+    PolicyRule("Volcano Jobs of admitted copies", volcano_job.GROUP, ("jobs",), _WRITE),
+    PolicyRule("pod groups of admitted copies", volcano.GROUP, ("podgroups",), _WRITE),
+    PolicyRule("estimates of starts", GROUP, ("clusterqueues", "localqueues", "cohorts", "resourceflavors"),
+               READ),
+    PolicyRule("estimates of starts", explanation.GROUP, (explanation.ESTIMATES,), ("list", "create")),
+)  # fmt: skip
+
+
+def account(namespace: str) -> Iterator[Json]:
+    """Yield the service account of a manager, its roles, and the Secret that gets its token."""
+    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(ACCOUNT, namespace)}
+    yield from account_roles(ACCOUNT, ACCOUNT, MANAGER_RULES, namespace)
+    secret = metadata(ACCOUNT, namespace)
+    secret["annotations"] = {"kubernetes.io/service-account.name": ACCOUNT}
+    yield {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "kubernetes.io/service-account-token",
+        "metadata": secret,
+    }
