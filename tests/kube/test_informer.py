@@ -11,6 +11,7 @@ import pytest
 
 from quorate.api.core import Pod
 from quorate.api.meta import Key
+from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.limits import WATCH_SLICE_S
 from quorate.kube.object_faults import ObjectFault
@@ -152,6 +153,27 @@ def test_a_failed_watch_is_resumed(fault: Answer | Stream | Hangup) -> None:
         Stream((frame("ADDED", pod("b", 6)), frame("MODIFIED", pod("a", 7)))),
         want=["a@1", "b@6", "a@1>7"],
     )
+
+
+@pytest.mark.parametrize(
+    "responses",
+    [
+        pytest.param((Answer(403, refusal(403, "Forbidden", "no")),), id="a refused list"),
+        pytest.param((listing(5), Stream((frame("ADDED", pod("a", 6)),), torn=True)), id="a torn watch"),
+        pytest.param((listing(5), Stream((b"no JSON\n",))), id="a frame that cannot be parsed"),
+    ],
+)
+def test_run_until_failure_raises_the_first_failure(responses: tuple[Answer | Stream, ...]) -> None:
+    async def story() -> None:
+        ended = (listing(3), Stream((frame("ADDED", pod("a", 4)),)), Answer(410, refusal(410, "Expired")))
+        async with FakeServer(in_turn(*ended, *responses)) as server, server.client() as client:
+            informer = Informer(client, PODS)
+            with pytest.raises((ApiError, Unreachable, Unreadable)):
+                await informer.run_until_failure()
+            assert not informer.is_running
+            assert len(server.requests) == len(ended) + len(responses)
+
+    asyncio.run(story())
 
 
 def test_an_unreadable_frame_leads_to_a_list() -> None:

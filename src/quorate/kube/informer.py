@@ -14,7 +14,8 @@ next sees its removal: so each view is consistent, and a model drops what it had
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import TYPE_CHECKING, Generic
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Generic
 
 import msgspec
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from quorate.kube.client import Client
 
 RECONNECT = Backoff(first_s=0.1, cap_s=10.0)
+_FAILURES: Final = (ApiError, Unreachable, Unreadable)  # of a server; any other error is a bug
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
@@ -155,40 +157,56 @@ class Informer(Generic[T]):
 
     async def run(self) -> None:
         """Keep the cache up to date until cancelled."""
+        with self._running():
+            while True:
+                if (failure := await self._list_and_watch()) is not None:
+                    problem = str(failure) if isinstance(failure, _FAILURES) else problem_of(failure)
+                    self._log.warning("list or watch failed", problem=problem, failures=self._failures)
+                await self._pause(failure)
+
+    async def run_until_failure(self) -> None:
+        """Keep the cache up to date until a list or watch fails, and raise its error."""
+        with self._running():
+            while (failure := await self._list_and_watch()) is None:
+                await self._pause(None)
+            raise failure
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
         assert not self.is_running, f"the informer of {self.resource.plural} runs already"
         self.is_running = True
         try:
-            await self._run()
+            yield
         finally:
             self.is_running = False
 
-    async def _run(self) -> None:
+    async def _list_and_watch(self) -> Exception | None:
+        """Follow changes until a watch ends; return its error, or None if it ended as expected."""
         clock = asyncio.get_running_loop().time
-        while True:
-            began = clock()
-            problem = ""
-            try:
-                if not self._version:
-                    await self._relist()
-                await self._watch()
-            except Gone:
-                self._version = ""
-            except Unreadable as error:
-                self._version = ""  # the event is lost: compare with a list
-                problem = str(error)
-            except (ApiError, Unreachable) as error:
-                problem = str(error)
-            except Exception as error:
-                self._version = ""
-                problem = problem_of(error)
+        began = clock()
+        failure: Exception | None = None
+        try:
+            if not self._version:
+                await self._relist()
+            await self._watch()
+        except Gone:
+            self._version = ""
+        except (ApiError, Unreachable) as error:
+            failure = error
+        except Exception as error:
+            self._version = ""  # an event may be lost: compare with a list
+            failure = error
+            if not isinstance(error, Unreadable):
                 self._log.fault("list or watch raised", error)
-            if clock() - began >= STABLE_WATCH_S:
-                self._failures = 0
-            self._failures += 1
-            if problem:
-                self._log.warning("list or watch failed", problem=problem, failures=self._failures)
-            if problem or self._failures > 1:
-                await asyncio.sleep(self._reconnect.jittered_s(self._failures, self._client.rng))
+        if clock() - began >= STABLE_WATCH_S:
+            self._failures = 0
+        self._failures += 1
+        return failure
+
+    async def _pause(self, failure: Exception | None) -> None:
+        """Wait before the next list or watch, after a failure or if watches end without an event."""
+        if failure is not None or self._failures > 1:
+            await asyncio.sleep(self._reconnect.jittered_s(self._failures, self._client.rng))
 
     async def _relist(self) -> None:
         listing = await self._client.list(self.resource, *self._scope)
