@@ -35,7 +35,7 @@ async def load_rest_config(kubeconfig: Path | None = None, context: str = "") ->
     account.  Raises ``InvalidKubeconfig``.
     """
     resolved = _found(kubeconfig, context)
-    return in_cluster_config() if resolved is None else await _config_of(resolved)
+    return in_cluster_config() if resolved is None else await config_of(resolved)
 
 
 def load_anonymous_config(kubeconfig: Path | None = None, context: str = "") -> RestConfig:
@@ -66,7 +66,8 @@ def _found(kubeconfig: Path | None, context: str) -> KubeconfigContext | None:
     return read_kubeconfig(path, context)
 
 
-async def _config_of(context: KubeconfigContext) -> RestConfig:
+async def config_of(context: KubeconfigContext) -> RestConfig:
+    """Return the configuration for one context; run its exec plugin.  Raises ``InvalidKubeconfig``."""
     if context.user.auth_provider is not None:
         raise InvalidKubeconfig(
             f"{context.path}: user", "has an auth-provider; use an exec plugin, such as kubelogin"

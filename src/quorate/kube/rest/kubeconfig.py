@@ -4,7 +4,7 @@ import base64
 import binascii
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 import yaml
@@ -97,7 +97,7 @@ class _NamedContext(_Fields, frozen=True):
     context: ContextFields = ContextFields()
 
 
-class _Kubeconfig(_Fields, frozen=True):
+class Kubeconfig(_Fields, frozen=True):
     clusters: tuple[_NamedCluster, ...] = ()
     users: tuple[_NamedUser, ...] = ()
     contexts: tuple[_NamedContext, ...] = ()
@@ -174,7 +174,15 @@ class KubeconfigContext:
 
 def read_kubeconfig(path: Path, context: str = "") -> KubeconfigContext:
     """Resolve ``context``, by default the current one, in the file.  Raises ``InvalidKubeconfig``."""
-    config = _parse(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InvalidKubeconfig(str(path), (error.strerror or str(error)).lower()) from error
+    return context_of(parse_kubeconfig(content, path), path, context)
+
+
+def context_of(config: Kubeconfig, path: Path, context: str = "") -> KubeconfigContext:
+    """Resolve ``context``, by default the current one.  Raises ``InvalidKubeconfig`` about ``path``."""
     name = context or config.current_context
     contexts = {entry.name: entry.context for entry in config.contexts}
     chosen = _named(path, "context", contexts, name)
@@ -189,16 +197,30 @@ def read_kubeconfig(path: Path, context: str = "") -> KubeconfigContext:
     )
 
 
-def _parse(path: Path) -> _Kubeconfig:
+MAX_DEPTH: Final = 64  # the composer of the YAML library overflows the stack of the process at 100,000
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Without merge keys (``<<``): nested ones take exponential time."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Leave merge keys as they are, for which there is no constructor."""
+
+
+def parse_kubeconfig(content: bytes, path: Path) -> Kubeconfig:
+    """Return the fields of a kubeconfig.  Raises ``InvalidKubeconfig`` about ``path``, whatever is in it."""
     try:
-        document = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except OSError as error:
-        raise InvalidKubeconfig(str(path), (error.strerror or str(error)).lower()) from error
+        _check_depth(content, path)
+        document = yaml.load(content, Loader=_Loader)
+    except InvalidKubeconfig:
+        raise
     except yaml.MarkedYAMLError as error:
         line = "" if error.problem_mark is None else f":{error.problem_mark.line + 1}"
         raise InvalidKubeconfig(f"{path}{line}", f"is not YAML: {error.problem}") from error
     except yaml.YAMLError as error:  # bytes that are not text
         raise InvalidKubeconfig(str(path), f"is not YAML: {error}") from error
+    except Exception as error:  # such as ValueError for a date that does not exist
+        raise InvalidKubeconfig(str(path), f"is not YAML: {type(error).__name__}") from error
     if not isinstance(document, dict):
         raise InvalidKubeconfig(
             str(path), "is not a kubeconfig: expected a mapping with clusters, users and contexts"
@@ -206,9 +228,17 @@ def _parse(path: Path) -> _Kubeconfig:
     # kubectl writes null for an empty section.
     present = {name: value for name, value in document.items() if value is not None}
     try:
-        return msgspec.convert(present, _Kubeconfig)
+        return msgspec.convert(present, Kubeconfig)
     except msgspec.ValidationError as error:
         raise InvalidKubeconfig(str(path), str(error)) from error
+
+
+def _check_depth(content: bytes, path: Path) -> None:
+    depth = 0
+    for event in yaml.parse(content, Loader=_Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise InvalidKubeconfig(str(path), f"is nested more than {MAX_DEPTH} levels deep")
 
 
 def _named(path: Path, what: str, entries: dict[str, F], name: str) -> F:
