@@ -263,7 +263,7 @@ def test_the_local_api_server_accepts_every_definition(definition: Json) -> None
                 "x-kubernetes-validations": [
                     {
                         "rule": "size(self.filter(i, size(self.filter(j, j == i)) > 1)) == 0",
-                        "message": "each entry occurs once",
+                        "message": "must be unique",
                     }
                 ],
             },

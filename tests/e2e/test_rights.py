@@ -21,6 +21,7 @@ from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import (
+    ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     JOBS,
     LEASES,
@@ -39,6 +40,14 @@ from tests.e2e.kinds import JOB_SET, RAY_CLUSTER, TRAIN_JOB, Example
 from tests.e2e.service_accounts import RecordingClient, as_account
 from tests.e2e.test_provisioning import checked_queue, requested, set_condition
 from tests.e2e.topologies import create_topology
+from tests.e2e.worker_clusters import (
+    create_check,
+    create_cluster,
+    create_secret,
+    kubeconfig,
+    until_active,
+    worker_cluster,
+)
 from tests.e2e.world import NAMESPACE, World, running_cluster
 from tests.elections import in_this_loop
 
@@ -95,6 +104,20 @@ def test_the_controller_roles_suffice_for_other_job_kinds(example: Example) -> N
                 await test_kinds.run_lifecycle(world, example)
             assert client.forbidden == []
             assert f"PATCH {example.resource.plural}" in client.succeeded
+
+    asyncio.run(story())
+
+
+def test_the_controller_roles_suffice_to_connect_worker_clusters() -> None:
+    async def story() -> None:
+        async with running_cluster() as world, as_controller_account(world) as client, worker_cluster() as to:
+            async with running_controllers(client, Configuration()) as replica:
+                await world.until("the controllers are ready", lambda: is_ready(replica))
+                await create_secret(world, "a", kubeconfig(to.url))
+                await create_cluster(world, "a")
+                await create_check(world, "a")
+                await until_active(world, ADMISSION_CHECKS, "remote", "True", "Active")
+            assert client.forbidden == []
 
     asyncio.run(story())
 

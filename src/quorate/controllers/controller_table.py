@@ -29,6 +29,7 @@ from quorate.controllers.jobframework.ancestors import AncestorFinder
 from quorate.controllers.jobframework.interface import J, JobKind
 from quorate.controllers.jobframework.reconciler import JobController, as_stored
 from quorate.controllers.jobs.unstructured import UnstructuredJobKind
+from quorate.controllers.multikueue.manager import run_multikueue
 from quorate.controllers.native_groups import NativeGroups
 from quorate.controllers.pods.failure_recovery import RecoveryController
 from quorate.controllers.pods.reconciler import PodController
@@ -198,6 +199,10 @@ CONTROLLERS: Final = (
     ControllerRow(lambda run: [("unserved kinds", partial(run_unserved, run.context))]),
     ControllerRow(_placed_workloads),
     ControllerRow(lambda run: [("provisioning", partial(run_provisioning, run.context))]),
+    ControllerRow(
+        lambda run: [("multikueue", partial(run_multikueue, run.context))],
+        lambda configuration: configuration.multikueue_gates.multi_kueue,
+    ),
     ControllerRow(_volcano),
     ControllerRow(lambda run: [("auditor", Auditor(run.context, run.driver, run.replica).run)]),
 )

@@ -14,6 +14,7 @@ from quorate.api.configuration.webhooks import CertificateManagement
 from quorate.api.core import device_claims
 from quorate.api.kueue import GROUP, visibility
 from quorate.api.kueue.conversion import CONVERTED_KINDS
+from quorate.api.kueue.multikueue import PROFILE_GROUP
 from quorate.api.volcano import job as volcano_job
 from quorate.api.volcano import topology as volcano_topology
 from quorate.controllers.integrations import INTEGRATIONS
@@ -115,6 +116,13 @@ CONTROLLER_RULES: Final = (
                ("provisioningrequests/finalizers",), ("update",)),
     PolicyRule("pod templates of ProvisioningRequests", "", ("podtemplates",),
                (*READ, "create", "patch", "delete")),
+    PolicyRule("reading the worker clusters of MultiKueue", GROUP,
+               ("multikueueclusters", "multikueueconfigs"), READ),
+    PolicyRule("writing the status of worker clusters", GROUP, ("multikueueclusters/status",), ("patch",)),
+    PolicyRule("reading the serving certificate, and kubeconfigs of worker clusters by their names", "",
+               ("secrets",), ("get", "watch"), OWN),
+    PolicyRule("reading ClusterProfiles of worker clusters", PROFILE_GROUP, ("clusterprofiles",),
+               ("get", "watch"), OWN),
     *_job_rules(),
     PolicyRule("resetting the start time of a suspended job", "batch", ("jobs/status",),
                ("patch",)),
@@ -167,7 +175,7 @@ CONTROLLER_RULES: Final = (
     ),
     PolicyRule("storing the serving certificate", "", ("secrets",), ("create",), OWN),
     PolicyRule(
-        "storing the serving certificate", "", ("secrets",), ("get", "patch"), OWN,
+        "storing the serving certificate", "", ("secrets",), ("patch",), OWN,
         (CertificateManagement().secret,),
     ),
     PolicyRule(

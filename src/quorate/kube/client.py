@@ -105,7 +105,7 @@ class Client:
         self.rng = rng  # spreads the retries of clients that failed together
         self._slots = asyncio.Semaphore(concurrency)
         self._rate_limiter = rate_limiter
-        self._permit = permit
+        self.permit = permit
         self._deadline_s = deadline_s
         self._field_manager = field_manager
         self._session: aiohttp.ClientSession | None = None
@@ -113,7 +113,7 @@ class Client:
         self._writes: set[asyncio.Task[bytes]] = set()
 
     async def __aenter__(self) -> Self:
-        connector = Connector(self._permit, ssl=self.config.tls or True)
+        connector = Connector(self.permit, ssl=self.config.tls or True)
         self._session = aiohttp.ClientSession(
             connector=connector,
             auto_decompress=False,

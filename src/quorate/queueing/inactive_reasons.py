@@ -4,13 +4,14 @@ The reasons are Kueue's (v0.20), except for a queue that is misconfigured, and m
 """
 
 from collections.abc import Container, Iterator, Mapping
-from typing import Final, assert_never
+from typing import assert_never
 
 import msgspec
 
 from quorate.api.kueue import ACTIVE, AdmissionCheck, ClusterQueue, ClusterQueueSpec, ResourceFlavor
 from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
 from quorate.api.meta import is_true
+from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
 from quorate.queueing.limits import MAX_MESSAGE_FINDINGS
 
 
@@ -80,7 +81,6 @@ InactiveReason = (
     | MultiKueueWithProvisioning
     | TopologiesMissing
 )
-_MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"  # a controllerName of admission checks, and the next one
 
 
 def active_condition_reason(reason: InactiveReason) -> str:
@@ -203,7 +203,7 @@ def _conflicts_of_checks(
             if name in checks and checks[name].spec.controller_name == controller
         )
 
-    multikueue, provisioning = controlled_by(_MULTIKUEUE), controlled_by(PROVISIONING)
+    multikueue, provisioning = controlled_by(MULTIKUEUE), controlled_by(PROVISIONING)
     if len(multikueue) > 1:
         yield MultipleMultiKueueChecks(multikueue)
     on_flavors = tuple(

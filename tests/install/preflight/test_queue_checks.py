@@ -156,7 +156,8 @@ def test_a_valid_configuration_has_no_findings() -> None:
         pytest.param(
             "Node one",
             "AdmissionCheck far: {spec: {controllerName: kueue.x-k8s.io/multikueue}}\nNode one",
-            "warning", "admission check far", "MultiKueue is not supported", id="MultiKueue",
+            "warning", "admission check far",
+            "it gives workloads to worker clusters, and is not active: not evaluated yet", id="MultiKueue",
         ),
         pytest.param(
             "Node one",

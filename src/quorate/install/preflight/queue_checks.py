@@ -14,6 +14,7 @@ from quorate.api.core.pod_resources import sum_resources
 from quorate.api.kueue import LocalQueue, ResourceGroup
 from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
 from quorate.api.meta import Key, find_condition, matches_selector
+from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
 from quorate.api.quantity import Quantity
 from quorate.install.preflight.findings import PreflightFinding, error, info, warning
 from quorate.queueing.cluster_queue import ClusterQueueState
@@ -30,7 +31,6 @@ from quorate.queueing.inadmissible_reasons import InadmissibleReason, QueueMissi
 from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource, as_quantity, base_units
 
-_MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 _MAX_EVALUATED: Final = 200  # pending workloads per queue; each costs a pass over the reservations
 
 
@@ -289,14 +289,14 @@ def _unsupported(setup: QueueSetup) -> Iterator[PreflightFinding]:
         active = find_condition(check.status.conditions, "Active")
         if active is not None and active.status == "True":
             continue
-        if check.spec.controller_name == _MULTIKUEUE:
+        detail = "not evaluated yet" if active is None else active.message
+        if check.spec.controller_name == MULTIKUEUE:
             yield warning(
                 f"admission check {name}",
-                "MultiKueue is not supported, so it never becomes active",
-                "remove it from the cluster queues",
+                f"it gives workloads to worker clusters, and is not active: {detail}",
+                "set a MultiKueueConfig with MultiKueueClusters that are connected",
             )
         elif check.spec.controller_name == PROVISIONING:
-            detail = "not evaluated yet" if active is None else active.message
             yield warning(
                 f"admission check {name}",
                 f"it creates ProvisioningRequests, and is not active: {detail}",

@@ -1,0 +1,1 @@
+"""Connections to worker clusters: credentials, conditions and the collection of garbage."""

@@ -1,0 +1,147 @@
+"""The connection to one worker cluster, in a task of its own: no other cluster waits for it."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.api.kueue import Workload
+from quorate.api.names.multikueue import ORIGIN
+from quorate.controllers.context import ControllerContext
+from quorate.controllers.multikueue.workers import Worker, Workers
+from quorate.kube.cancellation import end_tasks
+from quorate.kube.client import Client
+from quorate.kube.errors import ApiError, Unreachable, Unreadable
+from quorate.kube.flowcontrol import Backoff, TokenBucketRateLimiter
+from quorate.kube.informer import Change, Informer
+from quorate.kube.log import logger
+from quorate.kube.resources import WORKLOADS
+from quorate.kube.rest.config import RestConfig, config_of
+from quorate.kube.rest.kubeconfig import InvalidKubeconfig, KubeconfigContext
+
+# Kueue's retryIncrement, retryMaxSteps, initialEstablishTimeout and maxEstablishTimeout.
+RETRY: Final = Backoff(first_s=5.0, cap_s=320.0)
+ESTABLISH: Final = Backoff(first_s=60.0, cap_s=600.0)
+
+REQUEST_S: Final = 10.0  # the deadline of a request to a worker cluster
+CONCURRENCY: Final = 16  # requests to one worker cluster at the same time
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why the last attempt failed, how many failed in a row, and when the next is due (epoch seconds)."""
+
+    problem: str
+    attempts: int
+    next_attempt: float
+
+
+class Connection:
+    """Connects to one worker cluster with the latest credentials; ``on_change`` tells that it has news.
+
+    The steady clock decides when an attempt is due, the wall clock is shown.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        workers: Workers,
+        context: ControllerContext,
+        on_change: Callable[[], None],
+    ) -> None:
+        self.name = name
+        self.failure: Failure | None = None  # of the last attempt; None: it succeeded, or there was none
+        self._workers, self._context, self._clock = workers, context, context.clock
+        self._on_change = on_change
+        self._credentials: KubeconfigContext | None = None
+        self._due = self._clock.steady.now()  # of the next attempt
+        self._task: asyncio.Task[None] | None = None
+        self._log = logger(__name__).bind(cluster=name)
+        workers.lost(name, self._clock.now())
+
+    @property
+    def is_connected(self) -> bool:
+        return self._workers.get(self.name) is not None
+
+    async def use(self, credentials: KubeconfigContext) -> None:
+        """Connect with ``credentials`` unless that is done already, or not due yet after a failure."""
+        if credentials != self._credentials:
+            await self.disconnect()
+            self._credentials, self.failure, self._due = credentials, None, self._clock.steady.now()
+        if self._task is None and self._clock.steady.now() >= self._due:
+            self._task = asyncio.create_task(self._run(credentials), name=f"worker cluster {self.name}")
+
+    async def disconnect(self) -> None:
+        """End the connection, because the credentials are not usable or have changed."""
+        if self._task is not None:
+            await end_tasks([self._task])
+            self._task = None
+        self._credentials = None
+        self._workers.lost(self.name, self._clock.now())
+
+    async def _run(self, credentials: KubeconfigContext) -> None:
+        """Connect, and stay connected until a list or watch fails."""
+        try:
+            failures = 0 if self.failure is None else self.failure.attempts
+            async with asyncio.timeout(ESTABLISH.delay_s(failures + 1)) as establishing:
+                async with self._client(await config_of(credentials)) as client, asyncio.TaskGroup() as tasks:
+                    selector = f"{ORIGIN}={self._context.configuration.multikueue.origin}"
+                    workloads = Informer(client, WORKLOADS, label_selector=selector)
+                    watching = tasks.create_task(workloads.run_until_failure())
+                    listed = tasks.create_task(workloads.synced.wait())
+                    await asyncio.wait((watching, listed), return_when=asyncio.FIRST_COMPLETED)
+                    if listed.done():
+                        establishing.reschedule(None)
+                        await self._connected(Worker(self.name, client, workloads))
+        except Exception as error:
+            self._ended(error)
+
+    def _client(self, config: RestConfig) -> Client:
+        """Return a client with the permission of the local one: only a leader writes."""
+        configuration, local = self._context.configuration, self._context.client
+        limits = configuration.client_connection
+        if not configuration.multikueue_gates.reuse_client_connection:
+            limits = None
+        return Client(
+            config,
+            self._context.rng,
+            concurrency=CONCURRENCY,
+            deadline_s=REQUEST_S,
+            rate_limiter=None if limits is None else TokenBucketRateLimiter(limits.qps, limits.burst),
+            permit=local.permit,
+        )
+
+    async def _connected(self, worker: Worker) -> None:
+        self.failure = None
+        self._log.info("worker cluster connected", workloads=len(worker.workloads))
+        self._workers.connected(worker)
+        self._on_change()
+        await worker.workloads.subscribe_in_slices(self._workload_changed)
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        self._workers.workload_changed(change.key)
+
+    def _ended(self, error: Exception) -> None:
+        """Record a lost connection, which is established again at once, or a failed attempt."""
+        problem, self._task = _problem_of(error), None
+        if self.is_connected:
+            self._log.warning("worker cluster lost", problem=problem)
+            self._workers.lost(self.name, self._clock.now())
+        else:
+            attempts = 1 if self.failure is None else self.failure.attempts + 1
+            delay_s = RETRY.delay_s(attempts)
+            self._due = self._clock.steady.now() + delay_s
+            self.failure = Failure(problem, attempts, self._clock.now() + delay_s)
+            self._log.warning("worker cluster not connected", problem=problem, retry_in_s=delay_s)
+        self._on_change()
+
+
+def _problem_of(error: Exception) -> str:
+    """Return the message of the first error in a group."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, TimeoutError):
+        return "watch establishment timed out"
+    if isinstance(error, ApiError | Unreachable | Unreadable | InvalidKubeconfig):
+        return str(error)
+    return f"{type(error).__name__}: {error}"

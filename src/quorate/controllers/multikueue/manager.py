@@ -1,0 +1,29 @@
+"""The controllers of a cluster that dispatches workloads to worker clusters."""
+
+import asyncio
+
+from quorate.controllers.context import ControllerContext
+from quorate.controllers.informers import synced
+from quorate.controllers.multikueue.connection.check_controller import CheckController
+from quorate.controllers.multikueue.connection.cluster_controller import ClusterController
+from quorate.controllers.multikueue.workers import Workers
+from quorate.kube.discovery import wait_until_served
+from quorate.kube.informer import Informer
+from quorate.kube.resources import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS
+
+
+async def run_multikueue(context: ControllerContext) -> None:
+    """Run the controllers until cancelled, once the kinds of MultiKueue are served."""
+    for resource in (MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS):
+        await wait_until_served(resource, context.client, context.clock, on_absent=lambda: None)
+    configs = Informer(context.client, MULTIKUEUE_CONFIGS)
+    clusters = Informer(context.client, MULTIKUEUE_CLUSTERS)
+    workers = Workers()
+    async with asyncio.TaskGroup() as tasks:
+        for informer in (configs, clusters):
+            tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
+        await synced(configs, clusters)
+        cluster_controller = ClusterController(context, clusters, workers)
+        check_controller = CheckController(context, configs, clusters)
+        tasks.create_task(cluster_controller.run(), name="multikueue clusters")
+        tasks.create_task(check_controller.reconciler.run(), name="multikueue checks")

@@ -1,0 +1,196 @@
+"""The connections of a MultiKueue manager to worker clusters, over HTTP."""
+
+import asyncio
+import base64
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from quorate.api.configuration import Configuration
+from quorate.api.configuration.multikueue import MultiKueueGates
+from quorate.api.meta import Key
+from quorate.kube.resources import (
+    ADMISSION_CHECKS,
+    KUBECONFIG_SECRETS,
+    MULTIKUEUE_CLUSTERS,
+    MULTIKUEUE_CONFIGS,
+)
+from tests.e2e.test_two_phases import event_note
+from tests.e2e.worker_clusters import (
+    CONTROLLERS,
+    create_check,
+    create_cluster,
+    create_namespace,
+    create_secret,
+    kubeconfig,
+    until_active,
+    worker_cluster,
+)
+from tests.e2e.world import World, run_story
+
+pytestmark = pytest.mark.slow
+
+
+async def replace_secret(world: World, name: str, content: str) -> None:
+    data = {"kubeconfig": base64.b64encode(content.encode()).decode()}
+    await world.client.patch(KUBECONFIG_SECRETS, Key(CONTROLLERS, name), {"data": data})
+
+
+def test_a_check_follows_its_configuration_clusters_and_secrets() -> None:
+    async def scenario(world: World) -> None:
+        await create_namespace(world)
+        parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "remote"}
+        spec = {"controllerName": "kueue.x-k8s.io/multikueue", "parameters": parameters}
+        await world.create(ADMISSION_CHECKS, "remote", spec=spec)
+        await until_active(
+            world, ADMISSION_CHECKS, "remote", "False", "BadConfig",
+            'Cannot load the AdmissionChecks parameters: MultiKueueConfig.kueue.x-k8s.io "remote" not found',
+        )  # fmt: skip
+        await world.create(MULTIKUEUE_CONFIGS, "remote", spec={"clusters": ["a", "b"]})
+        await until_active(
+            world, ADMISSION_CHECKS, "remote", "False", "NoUsableClusters", "Missing clusters: [a b]"
+        )
+        await create_cluster(world, "a")
+        await until_active(
+            world, MULTIKUEUE_CLUSTERS, "a", "False", "BadKubeConfig",
+            'load client config failed: Secret "a" not found',
+        )  # fmt: skip
+        await until_active(
+            world, ADMISSION_CHECKS, "remote", "False", "NoUsableClusters",
+            "Missing clusters: [b], Inactive clusters: [a]",
+        )  # fmt: skip
+        async with worker_cluster() as worker:
+            await create_secret(world, "a", kubeconfig(worker.url))
+            active = await until_active(world, MULTIKUEUE_CLUSTERS, "a", "True", "Active", "Connected")
+            assert active.observed_generation == 1
+            await until_active(
+                world, ADMISSION_CHECKS, "remote", "True", "SomeActiveClusters", "Missing clusters: [b]"
+            )
+            await create_cluster(world, "b", locationType="Secret", location="a")
+            await until_active(
+                world, ADMISSION_CHECKS, "remote", "True", "Active", "The admission check is active"
+            )
+            await world.client.delete(KUBECONFIG_SECRETS, Key(CONTROLLERS, "a"))
+            await until_active(world, ADMISSION_CHECKS, "remote", "False", "NoUsableClusters")
+
+    run_story(scenario, Configuration())
+
+
+def test_a_lost_worker_is_connected_again() -> None:
+    async def scenario(world: World) -> None:
+        await create_namespace(world)
+        async with AsyncExitStack() as stack, worker_cluster() as other:
+            worker = await stack.enter_async_context(worker_cluster())
+            port = int(worker.url.rpartition(":")[2])
+            for name, url in (("a", worker.url), ("b", other.url)):
+                await create_secret(world, name, kubeconfig(url))
+                await create_cluster(world, name)
+                await until_active(world, MULTIKUEUE_CLUSTERS, name, "True", "Active")
+            await stack.aclose()
+            lost = await until_active(world, MULTIKUEUE_CLUSTERS, "a", "False", "ClientConnectionFailed")
+            assert f"no answer from {worker.url}" in lost.message
+            assert "; connection attempts: 1, next connection attempt: 20" in lost.message
+            await until_active(world, MULTIKUEUE_CLUSTERS, "b", "True", "Active")
+            async with worker_cluster(port=port):
+                await until_active(world, MULTIKUEUE_CLUSTERS, "a", "True", "Active", "Connected")
+
+    run_story(scenario, Configuration())
+
+
+def test_a_changed_secret_is_used_at_once() -> None:
+    async def scenario(world: World) -> None:
+        await create_namespace(world)
+        async with worker_cluster() as worker:
+            await create_secret(world, "a", kubeconfig(worker.url, {"token": "expired"}))
+            await create_cluster(world, "a")
+            refused = await until_active(world, MULTIKUEUE_CLUSTERS, "a", "False", "ClientConnectionFailed")
+            assert "401 Unauthorized" in refused.message
+            # The next attempt would come after 5 s.
+            await replace_secret(world, "a", kubeconfig(worker.url))
+            await until_active(world, MULTIKUEUE_CLUSTERS, "a", "True", "Active", within_s=4.0)
+            await replace_secret(world, "a", kubeconfig(worker.url, {"tokenFile": "/var/run/token"}))
+            await until_active(
+                world, MULTIKUEUE_CLUSTERS, "a", "False", "InsecureKubeConfig",
+                "load client config failed: tokenFile is not allowed",
+            )  # fmt: skip
+
+    run_story(scenario, Configuration())
+
+
+def test_hostile_kubeconfigs_and_workers_that_hang_stop_no_other() -> None:
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async def scenario(world: World) -> None:
+        await create_namespace(world)
+        hanging = await asyncio.start_server(hang, "127.0.0.1", 0)
+        port = hanging.sockets[0].getsockname()[1]
+        hostile = {
+            "nested": "[" * 100_000,
+            "numbers": "1: 2",
+            "proxy": kubeconfig("https://10.0.0.1", proxy="socks5://nowhere"),
+            "authority": kubeconfig("https://127.0.0.1:1", authority="!!"),
+            "slow": kubeconfig(f"http://127.0.0.1:{port}"),
+        }
+        async with hanging, worker_cluster() as worker:
+            for name, content in hostile.items():
+                await create_secret(world, name, content)
+                await create_cluster(world, name)
+            await create_secret(world, "good", kubeconfig(worker.url))
+            await create_cluster(world, "good")
+            await until_active(world, MULTIKUEUE_CLUSTERS, "good", "True", "Active", within_s=5.0)
+            for name, reason in {
+                "nested": "InsecureKubeConfig",
+                "numbers": "InsecureKubeConfig",
+                "proxy": "ClientConnectionFailed",
+                "authority": "ClientConnectionFailed",
+                "slow": "ClientConnectionFailed",
+            }.items():
+                await until_active(world, MULTIKUEUE_CLUSTERS, name, "False", reason)
+
+    run_story(scenario, Configuration())
+
+
+def test_a_kubeconfig_file_is_followed(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        file = tmp_path / "worker.kubeconfig"
+        async with worker_cluster() as worker:
+            await create_cluster(world, "a", locationType="Path", location=str(file))
+            await until_active(
+                world, MULTIKUEUE_CLUSTERS, "a", "False", "BadKubeConfig",
+                f"load client config failed: open {file}: no such file or directory",
+            )  # fmt: skip
+            file.write_text(kubeconfig(worker.url))
+            await until_active(world, MULTIKUEUE_CLUSTERS, "a", "True", "Active")
+            note = await event_note(world, "MultiKueueCluster", "DeprecatedPathUsage")
+            assert "MultiKueueKubeConfigPathValidation" in note
+
+    gates = MultiKueueGates(validate_kubeconfig_path=False)
+    run_story(scenario, Configuration(multikueue_gates=gates))
+
+
+def test_a_path_outside_of_the_folder_is_refused(tmp_path: Path) -> None:
+    async def scenario(world: World) -> None:
+        await create_cluster(world, "a", locationType="Path", location=str(tmp_path / "worker"))
+        refused = await until_active(world, MULTIKUEUE_CLUSTERS, "a", "False", "BadKubeConfig")
+        assert "kubeconfig path is not under the allowed prefix" in refused.message
+
+    run_story(scenario, Configuration())
+
+
+def test_the_check_of_a_deleted_cluster_is_inactive() -> None:
+    async def scenario(world: World) -> None:
+        await create_namespace(world)
+        async with worker_cluster() as worker:
+            await create_secret(world, "a", kubeconfig(worker.url))
+            await create_cluster(world, "a")
+            await create_check(world, "a")
+            await until_active(world, ADMISSION_CHECKS, "remote", "True", "Active")
+            await world.client.delete(MULTIKUEUE_CLUSTERS, Key("", "a"))
+            await until_active(
+                world, ADMISSION_CHECKS, "remote", "False", "NoUsableClusters", "Missing clusters: [a]"
+            )
+
+    run_story(scenario, Configuration())
