@@ -413,6 +413,48 @@ def test_an_autoscaled_flavor_says_which_nodes_must_come() -> None:
     assert reason.enough.startswith("nodes must come for 3 pods of main, each with 2 cpu")
 
 
+@pytest.mark.parametrize(
+    ("status", "enough", "text"),
+    [
+        pytest.param({}, "a worker cluster must be nominated", None, id="not nominated"),
+        pytest.param(
+            {"nominatedClusterNames": ["east"]},
+            "worker cluster east must admit it",
+            "nominated worker cluster: east",
+            id="one",
+        ),
+        pytest.param(
+            {"nominatedClusterNames": ["east", "west"]},
+            "one of the worker clusters east, west must admit it",
+            "nominated worker clusters: east, west",
+            id="two",
+        ),
+    ],
+)
+def test_a_dispatched_workload_waits_for_its_worker_clusters(
+    status: dict[str, Any], enough: str, text: str | None
+) -> None:
+    state = a_state()
+    spec = {"controllerName": "kueue.x-k8s.io/multikueue"}
+    state.put_admission_check(codec.convert(AdmissionCheck, {"metadata": {"name": "mk"}, "spec": spec}))
+    check = {"name": "mk", "state": "Pending", "message": ""}
+    found = explained(a_workload(*ADMITTED[:1], admissionChecks=[check], **status), state=state)
+    assert found.enough == (enough,)
+    assert (None if found.dispatch is None else found.dispatch.text) == text
+
+
+def test_pods_of_a_workload_in_a_worker_cluster_are_not_counted_here() -> None:
+    choice = {
+        "type": "quorate.dev/ClusterChoice", "status": "True", "reason": "EarliestStart",
+        "message": "east: 3 min, west: 12 min", "lastTransitionTime": "2026-11-29T10:00:00Z",
+    }  # fmt: skip
+    workload = a_workload(*ADMITTED, choice, clusterName="east")
+    found = explained(workload, [])
+    assert found.message == "it is admitted in worker cluster east; whether its pods run is not known here"
+    assert found.dispatch is not None
+    assert found.dispatch.text == "worker cluster east has admitted it (east: 3 min, west: 12 min)"
+
+
 def a_world(**queue: Any) -> World:
     pending = {"queue": "b", "requests": {"cpu": 3}, "created": 2, **queue}
     world = World(

@@ -105,6 +105,11 @@ function Position({ explanation }: { explanation: Explanation }) {
           Its <Message text={explanation.plannedStart.text ?? ""} />
         </p>
       )}
+      {explanation.dispatch && (
+        <p>
+          Clusters: <Message text={explanation.dispatch.text ?? ""} />
+        </p>
+      )}
       {explanation.priority && <p>Its {explanation.priority.text}</p>}
       {retry > 0 && (
         <p>

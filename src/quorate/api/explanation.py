@@ -182,6 +182,16 @@ class PlannedStart(Struct):
     text: str = ""  # all of it in one sentence
 
 
+class Dispatch(Struct):
+    """The worker clusters of a workload that MultiKueue dispatches."""
+
+    cluster: str = ""  # that admitted it; empty: none yet
+    nominated: tuple[str, ...] = ()  # that have a copy of it
+    choice: str = ""  # why these were nominated, with the numbers of each
+    since: datetime | None = None  # when they were
+    text: str = ""  # all of it in one sentence
+
+
 class StartEstimate(Struct):
     """When a waiting workload starts; a quantile is absent if it starts in fewer of the runs.
 
@@ -226,6 +236,7 @@ class ExplanationSummary(Struct):
     enough: tuple[str, ...] = ()
     priority: RaisedPriority | None = None  # None: waiting has not raised it
     planned_start: PlannedStart | None = None  # None: its start is not planned
+    dispatch: Dispatch | None = None  # None: it runs in this cluster, if it does
 
 
 class ListMeta(Struct):
@@ -255,6 +266,7 @@ class Explanation(Struct):
     first_ahead: tuple[str, ...] = ()  # of those that the caller may read
     priority: RaisedPriority | None = None  # None: waiting has not raised it
     planned_start: PlannedStart | None = None  # None: its start is not planned
+    dispatch: Dispatch | None = None  # None: it runs in this cluster, if it does
     pods: PodCounts | None = None
     reasons: tuple[Reason, ...] = ()
     can_never_fit: bool = False  # only a change of its spec or of the configuration can help
@@ -292,6 +304,7 @@ def summary_of(explanation: Explanation, metadata: ObjectMeta) -> ExplanationSum
         enough=explanation.enough,
         priority=explanation.priority,
         planned_start=explanation.planned_start,
+        dispatch=explanation.dispatch,
     )
 
 

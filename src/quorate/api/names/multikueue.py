@@ -11,3 +11,7 @@ PREEMPTION_GATE: Final = "kueue.x-k8s.io/multikueue"  # of remote workloads, whi
 ALL_AT_ONCE: Final = "kueue.x-k8s.io/multikueue-dispatcher-all-at-once"
 INCREMENTAL: Final = "kueue.x-k8s.io/multikueue-dispatcher-incremental"
 EARLIEST_START: Final = "quorate.dev/multikueue-dispatcher-earliest-start"
+
+# Conditions of a dispatched workload.
+CLUSTER_CHOICE: Final = "quorate.dev/ClusterChoice"  # why clusters are nominated, and since when
+LAST_CLUSTER: Final = "quorate.dev/LastCluster"  # the cluster chosen last; also of an evicted workload

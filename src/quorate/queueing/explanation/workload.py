@@ -24,9 +24,11 @@ from quorate.api.kueue import AdmissionCheckState, Workload
 from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
 from quorate.api.meta import Condition, Key, at_epoch, find_condition, true_condition
 from quorate.api.names.kueue import ADMISSION_GATED_BY
+from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
 from quorate.queueing import conditions as c
 from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.explain import PendingFacts
+from quorate.queueing.explanation.dispatch import awaited_clusters, dispatch_of
 from quorate.queueing.explanation.planned import planned_start_of
 from quorate.queueing.explanation.pods import expected_pods, pods_found
 from quorate.queueing.explanation.reasons import code_of, pending_reason, reason_with_remedy, sufficient
@@ -75,7 +77,12 @@ def explain_workload(
         code = found.code or reason.code
         message, reasons = f"{found.message}; {reason.text}", (*found.reasons, reason)
         found = replace(found, message=message, reasons=reasons, code=code)
-    return replace(found, local_queue=workload.spec.queue_name, cluster_queue=_cluster_queue(state, workload))
+    return replace(
+        found,
+        local_queue=workload.spec.queue_name,
+        cluster_queue=_cluster_queue(state, workload),
+        dispatch=dispatch_of(workload),
+    )
 
 
 def _explanation(
@@ -215,6 +222,8 @@ def _check_reason(state: State, workload: Workload, check: AdmissionCheckState) 
     enough = f"admission check {check.name} must become Ready{by}"
     if known is not None and known.spec.controller_name == PROVISIONING:
         enough = f"nodes must come for {_requested_nodes(state, workload)}"
+    elif known is not None and known.spec.controller_name == MULTIKUEUE:
+        enough = awaited_clusters(workload)
     return Reason(
         code=f"AdmissionCheck{check.state}",
         text=check.message or f"admission check {check.name} is {check.state}",
@@ -239,6 +248,9 @@ def _admitted(state: State, workload: Workload, started: Started) -> Explanation
     admitted = true_condition(workload.status.conditions, c.ADMITTED)
     since = admitted.last_transition_time if admitted is not None else None
     head = f"it is admitted{_reduced_counts(workload)}"
+    if workload.status.cluster_name:
+        head = f"{head} in worker cluster {workload.status.cluster_name}"
+        started = NOT_READ  # its pods are there
     short = find_condition(workload.status.conditions, c.NODE_FIT)
     fit = () if short is None else (_of_condition(short, "nodes must have room for all its pods"),)
     group = () if started.group is None else (started.group,)

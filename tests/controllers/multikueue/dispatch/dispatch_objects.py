@@ -13,7 +13,7 @@ from quorate.api.kueue import (
     WorkloadStatus,
 )
 from quorate.api.meta import at_epoch
-from quorate.api.names.multikueue import ORIGIN, PREEMPTION_GATE
+from quorate.api.names.multikueue import LAST_CLUSTER, ORIGIN, PREEMPTION_GATE
 from quorate.controllers.multikueue.dispatch.dispatchers import all_at_once
 from quorate.controllers.multikueue.dispatch.plan import (
     CreateCopy,
@@ -26,7 +26,6 @@ from quorate.controllers.multikueue.dispatch.plan import (
     SyncJob,
     UpdateCopy,
 )
-from quorate.controllers.multikueue.dispatch.rules import LAST_CLUSTER
 from tests.controllers.objects import CREATED_AT, a_workload
 
 NOW = CREATED_AT + 1_000

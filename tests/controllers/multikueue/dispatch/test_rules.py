@@ -14,8 +14,9 @@ from quorate.api.kueue import (
 )
 from quorate.api.kueue.topology import TopologyAssignment
 from quorate.api.meta import at_epoch, find_condition
+from quorate.api.names.multikueue import LAST_CLUSTER
 from quorate.controllers.multikueue.dispatch.plan import Components, DispatchPlan, UpdateCopy
-from quorate.controllers.multikueue.dispatch.rules import LAST_CLUSTER, decide
+from quorate.controllers.multikueue.dispatch.rules import decide
 from quorate.queueing import conditions as c
 from tests.controllers.multikueue.dispatch.dispatch_objects import (
     LOST_S,

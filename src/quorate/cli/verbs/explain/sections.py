@@ -24,6 +24,7 @@ def explanation_sections(explanation: Explanation, now: float) -> tuple[Section,
         ("Pods", _pods(explanation.pods)),
         ("Tried again", _moment(explanation.retry_at)),
         ("Planned", "" if (planned := explanation.planned_start) is None else planned.text),
+        ("Clusters", "" if (dispatch := explanation.dispatch) is None else dispatch.text),
         ("Starts", _starts(explanation)),
         ("Estimated", _estimated(explanation.estimate, now)),
     ))  # fmt: skip

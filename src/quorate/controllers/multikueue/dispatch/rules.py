@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from quorate.api.kueue import AdmissionCheckState, Workload, WorkloadStatus
 from quorate.api.meta import Condition, at_epoch, find_condition, is_true, true_condition
 from quorate.api.names.kueue import ELASTIC_JOB, SLICE_REPLACEMENT_FOR
+from quorate.api.names.multikueue import CLUSTER_CHOICE, LAST_CLUSTER
 from quorate.controllers.multikueue.dispatch.copies import copy_update, is_out_of_sync
 from quorate.controllers.multikueue.dispatch.dispatchers import NominationInput
 from quorate.controllers.multikueue.dispatch.plan import (
@@ -37,8 +38,6 @@ from quorate.queueing import conditions as c
 from quorate.queueing.lifecycle.statuses import finish_status
 from quorate.queueing.lifecycle.transition import Event
 
-CLUSTER_CHOICE: Final = "quorate.dev/ClusterChoice"  # why clusters are nominated, and since when
-LAST_CLUSTER: Final = "quorate.dev/LastCluster"  # the cluster chosen last; also of an evicted workload
 OUT_OF_SYNC: Final = "OutOfSync"  # reason of Finished: the job differs from its prebuilt workload
 EVENT: Final = "MultiKueue"
 
