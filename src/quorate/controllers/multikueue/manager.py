@@ -6,6 +6,7 @@ from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import synced
 from quorate.controllers.multikueue.connection.check_controller import CheckController
 from quorate.controllers.multikueue.connection.cluster_controller import ClusterController
+from quorate.controllers.multikueue.connection.collector import Collector
 from quorate.controllers.multikueue.workers import Workers
 from quorate.kube.discovery import wait_until_served
 from quorate.kube.informer import Informer
@@ -26,4 +27,5 @@ async def run_multikueue(context: ControllerContext) -> None:
         cluster_controller = ClusterController(context, clusters, workers)
         check_controller = CheckController(context, configs, clusters)
         tasks.create_task(cluster_controller.run(), name="multikueue clusters")
+        tasks.create_task(Collector(context, workers).run(), name="multikueue garbage")
         tasks.create_task(check_controller.reconciler.run(), name="multikueue checks")
