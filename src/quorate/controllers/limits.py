@@ -67,6 +67,7 @@ NATIVE_GROUPS_RETRY_S: Final = 1.0  # until it is known which native pod groups 
 MAX_POD_SETS: Final = 18  # of a Workload, in its definition
 MAX_NAME: Final = 253  # characters of the name of an object
 MAX_LABEL: Final = 63  # characters of the value of a label
+MAX_REMOTE_GROUPS: Final = 1000  # replicas of a LeaderWorkerSet that are followed in a worker cluster
 
 # Pods
 GROUP_DELAY_S: Final = 0.5  # the pods of a group are created and deleted together: reconcile once for many

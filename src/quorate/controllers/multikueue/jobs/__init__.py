@@ -1,0 +1,1 @@
+"""Jobs of this cluster that run as copies in worker clusters."""

@@ -1,0 +1,190 @@
+"""What a copy of a job contains, and what job and copy take from each other: pure functions of JSON."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from quorate.api import codec
+from quorate.api.field_path import InvalidTemplate, Path, look_up
+from quorate.api.kueue import PodSet
+from quorate.api.names.kueue import PREBUILT_WORKLOAD, STOPPING
+from quorate.api.names.multikueue import CONTROLLER, ORIGIN, ORIGIN_UID
+from quorate.controllers.jobframework.interface import JobKind
+from quorate.controllers.jobs.unstructured import UnstructuredJob
+from quorate.controllers.limits import MAX_LABEL
+from quorate.controllers.multikueue.jobs.remote_kinds import Forwarded, RemoteKind
+from quorate.controllers.pods.constants import ADMISSION_GATE
+from quorate.kube.patches import document_merge_patch, merged
+from quorate.kube.resources import Json
+
+_POD_SCHEDULED: Final = "PodScheduled"
+_JOB_SUSPENDED: Final = "Suspended"
+
+
+def copy_of(
+    kind: RemoteKind, job: UnstructuredJob, pod_sets: Sequence[PodSet], workload: str, origin: str
+) -> Json:
+    """Return the object to create in a worker cluster: the job, suspended, without what only holds here.
+
+    ``pod_sets`` are those of the workload: a job that was started here gets its pod templates back.
+    """
+    metadata = job.metadata
+    document: Json = {
+        "metadata": {
+            "name": metadata.name,
+            "namespace": metadata.namespace,
+            "labels": {**metadata.labels, ORIGIN: origin},
+            "annotations": {**metadata.annotations, ORIGIN_UID: metadata.uid},
+        },
+        "spec": job.spec,
+    }
+    if kind.names_workload:
+        document = merged(document, {"metadata": workload_name(workload)})
+    if kind.kind is not None:
+        document = _stopped(kind.kind, document, pod_sets)
+    for path in (*kind.dropped, ("metadata", "annotations", STOPPING)):
+        document = without_field(document, path)
+    if kind.managed_by is not None:
+        document = without_field(document, kind.managed_by)
+    return document if kind.clean is None else kind.clean(document)
+
+
+def workload_name(name: str) -> Json:
+    """Return the patch of the metadata of a copy with which it names its workload.
+
+    Every version of Kueue reads the label, which is too short for some names.
+    """
+    if len(name) > MAX_LABEL:
+        return {"annotations": {PREBUILT_WORKLOAD: name}}
+    return {"annotations": {PREBUILT_WORKLOAD: name}, "labels": {PREBUILT_WORKLOAD: name}}
+
+
+def _stopped(kind: JobKind[Any], document: Json, pod_sets: Sequence[PodSet]) -> Json:
+    job = codec.convert(kind.resource.type, document)
+    for originals in (pod_sets, None):
+        try:
+            for patch in kind.stop(job, originals).patches:
+                if not patch.subresource:
+                    document = merged(document, patch.body)
+            return document
+        except InvalidTemplate:
+            continue  # the pod sets depend on objects that are not read here
+    return document
+
+
+def without_field(document: Json, path: Path) -> Json:
+    """Return ``document`` without the field at ``path``, which leads through objects only."""
+    first, rest = str(path[0]), path[1:]
+    inner = document.get(first)
+    if rest and isinstance(inner, dict):
+        return {**document, first: without_field(inner, rest)}
+    return document if rest else {name: value for name, value in document.items() if name != first}
+
+
+def refusal(kind: RemoteKind, job: UnstructuredJob) -> str:
+    """Return why the job must not run in a worker cluster, in Kueue's words; empty if it may."""
+    if kind.managed_by is None:
+        return ""
+    named = look_up(job.document, kind.managed_by)
+    if named == CONTROLLER or (kind.stays_suspended and not named):
+        return ""
+    return f'Expecting {kind.managed_by_text} to be "{CONTROLLER}" not "{named or ""}"'
+
+
+def has_started(kind: RemoteKind, job: UnstructuredJob) -> bool:
+    """Return False for a job that stays suspended here although its copy runs."""
+    return not kind.stays_suspended or (
+        kind.managed_by is not None and look_up(job.document, kind.managed_by) == CONTROLLER
+    )
+
+
+def has_ended(kind: RemoteKind, job: UnstructuredJob, status: Json) -> bool:
+    """Return True if the job has ended with ``status``."""
+    if kind.kind is None:
+        return False
+    document = {"metadata": {"name": job.metadata.name}, "spec": job.spec, "status": status}
+    try:
+        return kind.kind.finished(codec.convert(kind.kind.resource.type, document)) is not None
+    except InvalidTemplate:
+        return False
+
+
+def pod_status(pod: UnstructuredJob, status: Json) -> Json:
+    """Return the status of a pod from that of its copy.
+
+    A pod that stays gated here keeps the condition that says so while its copy has no node: the cluster
+    autoscaler of this cluster would add a node for an unschedulable one.
+    """
+    here, there = _condition(pod.status, _POD_SCHEDULED), _condition(status, _POD_SCHEDULED)
+    gates = look_up(pod.spec, ("schedulingGates",)) or ()
+    gated = any(gate.get("name") == ADMISSION_GATE for gate in gates)
+    if not gated or here is None or (there is not None and there.get("status") == "True"):
+        return status
+    return with_condition(status, here)
+
+
+def suspended_status(job: UnstructuredJob, now: datetime) -> Json:
+    """Return the status of a suspended Job with the condition that lets its template be changed."""
+    condition = _condition(job.status, _JOB_SUSPENDED)
+    if condition is not None and condition.get("status") == "True":
+        return job.status
+    return with_condition(
+        job.status,
+        {
+            "type": _JOB_SUSPENDED,
+            "status": "True",
+            "reason": "MultiKueueAdapter",
+            "message": "Set by MultiKueue adapter",
+            "lastProbeTime": now,
+            "lastTransitionTime": now,
+        },
+    )
+
+
+def _condition(status: Json, type_: str) -> Json | None:
+    conditions: list[Json] = status.get("conditions") or []
+    return next((condition for condition in conditions if condition.get("type") == type_), None)
+
+
+def with_condition(status: Json, condition: Json) -> Json:
+    """Return ``status`` with a condition in place of the one of the same type."""
+    conditions: list[Json] = status.get("conditions") or []
+    types = [present.get("type") for present in conditions]
+    if condition["type"] not in types:
+        return {**status, "conditions": [*conditions, condition]}
+    at = types.index(condition["type"])
+    return {**status, "conditions": [*conditions[:at], condition, *conditions[at + 1 :]]}
+
+
+def with_growing_counts(kind: RemoteKind, here: Json, status: Json) -> Json:
+    """Return ``status`` with counts not below those of ``here``: a job may have had another copy before."""
+    greater = {
+        name: here[name]
+        for name in kind.growing_counts
+        if isinstance(here.get(name), int) and here[name] > (status.get(name) or 0)
+    }
+    return {**status, **greater}
+
+
+def forwarded_patch(rule: Forwarded, local: Json, remote: Json) -> Json:
+    """Return the merge patch of a copy to which the fields of a changed job are forwarded; empty: none."""
+    here, there = look_up(local, rule.within), look_up(remote, rule.within)
+    if rule.entries_by:
+        by_name = {entry.get(rule.entries_by): entry for entry in here or ()}
+        changed: Any = [
+            _with_fields(rule, entry, by_name.get(entry.get(rule.entries_by), entry)) for entry in there or ()
+        ]
+    else:
+        changed = _with_fields(rule, there or {}, here or {})
+    if changed == (there or type(changed)()):
+        return {}
+    *steps, last = map(str, rule.within)
+    old, new = {last: there}, {last: changed}
+    for step in reversed(steps):
+        old, new = {step: old}, {step: new}
+    return document_merge_patch(old, new)
+
+
+def _with_fields(rule: Forwarded, target: Json, source: Json) -> Json:
+    kept = {name: value for name, value in target.items() if name not in rule.fields}
+    return kept | {name: source[name] for name in rule.fields if source.get(name) is not None}

@@ -1,0 +1,322 @@
+"""Creates, follows and deletes the copies of jobs in worker clusters (Kueue: MultiKueueAdapter)."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.field_path import InvalidTemplate
+from quorate.api.kueue import PodSet, Workload
+from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid, at_epoch
+from quorate.api.names.kueue import SLICE_NAME
+from quorate.api.names.multikueue import ORIGIN
+from quorate.controllers.informers import WORKLOADS_OF
+from quorate.controllers.jobframework.construct_workload import prebuilt_name_of
+from quorate.controllers.jobs.unstructured import UnstructuredJob
+from quorate.controllers.multikueue.dispatch.plan import Components
+from quorate.controllers.multikueue.jobs import copy_content
+from quorate.controllers.multikueue.jobs.remote_jobs import RemoteJob, RemoteJobs
+from quorate.controllers.multikueue.jobs.remote_kinds import RemoteKind, kind_name
+from quorate.controllers.multikueue.workers import Worker
+from quorate.controllers.pods.constants import COMPONENT_INDEX, OWNER_KIND, OWNER_NAME
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.discovery import plural_of
+from quorate.kube.errors import AlreadyExists, NotFound
+from quorate.kube.informer import Informer
+from quorate.kube.patches import document_merge_patch, merged
+from quorate.kube.resources import Json
+from quorate.kube.writes import Patch, send
+
+
+class Member(msgspec.Struct, frozen=True):
+    """One object of a job: a job of most kinds is one object, a pod group has many."""
+
+    name: str
+    uid: Uid  # empty: not known
+
+
+class JobRef(msgspec.Struct, frozen=True):
+    """The job of a workload: ``kind`` is the name by which the kinds of jobs are told apart."""
+
+    kind: str
+    key: Key
+    workload: Key
+    members: tuple[Member, ...]
+
+
+class NoKind(msgspec.Struct, frozen=True):
+    """No job of the workload can run in another cluster; ``owner`` is its kind, empty: it has no owner."""
+
+    owner: str = ""
+
+
+class Synced(msgspec.Struct, frozen=True):
+    """The job exists in the worker cluster, and its status is here unless that was deferred or refused."""
+
+    deferred: bool = False  # the local job must first be started or stopped
+    problem: str = ""  # why there can be no remote job, such as another job with its name
+
+
+class JobCopies:
+    """The jobs of this cluster and their copies.
+
+    Requests raise the errors of the client that sent them: that of a worker cluster, or that of this one.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        kinds: Mapping[str, RemoteKind],
+        remote: RemoteJobs,
+        workloads: Informer[Workload],
+        origin: str,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._kinds = dict(kinds)
+        self._remote = remote
+        self._workloads = workloads
+        self._origin = origin
+        # The version of the copy's status that each local job has; a digest, because there are many.
+        self._copied: dict[tuple[str, Key], int] = {}
+        self._created: set[tuple[str, str, Key]] = set()  # the list of copies may not have them yet
+        self._replicas: dict[Key, int] = {}  # of LeaderWorkerSets
+
+    def job_of(self, workload: Workload) -> JobRef | NoKind:
+        """Return the job of a workload."""
+        owner = owner_of(workload)
+        if owner is None:
+            return NoKind()
+        name = kind_name(owner.api_version, owner.kind)
+        kind = self._kinds.get(name)
+        if kind is None:
+            return NoKind(name)
+        metadata = workload.metadata
+        owners = metadata.owner_references if kind.is_pod else (owner,)
+        members = tuple(Member(each.name, each.uid) for each in owners)
+        return JobRef(name, Key(metadata.namespace, owner.name), metadata.key, members)
+
+    async def unmanaged_reason(self, job: JobRef) -> str:
+        """Return why the job may not run in another cluster, in Kueue's words; empty: it may, or is gone."""
+        kind = await self._kind(job)
+        if kind.managed_by is None and kind.names_workload:
+            return ""
+        local = await self._local(kind, job.key)
+        if local is None:
+            return ""
+        if not kind.names_workload:
+            replicas = local.spec.get("replicas")
+            self._replicas[job.key] = replicas if isinstance(replicas, int) else 1
+        return copy_content.refusal(kind, local)
+
+    def components(self, workload: Workload, job: JobRef) -> Components | None:
+        """Return the other workloads of a job that has several; None: it has one."""
+        owner = workload.metadata.controller
+        if self._kinds[job.kind].names_workload or owner is None:
+            return None
+        found = self._workloads.by_index(WORKLOADS_OF, owner.uid)
+        others = [other for other in found if other.metadata.name != workload.metadata.name]
+        return Components(
+            are_complete=len(found) >= self._replicas.get(job.key, 1),
+            is_primary=_index(workload) <= min(map(_index, others), default=_index(workload)),
+            clusters=tuple(sorted({other.status.cluster_name for other in others} - {""})),
+        )
+
+    def has_job(self, worker: Worker, job: JobRef) -> bool | None:
+        """Return whether a copy of the job exists in a worker cluster; None: that is not known."""
+        kind = self._kinds[job.kind]
+        if not kind.resource.plural or not self._remote.is_listed(worker, kind):
+            return None
+        if kind.is_pod:
+            return bool(self._remote.of_workload(worker, kind, job.workload))
+        copy = self._remote.cached(worker, kind, job.key)
+        return copy is not None and copy.is_copy_of(job.members[0].uid)
+
+    async def sync(self, worker: Worker, job: JobRef, workload: Workload) -> Synced:
+        """Create the copy of the job, or copy its status to the job."""
+        kind = await self._kind(job)
+        results = [await self._sync(worker, kind, member, workload) for member in job.members]
+        problems = (result.problem for result in results)
+        return Synced(any(result.deferred for result in results), next(filter(None, problems), ""))
+
+    async def _sync(self, worker: Worker, kind: RemoteKind, job: Member, workload: Workload) -> Synced:
+        key = Key(workload.metadata.namespace, job.name)
+        copy = await self._remote.get(worker, kind, key)
+        if copy is None:
+            return await self._create(worker, kind, key, job.uid, workload)
+        if not copy.is_of(self._origin):
+            return self._taken(kind, key)
+        if not copy.is_copy_of(job.uid):
+            await self._delete(worker, kind, copy)
+            return Synced(deferred=True)
+        await self._forward(worker, kind, key, workload)
+        return await self._copy_status(worker, kind, key, copy) if kind.copies_status else Synced()
+
+    async def _create(
+        self, worker: Worker, kind: RemoteKind, key: Key, uid: Uid, workload: Workload
+    ) -> Synced:
+        job = await self._local(kind, key)
+        if job is None or job.metadata.deletion_timestamp is not None or (uid and job.metadata.uid != uid):
+            return Synced()
+        name, pod_sets = workload.metadata.name, workload.spec.pod_sets
+        content = copy_content.copy_of(kind, job, pod_sets, name, self._origin)
+        try:
+            await worker.client.create(kind.resource, content, key.namespace)
+        except AlreadyExists:
+            copy = await self._remote.read(worker, kind, key)
+            if copy is not None and not copy.is_of(self._origin):
+                return self._taken(kind, key)
+        self._created.add((worker.name, kind.name, key))
+        return Synced()
+
+    def _taken(self, kind: RemoteKind, key: Key) -> Synced:
+        label = f'"{ORIGIN}"="{self._origin}"'
+        about = f"{kind.resource.kind} {key}"
+        return Synced(problem=f"remote object is not owned by MultiKueue: expected {label} on {about}")
+
+    async def _copy_status(self, worker: Worker, kind: RemoteKind, key: Key, copy: RemoteJob) -> Synced:
+        """Write the status of the copy into the job, unless it was written already."""
+        digest = hash((worker.name, copy.metadata.uid, bytes(copy.status)))
+        if self._copied.get((kind.name, key)) == digest:
+            return Synced()
+        job = await self._local(kind, key)
+        if job is None or (kind.is_pod and job.metadata.deletion_timestamp is not None):
+            return Synced()
+        status, deferred = self._local_status(kind, job, copy), False
+        if status is None:
+            deferred = copy_content.has_started(kind, job)
+            now = at_epoch(self._clock.now())
+            status = copy_content.suspended_status(job, now) if deferred else job.status
+        await self._write_status(kind, job, status)
+        if not deferred:
+            self._copied[kind.name, key] = digest
+        return Synced(deferred)
+
+    def _local_status(self, kind: RemoteKind, job: UnstructuredJob, copy: RemoteJob) -> Json | None:
+        """Return the status for the job; None: that of its copy is not valid as long as it is suspended."""
+        status = codec.decode(dict[str, Any], copy.status)
+        if kind.is_pod:
+            return copy_content.pod_status(job, status)
+        waits = not copy_content.has_started(kind, job)
+        if kind.starts_late and job.spec.get("suspend") is True and copy.spec.suspend is not True:
+            waits = True
+        if waits and not copy_content.has_ended(kind, job, status):
+            return None
+        return copy_content.with_growing_counts(kind, job.status, status)
+
+    async def _write_status(self, kind: RemoteKind, job: UnstructuredJob, status: Json) -> None:
+        changes = document_merge_patch(job.status, codec.decode(dict[str, Any], codec.encode(status)))
+        if changes:
+            metadata = job.metadata
+            version, body = metadata.resource_version, {"status": changes}
+            await send(self._client, [Patch(kind.resource, metadata.key, version, body, "status")])
+
+    async def _forward(self, worker: Worker, kind: RemoteKind, key: Key, workload: Workload) -> None:
+        """Change the copy with the job; a workload of an earlier, smaller size changes nothing."""
+        rule = kind.forwarded
+        if rule is None or (rule.elastic and SLICE_NAME not in workload.metadata.annotations):
+            return
+        job = await self._local(kind, key)
+        if job is None or (rule.elastic and _size(kind, job) > _pods(workload.spec.pod_sets)):
+            return
+        with suppress(NotFound):
+            copy = await worker.client.get(kind.resource, key)
+            body = copy_content.forwarded_patch(rule, job.document, copy.document)
+            name = workload.metadata.name
+            if rule.elastic and prebuilt_name_of(copy.metadata, by_annotation=True) != name:
+                body = merged(body, {"metadata": copy_content.workload_name(name)})
+            if body:
+                version = copy.metadata.resource_version
+                await send(worker.client, [Patch(kind.resource, key, version, body)])
+
+    async def delete(self, worker: Worker, job: JobRef) -> None:
+        """Delete the copy of the job, also if that does not exist any more; leave an object of others."""
+        kind = await self._kind(job)
+        for member in job.members:
+            key = Key(job.key.namespace, member.name)
+            copy = await self._remote.get(worker, kind, key)
+            if copy is None and (worker.name, kind.name, key) in self._created:
+                copy = await self._remote.read(worker, kind, key)
+            if copy is not None and copy.is_of(self._origin) and copy.is_copy_of(member.uid):
+                await self._delete(worker, kind, copy)
+            self._created.discard((worker.name, kind.name, key))
+            self._copied.pop((kind.name, key), None)
+        if kind.is_pod:  # copies of pods that the group had before
+            for copy in self._remote.of_workload(worker, kind, job.workload):
+                await self._delete(worker, kind, copy)
+
+    async def _delete(self, worker: Worker, kind: RemoteKind, copy: RemoteJob) -> None:
+        metadata = copy.metadata
+        with suppress(NotFound):
+            await worker.client.delete(
+                kind.resource, metadata.key, uid=metadata.uid, propagation="Background"
+            )
+
+    async def lost(self, job: JobRef) -> None:
+        """Write into the local job that no pod of it runs: the cluster with its copy is given up.
+
+        Otherwise the job would keep its quota until that cluster is connected again.
+        """
+        kind = await self._kind(job)
+        for member in job.members:
+            key = Key(job.key.namespace, member.name)
+            local = await self._local(kind, key)
+            if local is None or kind.no_pods is None or copy_content.has_ended(kind, local, local.status):
+                continue
+            if local.status:
+                await self._write_status(kind, local, merged(local.status, kind.no_pods))
+            self._copied.pop((kind.name, key), None)
+
+    async def _local(self, kind: RemoteKind, key: Key) -> UnstructuredJob | None:
+        try:
+            return await self._client.get(kind.resource, key)
+        except NotFound:
+            return None
+
+    async def _kind(self, job: JobRef) -> RemoteKind:
+        """Return the kind of the job; the API server knows the plural of those of other controllers."""
+        kind = self._kinds[job.kind]
+        if not kind.resource.plural:
+            plural = await plural_of(self._client, kind.resource.api_version, kind.resource.kind)
+            kind = self._kinds[job.kind] = replace(kind, resource=replace(kind.resource, plural=plural))
+        return kind
+
+
+def owner_of(workload: Workload) -> OwnerReference | None:
+    """Return the job of a workload: named by its annotations, its controller, or its first owner."""
+    metadata = workload.metadata
+    api_version, _, kind = metadata.annotations.get(OWNER_KIND, "").partition(", Kind=")
+    name = metadata.annotations.get(OWNER_NAME, "")
+    if kind and name:
+        uid = _uid_of(metadata, kind, name)
+        return OwnerReference(api_version=api_version.removeprefix("/"), kind=kind, name=name, uid=uid)
+    return metadata.controller or next(iter(metadata.owner_references), None)
+
+
+def _uid_of(metadata: ObjectMeta, kind: str, name: str) -> Uid:
+    owners = metadata.owner_references
+    return next((owner.uid for owner in owners if (owner.kind, owner.name) == (kind, name)), Uid(""))
+
+
+def _index(workload: Workload) -> int:
+    text = workload.metadata.annotations.get(COMPONENT_INDEX, "")
+    return int(text) if text.isdecimal() else -1
+
+
+def _pods(pod_sets: Sequence[PodSet]) -> int:
+    return sum(pod_set.count for pod_set in pod_sets)
+
+
+def _size(kind: RemoteKind, job: UnstructuredJob) -> int:
+    """Return how many pods the job asks for; 0 if that cannot be read."""
+    assert kind.kind is not None, f"{kind.resource.kind} has no rules"
+    typed = codec.convert(kind.kind.resource.type, {"metadata": {"name": job.metadata.name}, **job.document})
+    try:
+        return _pods(kind.kind.pod_sets(typed))
+    except InvalidTemplate:
+        return 0
