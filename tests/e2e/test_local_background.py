@@ -158,7 +158,9 @@ def test_a_manager_and_a_worker_are_connected_and_stop_together(home: Home) -> N
     assert sorted(contexts) == ["quorate-local", "quorate-worker-1"]
     manager, worker = Cluster(kubeconfig), Cluster(kubeconfig, context="quorate-worker-1")
     stored = manager.get("secret", "worker-1", namespace=Configuration().namespace)["data"]["kubeconfig"]
-    assert base64.b64decode(stored) == (home.directory() / "worker-1" / "kubeconfig").read_bytes()
+    (user,) = yaml.safe_load(base64.b64decode(stored))["users"]
+    assert user["user"]["token"] != (home.directory() / "worker-1" / "token").read_text()
+    assert manager.wait_for("multikueuecluster", "worker-1", "Active")
     assert manager.get("multikueueconfig", "workers")["spec"]["clusters"] == ["worker-1"]
     check = {"name": "multikueue"}
     (queue,) = manager.list("clusterqueues")

@@ -46,3 +46,16 @@ def account(namespace: str) -> Iterator[Json]:
         "type": "kubernetes.io/service-account-token",
         "metadata": secret,
     }
+
+
+def manager_kubeconfig(server: str, token: str, authority: str) -> Json:
+    """Return the kubeconfig of a manager; ``authority`` is the certificate of the server in base64."""
+    name = "worker"
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": {"server": server, "certificate-authority-data": authority}}],
+        "users": [{"name": name, "user": {"token": token}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }

@@ -32,7 +32,7 @@ from quorate.cli.verbs.printing import (
 )
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
-from quorate.install.multikueue_worker import ACCOUNT
+from quorate.install.multikueue_worker import ACCOUNT, manager_kubeconfig
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
@@ -137,7 +137,7 @@ def kubeconfig_(
             raise UsageError(
                 f"Secret {key} has no token yet (apply quorate manifests --multikueue-worker, and try again)"
             )
-        return _kubeconfig(server, base64.b64decode(data["token"]).decode(), data["ca.crt"])
+        return manager_kubeconfig(server, base64.b64decode(data["token"]).decode(), data["ca.crt"])
 
     document = with_cluster(ClusterOptions(kubeconfig, context), make)
     if secret:
@@ -152,18 +152,6 @@ def kubeconfig_(
             opened.write(text)
     except OSError as error:
         raise UsageError(f"--file: {file} cannot be written: {error.strerror}") from error
-
-
-def _kubeconfig(server: str, token: str, authority: str) -> Json:
-    name = "worker"
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": name, "cluster": {"server": server, "certificate-authority-data": authority}}],
-        "users": [{"name": name, "user": {"token": token}}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-        "current-context": name,
-    }
 
 
 def _secret(name: str, namespace: str, kubeconfig: str) -> Json:

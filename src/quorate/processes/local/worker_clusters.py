@@ -1,7 +1,8 @@
 """What a manager cluster stores about its worker clusters on this machine.
 
-A Secret with the kubeconfig and a MultiKueueCluster of each worker, a MultiKueueConfig that lists them, and
-an AdmissionCheck with it.  A manager or worker that is new gets the queues of the example ``multikueue``.
+A Secret with a kubeconfig and a MultiKueueCluster of each worker, a MultiKueueConfig that lists them, and
+an AdmissionCheck with it.  The kubeconfig is that of an account with the least role in the worker.  A
+manager or worker that is new gets the queues of the example ``multikueue``.
 """
 
 import asyncio
@@ -12,19 +13,34 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
+from quorate.api import codec
+from quorate.api.kueue.multikueue import KUBECONFIG_KEY
 from quorate.api.meta import Key
+from quorate.api.names.multikueue import CONTROLLER
+from quorate.install.manifest_builders import namespace_object
+from quorate.install.multikueue_worker import ACCOUNT, account, manager_kubeconfig
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
-from quorate.kube.resources import ADMISSION_CHECKS, Resource, untyped
+from quorate.kube.resources import (
+    ADMISSION_CHECKS,
+    MULTIKUEUE_CLUSTERS,
+    SERVICE_ACCOUNTS,
+    Json,
+    Resource,
+    untyped,
+)
 from quorate.kube.rest.config import load_rest_config
-from quorate.processes.local.apply import create_manifests
+from quorate.processes.local.apply import apply_manifests, create_manifests
 from quorate.processes.local.local_webhooks import NAMESPACES
-from quorate.processes.local.manifests import read_manifests
+from quorate.processes.local.manifests import read_manifest_text, read_manifests
 from quorate.webhooks.serving_certificate import SECRETS
 
 CHECK: Final = "multikueue"
 CONFIG: Final = "workers"
-CONTROLLER: Final = "kueue.x-k8s.io/multikueue"
+
+_TOKEN_LIFETIME_S: Final = 10 * 365 * 86_400  # each start makes another
 
 _CLUSTERS: Final = untyped("kueue.x-k8s.io", "v1beta2", "multikueueclusters", "MultiKueueCluster", False)
 _CONFIGS: Final = untyped("kueue.x-k8s.io", "v1beta2", "multikueueconfigs", "MultiKueueConfig", False)
@@ -49,13 +65,28 @@ async def connect_workers(manager: Client, namespace: str, kubeconfigs: Mapping[
 
 
 async def _connect_worker(manager: Client, namespace: str, name: str, kubeconfig: Path) -> None:
-    if not await _exists(manager, _CLUSTERS, name):
-        async with Client(await load_rest_config(kubeconfig), random.Random()) as worker:
+    async with Client(await load_rest_config(kubeconfig), random.Random()) as worker:
+        if not await _exists(manager, MULTIKUEUE_CLUSTERS, name):
             await _create_queues(worker, "worker-queues.yaml")
-    data = {"kubeconfig": base64.b64encode(await asyncio.to_thread(kubeconfig.read_bytes)).decode()}
+        token = await _account_token(worker, namespace)
+        own = yaml.safe_load(await asyncio.to_thread(kubeconfig.read_text))
+        authority = own["clusters"][0]["cluster"]["certificate-authority-data"]
+        document = yaml.safe_dump(manager_kubeconfig(worker.config.server, token, authority))
+    data = {KUBECONFIG_KEY: base64.b64encode(document.encode()).decode()}
     await manager.apply(SECRETS, Key(namespace, name), {"type": "Opaque", "data": data})
     source = {"kubeConfig": {"locationType": "Secret", "location": name}}
     await manager.apply(_CLUSTERS, Key("", name), {"spec": {"clusterSource": source}})
+
+
+async def _account_token(worker: Client, namespace: str) -> str:
+    """Return a token of the account with which the manager works in a worker cluster."""
+    manifests = yaml.safe_dump_all([namespace_object(namespace), *account(namespace)])
+    await apply_manifests(worker, read_manifest_text(manifests, "account of the manager"), namespace)
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+    body = codec.encode({**request, "spec": {"expirationSeconds": _TOKEN_LIFETIME_S}})
+    path = SERVICE_ACCOUNTS.path(namespace, ACCOUNT, "token")
+    granted: Json = codec.decode(dict, await worker.request("POST", path, body=body))
+    return str(granted["status"]["token"])
 
 
 async def _create_queues(client: Client, file: str) -> None:
