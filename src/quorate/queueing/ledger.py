@@ -52,6 +52,7 @@ class Ledger(AgingQueues):
         self.planned: dict[str, list[Entry]] = {}
         # What was told of planned starts; also of pending workloads of which that is to be taken back.
         self.announced: dict[Key, AnnouncedStart] = {}
+        self._unplanned: dict[Key, None] = {}  # announced or planned before, and perhaps not planned any more
         self._unevaluated: dict[Key, None] = {}  # became inadmissible since, in queues that plan starts
         self.bound_inputs = BoundInputs(configuration.planned_starts)
         self.windows = Windows()  # of the Reservations
@@ -151,6 +152,7 @@ class Ledger(AgingQueues):
         self.note_pending(queue)
         if queue.backfills and (announced := stored_announcement(entry.workload)) is not None:
             self.announced.setdefault(entry.key, announced)
+            self._unplanned[entry.key] = None
         if c.is_backing_off(entry.workload, self.now):
             queue.pending.backing_off[entry.key] = entry
         elif self._push(queue, entry):
@@ -185,12 +187,25 @@ class Ledger(AgingQueues):
         planned = self.planned.get(queue.name)
         if planned is None or (entry is not None and entry not in planned):
             return
-        left = [] if entry is None else [other for other in planned if other is not entry]
-        if left:
-            self.planned[queue.name] = left
-        else:
-            del self.planned[queue.name]
+        self.set_planned(queue, [] if entry is None else [other for other in planned if other is not entry])
         self.schedule_requeue(queue.node)
+
+    def set_planned(self, queue: ClusterQueueState, entries: list[Entry]) -> None:
+        """Plan the starts of ``entries`` of a queue, and of no others."""
+        for entry in self.planned.pop(queue.name, ()):
+            if entry not in entries:
+                self._unplanned[entry.key] = None
+        if entries:
+            self.planned[queue.name] = entries
+
+    def take_unplanned(self) -> list[Key]:
+        """Return the workloads with an announced start that have lost their plans since the last call."""
+        keys, self._unplanned = self._unplanned, {}
+        return [key for key in keys if key in self.announced and not self._is_planned(key)]
+
+    def _is_planned(self, key: Key) -> bool:
+        entry = self.entries.get(key)
+        return entry is not None and entry in self.planned.get(entry.cluster_queue, ())
 
     def enqueue_all(self, local_queue: LocalQueueState) -> None:
         for entry in local_queue.entries.values():

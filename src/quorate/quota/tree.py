@@ -219,6 +219,18 @@ def fits(node: Node, usage: Usage) -> bool:
     return True
 
 
+def fits_while(node: Node, usage: Usage, used: Mapping[Node, dict[FlavorResource, int]]) -> bool:
+    """Return True if ``usage`` fits at ``node`` while nodes use what ``used`` says, as far as it does."""
+    saved = [(member, member.usage) for member in (node, *node.path())]
+    for member, current in saved:
+        member.usage = used.get(member, current)
+    try:
+        return fits(node, usage)
+    finally:
+        for member, current in saved:
+            member.usage = current
+
+
 class BorrowingLevel(msgspec.Struct, frozen=True):
     """The height of the lowest ancestor with enough quota for a request; 0 without borrowing."""
 

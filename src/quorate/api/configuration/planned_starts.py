@@ -31,7 +31,9 @@ class PlannedStartRules(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def planned_workloads(self) -> int:
         """Return how many workloads may have a planned start at once."""
-        return {"None": 0, "EASY": 1, "Conservative": self.depth}[self.backfill]
+        if self.backfill == "Conservative":
+            return self.depth
+        return 1 if self.backfill == "EASY" else 0
 
 
 def decode_planned_starts(fields: Section) -> PlannedStartRules:

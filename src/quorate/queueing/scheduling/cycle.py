@@ -106,9 +106,10 @@ class AdmissionCycle:
         )
 
     def _with_announcement(self, decision: Decision) -> Decision:
-        if not isinstance(decision, Hold):
+        announced = self._state.ledger.announced.get(decision.key)
+        if not isinstance(decision, Hold) or decision.announced is announced:
             return decision
-        return replace(decision, announced=self._state.ledger.announced.get(decision.key))
+        return replace(decision, announced=announced)
 
     def second_pass(self, now: float) -> SecondPass:
         """Return the second pass of a cycle; a round that runs before it ends does not take its places."""

@@ -14,10 +14,9 @@ A plan is a function of the state and the time, so a new process makes the same 
 
 import math
 from bisect import bisect_left
-from collections.abc import Container, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import NamedTuple
 
 from quorate.api.meta import Key
 from quorate.queueing import conditions as c
@@ -27,22 +26,27 @@ from quorate.queueing.inadmissible_reasons import ReservedForEarlierWorkload
 from quorate.queueing.limits import OVERDUE_S
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.planning.announced_starts import AnnouncedStart, as_read_in
-from quorate.queueing.planning.bounds import Origin
 from quorate.queueing.scheduling.announcing import announced_start, overrunning
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
-from quorate.queueing.scheduling.nomination import Nomination, Supposition, evaluate_supposing
+from quorate.queueing.scheduling.later_fits import LaterFits, reaches
+from quorate.queueing.scheduling.nomination import Nomination
 from quorate.queueing.scheduling.reserved_windows import ReservedWindows
-from quorate.queueing.scheduling.reserving import shortages_at
-from quorate.queueing.scheduling.timeline import End, PlannedStart, Timeline
+from quorate.queueing.scheduling.timeline import PlannedStart, Timeline
 from quorate.queueing.state import State
-from quorate.queueing.topology.placing import fits
 from quorate.quota.tree import Node
 
-_WITHOUT_PREEMPTION: Final = Supposition(preempts=False)  # of what has ended by then
-_CERTAINTY: Final[Sequence[Origin]] = ("Learned", "Default", "Declared")
-
 Plans = tuple[PlannedStart, ...]  # of one queue, in queueing order
-_MadeFrom = tuple[int, int, tuple[Entry, ...]]
+
+
+class _Made(NamedTuple):
+    """The plans of a queue, and what they were made from."""
+
+    version: int
+    changes: int
+    entries: list[Entry]  # in queueing order
+    plans: Plans
+    until: float  # the first planned start: if it has passed, plans are made again
+    generation: int  # of the queue, see ``Ledger.generation``
 
 
 class PlannedStarts:
@@ -55,8 +59,9 @@ class PlannedStarts:
         self._state = state
         self._announces = announces
         self._changed: dict[Key, AnnouncedStart | None] = {}  # what changed since the last review
-        self._plans: dict[str, tuple[_MadeFrom, Plans]] = {}  # by queue
+        self._plans: dict[str, _Made] = {}  # by queue
         self._windows = ReservedWindows(state.ledger)
+        self._fits = LaterFits(state, self._windows)
         self._timelines: dict[Node, tuple[tuple[int, int], Timeline]] = {}  # by root
         self._overdue: dict[str, float] = {}  # by queue: when its first planned start is late
         self._overdue_at = math.inf  # the first of these times, or before it
@@ -84,43 +89,43 @@ class PlannedStarts:
         return at if at < math.inf else None
 
     def _known(self, name: str) -> Plans:
-        return self._plans[name][1] if name in self._plans else ()
+        return self._plans[name].plans if name in self._plans else ()
 
     def offer(self, queue: ClusterQueueState, entry: Entry, now: float) -> None:
         """Plan the start of ``entry``, which does not fit, unless enough workloads before it have plans.
 
         Other workloads of its shape, which are not evaluated themselves, do not fit either.
         """
-        rules = queue.planned_start_rules
-        if rules.planned_workloads == 0:
+        rules, number = queue.planned_start_rules, queue.planned_start_rules.planned_workloads
+        if number == 0:
             return
-        offered = [entry]
-        if rules.planned_workloads > 1 or rules.reserve_after_s:
-            offered += queue.pending.next_of_shape(entry, rules.planned_workloads)
-        for each in offered:
-            self._offer(queue, each, now)
+        if number == 1 and (plans := self.of_queue(queue, now)) and plans[0].entry is entry:
+            return
+        self._offer(queue, entry, now)
+        if number > 1 or rules.reserve_after_s:
+            for other in queue.pending.next_of_shape(entry, number):
+                self._offer(queue, other, now)
 
     def _offer(self, queue: ClusterQueueState, entry: Entry, now: float) -> None:
         ledger, rules = self._state.ledger, queue.planned_start_rules
         former = [plan.entry for plan in self.of_queue(queue, now)]  # all of which would fit an empty cluster
+        if entry in former:
+            return
         is_full = len(former) >= rules.planned_workloads
         order = queue.pending.order
-        if entry in former or (is_full and order(former[-1]) <= order(entry)):
+        if is_full and order(former[-1]) <= order(entry):
             return
         due = c.queued_since(entry.workload) + rules.reserve_after_s
         if due > now:
             self._due[queue.name] = min(due, self._due.get(queue.name, math.inf))
             return
-        ledger.planned[queue.name] = sorted((*former, entry), key=order)[: rules.planned_workloads]
+        ledger.set_planned(queue, sorted((*former, entry), key=order)[: rules.planned_workloads])
         planned = [plan.entry for plan in self.of_queue(queue, now)]
         if entry not in planned:  # it would not fit an empty cluster, or not beside earlier plans
             planned = former
         elif len(planned) <= len(former) and len(planned) < rules.planned_workloads:
             ledger.schedule_requeue(queue.node)  # one has lost its plan beside this: others may get one
-        if planned:
-            ledger.planned[queue.name] = planned
-        else:
-            del ledger.planned[queue.name]
+        ledger.set_planned(queue, planned)
 
     def offer_refused(self, heads: Iterable[Nomination], now: float) -> set[Key]:
         """Plan the starts of the heads that nothing lets start, in queues that backfill; return these heads.
@@ -174,7 +179,7 @@ class PlannedStarts:
                             f"{as_read_in(metadata.namespace, plan.entry.key)} waits for its planned start",
                         )
 
-    def review(self, roots: Container[Node], now: float) -> tuple[Key, ...]:
+    def review(self, roots: Iterable[Node], now: float) -> tuple[Key, ...]:
         """Return the pending workloads of which something else is to be told than before the last call.
 
         Plans are made again in the trees of ``roots``, and those that are late: what they wait for runs
@@ -190,14 +195,12 @@ class PlannedStarts:
                 ledger.schedule_requeue(queue.node)  # what was held back may start before the new time
         if self._overdue_at <= now:
             self._overdue_at = min(self._overdue.values(), default=math.inf)
-        for name in ledger.planned:
-            queue = ledger.cluster_queues[name]
-            if queue.node.root in roots:
-                self.of_queue(queue, now)
-        if len(ledger.announced) > sum(map(len, ledger.planned.values())):
-            planned = {entry.key for entries in ledger.planned.values() for entry in entries}
-            for key in ledger.announced.keys() - planned:
-                self._changed.setdefault(key, ledger.announced.pop(key))
+        for root in roots if ledger.planned else ():
+            for queue in ledger.queues_with_pending(root):
+                if queue.name in ledger.planned:
+                    self.of_queue(queue, now)
+        for key in ledger.take_unplanned():
+            self._changed.setdefault(key, ledger.announced.pop(key))
         changed, self._changed = self._changed, {}
         return tuple(key for key, former in changed.items() if _differs(former, ledger.announced.get(key)))
 
@@ -209,24 +212,65 @@ class PlannedStarts:
         entries = ledger.planned.get(queue.name)
         if entries is None:
             return ()
-        entries = sorted(entries, key=queue.pending.order)
-        made_from = ledger.version(root), ledger.reservation_changes(root), tuple(entries)
+        if len(entries) > 1:
+            entries = sorted(entries, key=queue.pending.order)
+        version, changes = ledger.version(root), ledger.reservation_changes(root)
         known = self._plans.get(queue.name)
-        if known is None or known[0] != made_from or any(plan.at < now for plan in known[1]):
-            known = self._plans[queue.name] = made_from, self._plan_all(queue, entries, now)
-            later = (plan.at + OVERDUE_S for plan in known[1] if plan.at > now)
+        if (
+            known is None
+            or known.version != version
+            or known.changes != changes
+            or known.entries != entries
+            or known.until < now
+        ):
+            if known is not None and self._is_unmoved(queue, entries, known, now):
+                self._plans[queue.name] = known._replace(version=version, changes=changes)
+                return known.plans
+            plans, generation = self._plan_all(queue, entries, now), ledger.generation(queue)
+            until = min((plan.at for plan in plans), default=math.inf)
+            known = self._plans[queue.name] = _Made(version, changes, entries, plans, until, generation)
+            later = (plan.at + OVERDUE_S for plan in plans if plan.at > now)
             self._overdue[queue.name] = min(later, default=math.inf)
             self._overdue_at = min(self._overdue_at, self._overdue[queue.name])
-        return known[1]
+        return known.plans
+
+    def _is_unmoved(self, queue: ClusterQueueState, entries: list[Entry], known: _Made, now: float) -> bool:
+        """Return True if the only planned start of a queue is still the earliest, for the same reasons.
+
+        False: that is not known without a search.
+        """
+        ledger = self._state.ledger
+        if len(entries) != 1 or known.entries != entries or len(known.plans) != 1 or ledger.windows:
+            return False
+        (plan,) = known.plans
+        entry, at, usage = plan.entry, plan.at, plan.assignment.usage
+        if (
+            not now < at < math.inf
+            or plan.ends != at + queue.bound(entry.workload).seconds
+            or known.generation != ledger.generation(queue)
+            or (self._announces and entry.key not in ledger.announced)
+            or self._fits.known_assignment(queue, entry) is not plan.assignment
+        ):
+            return False
+        timeline = self.timeline(queue, now)
+        before = timeline.moment_before(at, now)
+        if before is None or timeline.rest(at, usage.keys()) != (plan.ended, plan.origin):
+            return False
+        starts_later = before == now and entry is self._refused and not timeline.ended(now)
+        return timeline.fits(at, queue.node, usage) and (
+            starts_later or not timeline.fits(before, queue.node, usage)
+        )
 
     def timeline(self, queue: ClusterQueueState, now: float) -> Timeline:
         """Return what ends when in the tree of a queue."""
         ledger, root = self._state.ledger, queue.node.root
         made_from = ledger.version(root), ledger.reservation_changes(root)
         known = self._timelines.get(root)
-        if known is None or known[0] != made_from or known[1].is_past(now):
-            known = self._timelines[root] = made_from, Timeline(ledger, queue, now)
-        return known[1]
+        timeline = Timeline(ledger, root) if known is None else known[1]
+        if known is None or known[0] != made_from or timeline.is_past(now):
+            timeline.update(now)
+            self._timelines[root] = made_from, timeline
+        return timeline
 
     def _plan_all(self, queue: ClusterQueueState, entries: Sequence[Entry], now: float) -> Plans:
         """Return a plan for each of ``entries`` that can have one, beside those before it.
@@ -234,6 +278,7 @@ class PlannedStarts:
         What has ended early lets a workload start earlier than announced, but not at the cost of a later one.
         """
         ledger, timeline, plans = self._state.ledger, self.timeline(queue, now), list[PlannedStart]()
+        self._fits.keep(queue.name, entries)
         for number, entry in enumerate(entries):
             later = self._as_announced(timeline, queue, entries[number + 1 :], plans, now)
             plan = self._plan(timeline, queue, entry, (*plans, *later), now)
@@ -262,7 +307,7 @@ class PlannedStarts:
             if announced is None or not now <= announced.planned_at < math.inf:
                 continue
             at = announced.planned_at
-            assignment = self._assignment_at(at, timeline, queue, entry, plans)
+            assignment = self._fits.assignment_at(at, timeline, queue, entry, plans)
             if assignment is not None:
                 plans.append(self._planned_start(timeline, queue, entry, at, assignment))
         return tuple(plans[len(earlier) :])
@@ -293,11 +338,11 @@ class PlannedStarts:
             likely = bisect_left(moments, former)  # mostly a plan stays as it was
             for probe in (likely, likely - 1, most - 1):
                 if least <= probe < most:
-                    assignment = self._assignment_at(moments[probe], timeline, queue, entry, others)
+                    assignment = self._fits.assignment_at(moments[probe], timeline, queue, entry, others)
                     least, most, best = _narrowed(least, most, best, probe, assignment)
             while best is not None and least < most:
                 middle = (least + most) // 2
-                assignment = self._assignment_at(moments[middle], timeline, queue, entry, others)
+                assignment = self._fits.assignment_at(moments[middle], timeline, queue, entry, others)
                 least, most, best = _narrowed(least, most, best, middle, assignment)
             if best is not None:
                 return self._planned_start(timeline, queue, entry, moments[most], best)
@@ -311,38 +356,10 @@ class PlannedStarts:
         at: float,
         assignment: Assignment,
     ) -> PlannedStart:
-        ended = [end for end in timeline.ended(at) if end.reservation.usage.keys() & assignment.usage.keys()]
+        rest = timeline.rest(at, assignment.usage.keys())
         replaced = self._state.ledger.replaced_reservation(entry.workload, queue)
         ends = at + queue.bound(entry.workload).seconds
-        return PlannedStart(entry, at, ends, assignment, _origin(ended), len(ended), replaced)
-
-    def _assignment_at(
-        self,
-        at: float,
-        timeline: Timeline,
-        queue: ClusterQueueState,
-        entry: Entry,
-        others: Sequence[PlannedStart],
-    ) -> Assignment | None:
-        """Return what ``entry`` would use if it starts at a time; None if it does not fit then."""
-        ledger = self._state.ledger
-        counts = [pod_set.count for pod_set in entry.shape.pod_sets]
-        replaced = ledger.replaced_reservation(entry.workload, queue)
-        with timeline.moved_to(at, queue, others, replaced):
-            assignment, _ = evaluate_supposing(self._state, queue, entry, _WITHOUT_PREEMPTION, counts)
-        if assignment.mode is not AssignmentMode.FIT:
-            return None
-        if ledger.windows and at < math.inf and self._windows.refusal_at(queue, entry, assignment, at):
-            return None
-        ends = at + queue.bound(entry.workload).seconds
-        for plan in others:
-            if (
-                at < plan.at
-                and _reaches(ends, plan)
-                and self._missing(plan, timeline, queue, others, queue, entry, assignment) is not None
-            ):
-                return None
-        return assignment
+        return PlannedStart(entry, at, ends, assignment, rest.origin, rest.ended, replaced)
 
     # What may start before them.
 
@@ -367,10 +384,10 @@ class PlannedStarts:
             order_of, order = other.pending.order, queue.pending.order(entry)
             plans = [plan for plan in self.of_queue(other, now) if order_of(plan.entry) < order]
             for plan in plans:
-                if not _reaches(ends, plan) or not _may_compete(plan, assignment):
+                if not reaches(ends, plan) or not _may_compete(plan, assignment):
                     continue
                 timeline = self.timeline(other, now)
-                missing = self._missing(plan, timeline, other, plans, queue, entry, assignment)
+                missing = self._fits.missing(plan, timeline, other, plans, queue, entry, assignment)
                 if missing is not None:
                     return missing
         return None
@@ -386,29 +403,6 @@ class PlannedStarts:
                 other = ledger.cluster_queues[name]
                 if other is not queue and other.node.root is root:
                     yield other
-
-    def _missing(
-        self,
-        plan: PlannedStart,
-        timeline: Timeline,
-        planning: ClusterQueueState,
-        plans: Iterable[PlannedStart],
-        queue: ClusterQueueState,
-        entry: Entry,
-        assignment: Assignment,
-    ) -> ReservedForEarlierWorkload | None:
-        """Return what ``entry`` of ``queue`` lacks at a planned start, beside ``plans`` of ``planning``."""
-        ledger = self._state.ledger
-        replaced = ledger.replaced_reservation(entry.workload, queue)
-        with (
-            timeline.moved_to(plan.at, planning, plans, replaced),
-            nullcontext() if replaced is None else ledger.without_replaced_slice(replaced),
-        ):
-            shortages = shortages_at(queue.node, assignment.usage)
-            if shortages or not fits(ledger.topology, assignment.placement):
-                at = plan.at if math.isfinite(plan.at) else None
-                return ReservedForEarlierWorkload(plan.entry.key, at, shortages)
-        return None
 
 
 def _stretches(
@@ -444,11 +438,6 @@ def _narrowed(
     return (probe + 1, most, best) if assignment is None else (least, probe, assignment)
 
 
-def _reaches(ends: float, plan: PlannedStart) -> bool:
-    """Return True if a workload that runs until ``ends`` at most may still run at a planned start."""
-    return ends > plan.at or math.isinf(ends)
-
-
 def _may_compete(plan: PlannedStart, assignment: Assignment) -> bool:
     """Return False if a plan and an assignment have neither a flavor's resource nor places in common."""
     planned = plan.assignment
@@ -458,16 +447,10 @@ def _may_compete(plan: PlannedStart, assignment: Assignment) -> bool:
     )
 
 
-def _origin(ended: Iterable[End]) -> Origin:
-    """Return the origin of the least certain bound."""
-    origins = {end.origin for end in ended}
-    return next((origin for origin in _CERTAINTY if origin in origins), "Declared")
-
-
 def _differs(former: AnnouncedStart | None, announced: AnnouncedStart | None) -> bool:
     """Return True if a planned start is announced in other words."""
-    if former is None or announced is None:
-        return former is not announced
+    if former is None or announced is None or former == announced:
+        return (former is None) is not (announced is None)
     return (former.reason, former.message) != (announced.reason, announced.message)
 
 

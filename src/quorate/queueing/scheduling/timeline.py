@@ -2,19 +2,32 @@
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from quorate.api.configuration.planned_starts import PlannedStartRules
+from quorate.api.meta import Key
 from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.nodes.places import Places
 from quorate.queueing.pending.entry import Entry
-from quorate.queueing.planning.bounds import Origin
+from quorate.queueing.pending.ordering import QueueOrder
+from quorate.queueing.planning.bounds import LearnedBounds, Origin
 from quorate.queueing.scheduling.flavor_assigner import Assignment
 from quorate.quota import tree
-from quorate.quota.amount import FlavorResource
+from quorate.quota.amount import FlavorResource, Usage
 from quorate.quota.tree import Node
+
+FEW_ENDS: Final = 64  # that change at once; of more all are sorted again
+_CERTAINTY: Final[Sequence[Origin]] = ("Learned", "Default", "Declared")
+
+
+class Rest(NamedTuple):
+    """What must end before a start."""
+
+    ended: int  # workloads
+    origin: Origin  # of the least certain bound
 
 
 class PlannedStart(NamedTuple):
@@ -28,36 +41,34 @@ class PlannedStart(NamedTuple):
     ended: int  # workloads with quota of its flavors that end before
     replaced: Reservation | None = None  # the slice that it replaces
 
+    def runs_at(self, at: float) -> bool:
+        """Return True if the workload may run at a time, if it starts as planned."""
+        return self.at <= at and (at < self.ends or math.isinf(self.ends))
+
 
 class End(NamedTuple):
     """Until when a workload with quota runs at most."""
 
     at: float  # epoch seconds; infinite without a bound
+    order: QueueOrder
     reservation: Reservation
+    usage: dict[FlavorResource, int]  # of the reservation, and where it counts
+    node: Node
     origin: Origin | None
     is_overdue: bool  # it has run longer than a bound that is not enforced
-
-
-def ends_of(ledger: Ledger, queue: ClusterQueueState, now: float) -> list[End]:
-    """Return until when the workloads with quota in the tree of ``queue`` run at most, the first end first.
-
-    One that is being evicted ends at any moment.
-    """
-    ends = [
-        _end_of(ledger, member, reservation, now)
-        for member in ledger.queues_below(queue.node.root)
-        for reservation in member.reservations.values()
-    ]
-    return sorted(ends, key=lambda end: (end.at, end.reservation.order))
+    is_known: bool  # otherwise it depends on the time now: of what is not admitted, or being evicted
 
 
 def _end_of(ledger: Ledger, queue: ClusterQueueState, reservation: Reservation, now: float) -> End:
+    """Return when a workload ends; one that is being evicted ends at any moment."""
+    of = reservation.order, reservation, reservation.usage, queue.node
     if reservation.evicted or reservation.workload.metadata.uid in ledger.expected_evictions:
-        return End(now, reservation, "Declared", False)
+        return End(now, *of, "Declared", False, False)
     since = now if reservation.admitted_at is None else reservation.admitted_at
     bound = queue.bound(reservation.workload)
     is_overdue = not bound.is_enforced and since + bound.seconds < now
-    return End(bound.ends_at(since, now), reservation, bound.origin, is_overdue)
+    is_known = reservation.admitted_at is not None
+    return End(bound.ends_at(since, now), *of, bound.origin, is_overdue, is_known)
 
 
 def ends_at(ledger: Ledger, queue: ClusterQueueState, reservation: Reservation, now: float) -> float:
@@ -66,46 +77,122 @@ def ends_at(ledger: Ledger, queue: ClusterQueueState, reservation: Reservation, 
 
 
 class _Ended:
-    """The first of some reservations, counted as ended: the sum of their usage at each node."""
+    """The first of some ends, counted as ended: the sum of their usage at each node."""
 
-    def __init__(self, ledger: Ledger, reservations: Sequence[Reservation]) -> None:
-        self._reservations = reservations
-        self._queues = ledger.cluster_queues
-        self._number = 0
-        self._usage: dict[Node, dict[FlavorResource, int]] = {}
-        self._placed = [item for item in enumerate(reservations) if item[1].places.all]
+    def __init__(self) -> None:
+        self.number = 0
+        self.usage: dict[Node, dict[FlavorResource, int]] = {}
+        self.placed: list[tuple[int, Reservation]] = []  # with the index of the end
 
-    def set_number(self, number: int) -> None:
-        """Let as many of the reservations be ended; a sum, as there may be thousands of them."""
-        self._sum(self._reservations[self._number : number], 1)
-        self._sum(self._reservations[number : self._number], -1)
-        self._number = number
-
-    def _sum(self, reservations: Iterable[Reservation], sign: int) -> None:
-        for reservation in reservations:
-            node = self._queues[reservation.admission.cluster_queue].node
-            of_node = self._usage.setdefault(node, {})
-            for pair, amount in reservation.usage.items():
+    def add(self, ends: Iterable[End], sign: int) -> None:
+        """Count ``ends`` as ended (``sign`` 1), or as running (-1); a sum, as there may be thousands."""
+        for end in ends:
+            of_node = self.usage.setdefault(end.node, {})
+            for pair, amount in end.usage.items():
                 of_node[pair] = of_node.get(pair, 0) + sign * amount
 
     def count(self, sign: int) -> None:
         """Count the ended reservations (``sign`` 1), or leave them out (-1)."""
         change = tree.add_usage if sign > 0 else tree.remove_usage
-        for node, usage in self._usage.items():
+        for node, usage in self.usage.items():
             change(node, usage)
-        for index, reservation in self._placed:
-            if index < self._number:
+        for index, reservation in self.placed:
+            if index < self.number:
                 reservation.places.count(sign)
+
+
+def _position(end: End) -> tuple[float, QueueOrder]:
+    return end.at, end.order
 
 
 class Timeline:
     """The workloads with quota in a cohort tree, by the times until which they run at most."""
 
-    def __init__(self, ledger: Ledger, queue: ClusterQueueState, now: float) -> None:
+    def __init__(self, ledger: Ledger, root: Node) -> None:
         self._ledger = ledger
-        self.ends = ends_of(ledger, queue, now)
+        self._root = root
+        self.ends: list[End] = []  # the first end first
+        self._times: list[float] = []  # of ``ends``
+        self._moments: list[float] = []  # the same, each once
+        self._by_key: dict[Key, End] = {}
+        self._learned: LearnedBounds = {}
+        self._rules: dict[str, PlannedStartRules] = {}  # by queue
+        self._ended = _Ended()
+        self._usage_after: dict[int, dict[Node, dict[FlavorResource, int]]] = {}  # by number of ends
+        self._rests: dict[tuple[int, frozenset[FlavorResource]], Rest] = {}
+
+    def update(self, now: float) -> None:
+        """Follow the changes of reservations and bounds since the last call."""
+        ledger, known = self._ledger, self._by_key
+        if ledger.bound_inputs.learned is not self._learned:
+            self._learned = ledger.bound_inputs.learned
+            self._rules.clear()  # all bounds may be others
+        leaving, held = ledger.expected_evictions, 0
+        removed: list[End] = []
+        added: list[End] = []
+        for queue in ledger.queues_below(self._root):
+            rules, node = queue.planned_start_rules, queue.node
+            are_same = self._rules.get(queue.name) is rules
+            self._rules[queue.name] = rules
+            held += len(queue.reservations)
+            for key, reservation in queue.reservations.items():
+                end = known.get(key)
+                if end is not None:
+                    if (
+                        are_same
+                        and end.is_known
+                        and end.at >= now
+                        and end.reservation is reservation
+                        and end.usage is reservation.usage
+                        and end.node is node
+                        and end.order is reservation.order
+                        and not (leaving and reservation.workload.metadata.uid in leaving)
+                    ):
+                        continue
+                    removed.append(end)
+                known[key] = end = _end_of(ledger, queue, reservation, now)
+                added.append(end)
+        if len(known) > held:
+            gone = [key for key, end in known.items() if not self._holds(end)]
+            removed += [known.pop(key) for key in gone]
+        self._replace(removed, added)
+
+    def _holds(self, end: End) -> bool:
+        queue = self._ledger.cluster_queues.get(end.reservation.admission.cluster_queue)
+        return (
+            queue is not None
+            and queue.node is end.node
+            and end.node.root is self._root
+            and queue.reservations.get(end.reservation.key) is end.reservation
+        )
+
+    def _replace(self, removed: Sequence[End], added: Sequence[End]) -> None:
+        """Replace ends, each of which costs a search as long as they are few."""
+        ended = self._ended
+        self._usage_after.clear()
+        self._rests.clear()
+        if len(removed) + len(added) > FEW_ENDS:
+            self._ended = ended = _Ended()
+            self.ends = sorted(self._by_key.values(), key=_position)
+        else:
+            for end in removed:
+                index = bisect_left(self.ends, _position(end), key=_position)
+                index = self.ends.index(end, index)
+                del self.ends[index]
+                if index < ended.number:
+                    ended.add((end,), -1)
+                    ended.number -= 1
+            for end in added:
+                index = bisect_left(self.ends, _position(end), key=_position)
+                self.ends.insert(index, end)
+                if index < ended.number:
+                    ended.add((end,), 1)
+                    ended.number += 1
         self._times = [end.at for end in self.ends]
-        self._ended = _Ended(ledger, [end.reservation for end in self.ends])
+        self._moments = list(dict.fromkeys(self._times))
+        ended.placed = [
+            (index, end.reservation) for index, end in enumerate(self.ends) if end.reservation.places.all
+        ]
 
     def is_past(self, now: float) -> bool:
         """Return True if a workload should have ended before ``now``: it may run longer."""
@@ -115,10 +202,47 @@ class Timeline:
         """Return what has ended at a time."""
         return self.ends[: bisect_right(self._times, at)]
 
+    def rest(self, at: float, pairs: Collection[FlavorResource]) -> Rest:
+        """Return on what a start at a time rests that needs ``pairs``."""
+        number = bisect_right(self._times, at)
+        key = number, frozenset(pairs)
+        if key not in self._rests:
+            origins = [end.origin for end in self.ends[:number] if not key[1].isdisjoint(end.usage)]
+            found = frozenset(origins)
+            least: Origin = next((origin for origin in _CERTAINTY if origin in found), "Declared")
+            self._rests[key] = Rest(len(origins), least)
+        return self._rests[key]
+
     def moments(self, after: float, before: float) -> list[float]:
         """Return the times between two times, excluded both, at which something ends, ascending."""
-        times = self._times[bisect_right(self._times, after) : bisect_left(self._times, before)]
-        return list(dict.fromkeys(times))
+        return self._moments[bisect_right(self._moments, after) : bisect_left(self._moments, before)]
+
+    def moment_before(self, at: float, now: float) -> float | None:
+        """Return the last moment before ``at``, or ``now`` if it is later; None if nothing ends at ``at``."""
+        index = bisect_left(self._moments, at)
+        if index == len(self._moments) or self._moments[index] != at:
+            return None
+        return max(now, self._moments[index - 1]) if index else now
+
+    def fits(self, at: float, node: Node, usage: Usage) -> bool:
+        """Return True if ``usage`` fits at ``node`` once all has ended that ends by a time."""
+        number = self._set_number(at)
+        after = self._usage_after.get(number)
+        if after is None:
+            self._ended.count(-1)
+            nodes = {one for touched in self._ended.usage for one in (touched, *touched.path())}
+            after = self._usage_after[number] = {one: one.usage.copy() for one in nodes}
+            self._ended.count(1)
+        return tree.fits_while(node, usage, after)
+
+    def _set_number(self, at: float) -> int:
+        """Let those be ended that end by a time; return how many these are."""
+        number, ended = bisect_right(self._times, at), self._ended
+        if number != ended.number:
+            ended.add(self.ends[ended.number : number], 1)
+            ended.add(self.ends[number : ended.number], -1)
+            ended.number = number
+        return number
 
     @contextmanager
     def moved_to(
@@ -132,9 +256,8 @@ class Timeline:
 
         An infinite time is when all that runs now has ended.  ``kept`` counts as if it had not ended.
         """
-        number = bisect_right(self._times, at)
-        self._ended.set_number(number)
-        running = [plan for plan in plans if plan.at <= at and (at < plan.ends or math.isinf(plan.ends))]
+        number = self._set_number(at)
+        running = [plan for plan in plans if plan.runs_at(at)]
         replaced = [plan.replaced for plan in running if plan.replaced is not None]
         if kept is not None or replaced:
             ended = {end.reservation.key for end in self.ends[:number]}

@@ -1,0 +1,182 @@
+"""Whether a pending workload fits at a later time, beside planned starts and windows.
+
+What a workload uses does not depend on the time if each of its resources has one flavor to come from and its
+pods need no places.  Then its amounts are compared with those that are free, without a search for flavors.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Final, NamedTuple
+
+from quorate.api.kueue import ResourceFlavor, Workload
+from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup
+from quorate.queueing.inadmissible_reasons import ReservedForEarlierWorkload
+from quorate.queueing.pending.entry import Entry
+from quorate.queueing.pending.ordering import affects_scheduling
+from quorate.queueing.pending.shape import Shape
+from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
+from quorate.queueing.scheduling.nomination import Supposition, evaluate_supposing
+from quorate.queueing.scheduling.pod_sets_to_place import may_need_places
+from quorate.queueing.scheduling.reserved_windows import ReservedWindows
+from quorate.queueing.scheduling.reserving import shortages_at
+from quorate.queueing.scheduling.timeline import PlannedStart, Timeline
+from quorate.queueing.state import State
+from quorate.queueing.topology.placing import fits
+from quorate.queueing.workload_slices import replaced_slice
+from quorate.quota.amount import FlavorResource, Usage
+
+_WITHOUT_PREEMPTION: Final = Supposition(preempts=False)  # of what has ended by then
+
+
+class _Known(NamedTuple):
+    """What a workload uses at any time at which it fits, and what that was made from."""
+
+    groups: Mapping[str, FlavorGroup]
+    workload: Workload
+    shape: Shape
+    flavors: tuple[tuple[str, ResourceFlavor], ...]
+    assignment: Assignment
+
+
+class LaterFits:
+    """Evaluates workloads at later times; an assignment is kept as long as it depends on quota alone."""
+
+    def __init__(self, state: State, windows: ReservedWindows) -> None:
+        self._state = state
+        self._windows = windows
+        self._known: dict[str, dict[Entry, _Known]] = {}  # by queue
+
+    def keep(self, queue: str, entries: Iterable[Entry]) -> None:
+        """Forget the assignments of all workloads of a queue but ``entries``."""
+        known = self._known.get(queue, {})
+        self._known[queue] = {entry: known[entry] for entry in entries if entry in known}
+
+    def assignment_at(
+        self,
+        at: float,
+        timeline: Timeline,
+        queue: ClusterQueueState,
+        entry: Entry,
+        others: Sequence[PlannedStart],
+    ) -> Assignment | None:
+        """Return what ``entry`` would use if it starts at a time; None if it does not fit then."""
+        ledger = self._state.ledger
+        assignment = self.known_assignment(queue, entry)
+        if assignment is None or any(plan.replaced for plan in others):
+            assignment = self._evaluated(at, timeline, queue, entry, others)
+        elif not timeline.fits(at, queue.node, _with_running(assignment.usage, others, at)):
+            return None
+        if assignment is None:
+            return None
+        if ledger.windows and at < math.inf and self._windows.refusal_at(queue, entry, assignment, at):
+            return None
+        ends = at + queue.bound(entry.workload).seconds
+        if any(
+            at < plan.at
+            and reaches(ends, plan)
+            and self._delays(plan, timeline, queue, others, entry, assignment)
+            for plan in others
+        ):
+            return None
+        return assignment
+
+    def known_assignment(self, queue: ClusterQueueState, entry: Entry) -> Assignment | None:
+        """Return what ``entry`` uses at any time at which it fits; None if that depends on the time."""
+        of_queue = self._known.get(queue.name)
+        known = None if of_queue is None else of_queue.get(entry)
+        if (
+            known is None
+            or known.groups is not queue.groups
+            or (known.workload is not entry.workload and affects_scheduling(known.workload, entry.workload))
+            or known.shape is not entry.shape
+            or may_need_places(self._state, entry)
+        ):
+            return None
+        flavors = self._state.flavors
+        for name, flavor in known.flavors:
+            if flavors.get(name) is not flavor:
+                return None
+        return known.assignment
+
+    def _evaluated(
+        self,
+        at: float,
+        timeline: Timeline,
+        queue: ClusterQueueState,
+        entry: Entry,
+        others: Sequence[PlannedStart],
+    ) -> Assignment | None:
+        ledger = self._state.ledger
+        counts = [pod_set.count for pod_set in entry.shape.pod_sets]
+        replaced = ledger.replaced_reservation(entry.workload, queue)
+        with timeline.moved_to(at, queue, others, replaced):
+            assignment, _ = evaluate_supposing(self._state, queue, entry, _WITHOUT_PREEMPTION, counts)
+        if assignment.mode is not AssignmentMode.FIT:
+            return None
+        if (
+            replaced_slice(entry.workload, self._state.configuration.gates) is None
+            and all(len(group.flavors) == 1 for group in queue.groups.values())
+            and not may_need_places(self._state, entry)
+        ):
+            flavors = tuple(
+                (name, self._state.flavors[name])
+                for name in {name for pods in assignment.pod_sets for name in pods.flavors.values()}
+            )
+            by_entry = self._known.setdefault(queue.name, {})
+            by_entry[entry] = _Known(queue.groups, entry.workload, entry.shape, flavors, assignment)
+        return assignment
+
+    def _delays(
+        self,
+        plan: PlannedStart,
+        timeline: Timeline,
+        queue: ClusterQueueState,
+        plans: Sequence[PlannedStart],
+        entry: Entry,
+        assignment: Assignment,
+    ) -> bool:
+        """Return True if ``entry`` uses what ``plan`` of its queue needs."""
+        if self.known_assignment(queue, entry) is not assignment or any(each.replaced for each in plans):
+            return self.missing(plan, timeline, queue, plans, queue, entry, assignment) is not None
+        usage = _with_running(assignment.usage, plans, plan.at)
+        return not timeline.fits(plan.at, queue.node, usage)
+
+    def missing(
+        self,
+        plan: PlannedStart,
+        timeline: Timeline,
+        planning: ClusterQueueState,
+        plans: Iterable[PlannedStart],
+        queue: ClusterQueueState,
+        entry: Entry,
+        assignment: Assignment,
+    ) -> ReservedForEarlierWorkload | None:
+        """Return what ``entry`` of ``queue`` lacks at a planned start, beside ``plans`` of ``planning``."""
+        ledger = self._state.ledger
+        replaced = ledger.replaced_reservation(entry.workload, queue)
+        with (
+            timeline.moved_to(plan.at, planning, plans, replaced),
+            nullcontext() if replaced is None else ledger.without_replaced_slice(replaced),
+        ):
+            shortages = shortages_at(queue.node, assignment.usage)
+            if shortages or not fits(ledger.topology, assignment.placement):
+                at = plan.at if math.isfinite(plan.at) else None
+                return ReservedForEarlierWorkload(plan.entry.key, at, shortages)
+        return None
+
+
+def _with_running(usage: Usage, plans: Iterable[PlannedStart], at: float) -> Usage:
+    """Return ``usage`` with what the planned workloads use that run at a time."""
+    total: dict[FlavorResource, int] | None = None
+    for plan in plans:
+        if plan.runs_at(at):
+            total = dict(usage) if total is None else total
+            for pair in total:
+                total[pair] += plan.assignment.usage.get(pair, 0)
+    return usage if total is None else total
+
+
+def reaches(ends: float, plan: PlannedStart) -> bool:
+    """Return True if a workload that runs until ``ends`` at most may still run at a planned start."""
+    return ends > plan.at or math.isinf(ends)
