@@ -4,6 +4,7 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.kueue import Cohort
+from quorate.api.kueue.multikueue import MultiKueueCluster
 from quorate.api.meta import Key, at_epoch
 from quorate.api.quorate import Reservation
 from quorate.dashboard.limits import MAX_DEPTH
@@ -202,3 +203,22 @@ def test_a_queue_that_plans_nothing_has_no_schedule() -> None:
     found = queue_views.cluster_queue(two_tenants().data, ADMINISTRATOR, "red-queue", NOW, ())
     assert found is not None
     assert found.schedule == ()
+
+
+def test_worker_clusters_are_shown_with_their_workloads_to_administrators_only() -> None:
+    cluster = two_tenants()
+    lost = a_condition("Active", "False", "ClientConnectionFailed", "refused", second=3)
+    for name, conditions in (("east", [a_condition("Active")]), ("west", [lost]), ("new", [])):
+        body = {"metadata": {"name": name}, "status": {"conditions": conditions}}
+        cluster.data.worker_clusters[name] = codec.convert(MultiKueueCluster, body)
+    there = a_workload("there", admitted_in="red-queue")
+    waiting = a_workload("waiting", admitted_in="red-queue")
+    cluster.put(replace(there, status=replace(there.status, cluster_name="east")))
+    both = replace(waiting.status, nominated_cluster_names=("east", "west"))
+    cluster.put(replace(waiting, status=both))
+    shown = overview.overview(cluster.data, ADMINISTRATOR, NOW).worker_clusters
+    assert [(each.name, each.connected, each.message) for each in shown] == [
+        ("east", True, ""), ("new", None, ""), ("west", False, "refused"),
+    ]  # fmt: skip
+    assert [(each.workloads, each.nominated) for each in shown] == [(1, 1), (0, 0), (0, 1)]
+    assert overview.overview(cluster.data, tenant("red"), NOW).worker_clusters == ()

@@ -530,6 +530,7 @@ export interface components {
                 [key: string]: number;
             };
             nodes: components["schemas"]["NodeTotals"] | null;
+            workerClusters: components["schemas"]["WorkerCluster"][];
         };
         /**
          * Counts
@@ -616,6 +617,18 @@ export interface components {
             used: {
                 [key: string]: components["schemas"]["Amount"];
             };
+        };
+        /**
+         * WorkerCluster
+         * @description A worker cluster of MultiKueue, and how many workloads are in it or wait for it.
+         */
+        WorkerCluster: {
+            name: string;
+            connected: boolean | null;
+            since: string | null;
+            message: string;
+            workloads: number;
+            nominated: number;
         };
         /** ClusterQueueDetail */
         ClusterQueueDetail: {
@@ -769,6 +782,8 @@ export interface components {
             /** @default null */
             plannedStart?: components["schemas"]["PlannedStart"] | null;
             /** @default null */
+            dispatch?: components["schemas"]["Dispatch"] | null;
+            /** @default null */
             pods?: components["schemas"]["PodCounts"] | null;
             /** @default [] */
             reasons?: components["schemas"]["Reason"][];
@@ -827,6 +842,22 @@ export interface components {
             was?: string | null;
             /** @default  */
             cause?: string;
+            /** @default  */
+            text?: string;
+        };
+        /**
+         * Dispatch
+         * @description The worker clusters of a workload that MultiKueue dispatches.
+         */
+        Dispatch: {
+            /** @default  */
+            cluster?: string;
+            /** @default [] */
+            nominated?: string[];
+            /** @default  */
+            choice?: string;
+            /** @default null */
+            since?: string | null;
             /** @default  */
             text?: string;
         };

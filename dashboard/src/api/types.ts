@@ -45,6 +45,7 @@ export type Utilisation = Schemas["Utilisation"];
 export type Waits = Schemas["Waits"];
 export type WhatIfAnswer = Schemas["WhatIfAnswer"];
 export type WhatIfRequest = Schemas["WhatIfRequest"];
+export type WorkerCluster = Schemas["WorkerCluster"];
 export type WorkloadDetail = Schemas["WorkloadDetail"];
 export type WorkloadPage = Schemas["WorkloadPage"];
 export type WorkloadRow = Schemas["WorkloadRow"];

@@ -42,6 +42,7 @@ function overview(clusterQueues: ClusterQueueSummary[], more: Partial<Overview> 
     reasons: [],
     podGroups: {},
     nodes: null,
+    workerClusters: [],
     ...more,
   };
 }
@@ -67,6 +68,19 @@ describe("what needs attention", () => {
     ],
   ])("%s", (_, each, want) => {
     expect(attention(overview([each])).map(({ subject, text }) => `${subject}: ${text}`)).toEqual(want);
+  });
+
+  test("a worker cluster that is not connected", () => {
+    const east = { name: "east", since: null, message: "refused", workloads: 2, nominated: 0 };
+    const workerClusters = [
+      { ...east, connected: false },
+      { ...east, name: "west", connected: true },
+      { ...east, name: "new", connected: null },
+    ];
+    const found = attention(overview([], { workerClusters }));
+    expect(found.map(({ subject, text }) => `${subject}: ${text}`)).toEqual([
+      "east: worker cluster not connected",
+    ]);
   });
 
   test("workloads that cannot start or run, evicted and deactivated ones, and lost nodes", () => {

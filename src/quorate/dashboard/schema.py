@@ -126,6 +126,18 @@ class Overview(Answer):
     reasons: tuple[ReasonCount, ...]  # the most frequent ones of all that waits, with quota or without
     pod_groups: dict[str, int]  # by phase
     nodes: "NodeTotals | None"  # None: the caller may not list nodes
+    worker_clusters: "tuple[WorkerCluster, ...]"  # of MultiKueue; none if the caller may not list queues
+
+
+class WorkerCluster(Answer):
+    """A worker cluster of MultiKueue, and how many workloads are in it or wait for it."""
+
+    name: str
+    connected: bool | None  # None: not known yet
+    since: datetime | None
+    message: str
+    workloads: int
+    nominated: int
 
 
 class NodeTotals(Answer):

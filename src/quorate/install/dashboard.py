@@ -22,7 +22,7 @@ DASHBOARD_RULES: Final = (
     PolicyRule(
         "showing queues, workloads and what explains them", GROUP,
         ("clusterqueues", "localqueues", "workloads", "cohorts", "resourceflavors", "topologies",
-         "admissionchecks"),
+         "admissionchecks", "multikueueclusters"),
         ("list", "watch"),
     ),
     PolicyRule("priorities in forecasts and comparisons", GROUP, ("workloadpriorityclasses",), ("list",)),

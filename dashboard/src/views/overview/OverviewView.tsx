@@ -2,7 +2,7 @@ import { SegmentedControl } from "@mantine/core";
 import { useState } from "react";
 import { Link } from "react-router";
 import { useOverview } from "../../api/queries";
-import type { NodeTotals, Overview, Session } from "../../api/types";
+import type { NodeTotals, Overview, Session, WorkerCluster } from "../../api/types";
 import { Icon } from "../../components/Icon";
 import { Answered, Empty } from "../../components/PageState";
 import { Panel } from "../../components/Panel";
@@ -99,6 +99,7 @@ function Content({ overview, session }: { overview: Overview; session: Session }
             )}
           </Panel>
           {overview.nodes && <NodesPanel nodes={overview.nodes} />}
+          {overview.workerClusters.length > 0 && <WorkerClusters clusters={overview.workerClusters} />}
           {Object.keys(overview.podGroups).length > 0 && (
             <Panel
               title="Gangs"
@@ -131,6 +132,34 @@ function Calm({ children }: { children: string }) {
     <p className={css.calm}>
       <Icon name="check" /> {children}
     </p>
+  );
+}
+
+function WorkerClusters({ clusters }: { clusters: readonly WorkerCluster[] }) {
+  return (
+    <Panel title="Worker clusters">
+      <ul className={css.clusters}>
+        {clusters.map((cluster) => (
+          <li key={cluster.name}>
+            <Icon name={cluster.connected ? "check" : "problem"} />
+            <div>
+              <strong className="clip" title={cluster.name}>
+                {cluster.name}
+              </strong>{" "}
+              <span className="small nowrap">
+                <span className="number">{cluster.workloads.toLocaleString("en")}</span> running there
+                {cluster.nominated > 0 && (
+                  <>
+                    , <span className="number">{cluster.nominated.toLocaleString("en")}</span> waiting for it
+                  </>
+                )}
+              </span>
+              {!cluster.connected && <p className="small muted">{cluster.message || "not connected yet"}</p>}
+            </div>
+          </li>
+        ))}
+      </ul>
+    </Panel>
   );
 }
 

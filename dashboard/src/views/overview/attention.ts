@@ -50,6 +50,10 @@ export function attention(overview: Overview): Attention[] {
   }
   const lost = overview.nodes ? overview.nodes.nodes - overview.nodes.ready : 0;
   if (lost > 0) found.push({ subject: plural(lost, "node"), name: false, text: "not ready", to: "/nodes" });
+  for (const cluster of overview.workerClusters) {
+    if (cluster.connected === false)
+      found.push({ subject: cluster.name, name: true, text: "worker cluster not connected", to: "/" });
+  }
   return found;
 }
 

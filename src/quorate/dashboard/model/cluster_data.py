@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 from quorate.api.configuration import Configuration
 from quorate.api.core.pod import Pod
 from quorate.api.explanation import ExplanationSummary
+from quorate.api.kueue.multikueue import MultiKueueCluster
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup, Queue
@@ -45,6 +46,7 @@ class ClusterData:
         self.pod_groups: dict[Key, PodGroup] = {}
         self.pod_group_summaries: Mapping[Key, ExplanationSummary] = {}  # that the controllers serve
         self.gang_queues: dict[str, Queue] = {}
+        self.worker_clusters: dict[str, MultiKueueCluster] = {}
         self.queue_revision = 0  # incremented by every change but of workloads, pod groups, nodes and pods
         self.pod_group_revision = 0  # by changes of pod groups and their queues
         self.node_revision = 0  # by changes of nodes

@@ -6,6 +6,7 @@ from typing import Any
 from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
+from quorate.api.kueue.multikueue import MultiKueueCluster
 from quorate.api.kueue.topology import Topology
 from quorate.api.volcano import PodGroup, Queue
 from quorate.controllers.feeds import queueing_feeds
@@ -20,6 +21,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     LOCAL_QUEUES,
+    MULTIKUEUE_CLUSTERS,
     POD_GROUPS,
     QUEUES,
     RESOURCE_FLAVORS,
@@ -43,6 +45,7 @@ def informers_of(data: ClusterData, client: Client, clock: Clock, note: Note) ->
         *_queueing_informers(data, client, clock, note),
         *_node_informers(data, client, note),
         *_gang_informers(data, client, note),
+        _worker_clusters(data, client, note),
     ]
 
 
@@ -163,6 +166,20 @@ def _gang_informers(data: ClusterData, client: Client, note: Note) -> tuple[Info
     groups.subscribe(group_changed)
     queues.subscribe(queue_changed)
     return groups, queues
+
+
+def _worker_clusters(data: ClusterData, client: Client, note: Note) -> Informer[Any]:
+    def on_change(change: Change[MultiKueueCluster]) -> None:
+        data.queue_revision += 1
+        if change.new is None:
+            del data.worker_clusters[change.key.name]
+        else:
+            data.worker_clusters[change.key.name] = change.new
+        note(Changed("quota"))
+
+    clusters: Informer[MultiKueueCluster] = Informer(client, MULTIKUEUE_CLUSTERS)
+    clusters.subscribe(on_change)
+    return clusters
 
 
 def _pods_differ(old: Pod, new: Pod) -> bool:

@@ -4,14 +4,15 @@ from collections import Counter
 
 from msgspec.structs import replace
 
-from quorate.api.meta import at_epoch, is_true
+from quorate.api.kueue import ACTIVE
+from quorate.api.meta import at_epoch, find_condition, is_true
 from quorate.api.volcano import PENDING
 from quorate.dashboard.limits import FREQUENT_REASONS, MAX_DEPTH
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.model.quota_use import amount_of, quota_of_cohort
 from quorate.dashboard.model.workload_index import ADMITTED_STATES, WITHOUT_QUOTA
 from quorate.dashboard.queries import Viewer
-from quorate.dashboard.schema import CohortNode, Counts, NodeTotals, Overview
+from quorate.dashboard.schema import CohortNode, Counts, NodeTotals, Overview, WorkerCluster
 from quorate.dashboard.views.queue_views import Reasons, reasons_by_cluster_queue, summary_of
 from quorate.placement.resources import in_base_units
 from quorate.queueing.cluster_queue import ClusterQueueState
@@ -35,6 +36,7 @@ def _overview(data: ClusterData, viewer: Viewer, now: float) -> Overview:
         reasons=reasons.most_frequent(FREQUENT_REASONS),
         pod_groups=_pod_groups(data, viewer),
         nodes=_nodes(data) if viewer.nodes else None,
+        worker_clusters=_worker_clusters(data) if viewer.scope.cluster_queues else (),
     )
 
 
@@ -53,6 +55,31 @@ def _counts(data: ClusterData, viewer: Viewer) -> Counts:
         evicted=by_state["Evicted"],
         inactive=by_state["Inactive"],
         finished=by_state["Finished"],
+    )
+
+
+def _worker_clusters(data: ClusterData) -> tuple[WorkerCluster, ...]:
+    if not data.worker_clusters:
+        return ()
+    placed: Counter[str] = Counter()
+    nominated: Counter[str] = Counter()
+    for group, members in data.workloads.groups.items():
+        if group.reserved_in:
+            for listed in members.values():
+                status = listed.workload.status
+                placed.update((status.cluster_name,))
+                nominated.update(status.nominated_cluster_names)
+    return tuple(
+        WorkerCluster(
+            name=name,
+            connected=None if active is None else active.status == "True",
+            since=None if active is None else active.last_transition_time,
+            message="" if active is None else active.message,
+            workloads=placed[name],
+            nominated=nominated[name],
+        )
+        for name, cluster in sorted(data.worker_clusters.items())
+        for active in (find_condition(cluster.status.conditions, ACTIVE),)
     )
 
 
