@@ -189,6 +189,7 @@ integrations:
     assert {(rule.group, verb, resource) for rule in rules for verb, resource in rule} == {
         *(("example.com", verb, "trainings") for verb in ("get", "list", "watch", "patch", "delete")),
         ("example.com", "update", "trainings/finalizers"),
+        ("example.com", "patch", "trainings/status"),
     }
 
 

@@ -67,6 +67,7 @@ class FakeReader:
     managers: dict[str, Uid] = field(default_factory=dict)  # by the name of the controlling owner
     jobs: tuple[str, ...] = ("Job", "JobSet", "AppWrapper")
     with_pods: tuple[str, ...] = ()  # uids of objects that control pods
+    delegated: tuple[str, ...] = ()  # local queues of which worker clusters run the jobs
 
     async def manages_namespace(self, name: str) -> bool:
         return self.managed and name == "team"
@@ -88,3 +89,6 @@ class FakeReader:
 
     async def has_default_priority_class(self) -> bool:
         return self.default_class
+
+    async def is_delegated(self, namespace: str, queue: str) -> bool:
+        return queue in self.delegated

@@ -8,8 +8,10 @@ import pytest
 
 from quorate.api.configuration import Configuration, default_configuration
 from quorate.api.configuration.feature_gates import WebhookGates
+from quorate.api.configuration.multikueue import MultiKueueGates
 from quorate.api.meta import Uid
 from quorate.api.names.volcano import SUSPENDED
+from quorate.controllers.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.jobs.ray import RayCluster
@@ -260,3 +262,44 @@ def test_a_volcano_job_gets_the_default_queue_and_keeps_it_while_it_runs() -> No
     record = {"quorate.dev/admitted-pod-sets": '{"jobUid": "u1", "podSets": []}'}
     (refusal,) = changed(record)
     assert "cannot change while the job is not suspended (it was q)" in refusal
+
+
+NO_MULTIKUEUE = msgspec.structs.replace(DEFAULTS, multikueue_gates=MultiKueueGates(multi_kueue=False))
+
+
+@pytest.mark.parametrize(
+    ("queue", "manager", "configuration", "want"),
+    [
+        pytest.param("far", None, DEFAULTS, "kueue.x-k8s.io/multikueue", id="worker clusters run its queue"),
+        pytest.param(
+            "far", "kubernetes.io/job-controller", DEFAULTS, "kueue.x-k8s.io/multikueue",
+            id="the built-in controller is replaced",
+        ),
+        pytest.param("far", "example.com/a", DEFAULTS, "example.com/a", id="another controller is kept"),
+        pytest.param("near", None, DEFAULTS, None, id="its queue runs here"),
+        pytest.param("far", None, NO_MULTIKUEUE, None, id="the gate is off"),
+    ],
+)  # fmt: skip
+def test_the_controller_of_a_new_job(
+    queue: str, manager: str | None, configuration: Configuration, want: str | None
+) -> None:
+    job = a_job(queue)
+    if manager is not None:
+        job["spec"]["managedBy"] = manager
+    after = mutated(job, FakeReader(delegated=("far",)), configuration)
+    assert after["spec"].get("managedBy") == want
+    assert after["spec"]["suspend"]
+
+
+def test_a_copy_in_a_worker_cluster_may_name_its_workload_whatever_its_kind() -> None:
+    labels = {"kueue.x-k8s.io/prebuilt-workload-name": "made"}
+    webhook = JobWebhook(FRAMEWORK_KINDS["kubeflow.org/jaxjob"], FakeReader(), DEFAULTS)
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+    for more, refused in (({}, 1), ({"kueue.x-k8s.io/multikueue-origin": "manager"}, 0)):
+        job = {
+            "apiVersion": "kubeflow.org/v1",
+            "kind": "JAXJob",
+            "metadata": {"name": "j", "namespace": "team", "labels": {QUEUE: "q", **labels, **more}},
+            "spec": {"jaxReplicaSpecs": {"Worker": {"template": template}}},
+        }
+        assert len(refusals(asyncio.run(webhook.validate(a_request(job))))) == refused

@@ -78,7 +78,13 @@ def _job_rules() -> tuple[PolicyRule, ...]:
             PolicyRule("owner references to jobs", group, finalizers, ("update",)),
         ]
         if group not in _SERVING_GROUPS:
-            rules.append(PolicyRule("deleting deactivated jobs", group, plurals, ("delete",)))
+            statuses = tuple(f"{plural}/status" for plural in plurals)
+            rules += [
+                PolicyRule("deleting deactivated jobs", group, plurals, ("delete",)),
+                PolicyRule(
+                    "status of stopped jobs, and of jobs in worker clusters", group, statuses, ("patch",)
+                ),
+            ]
     return tuple(rules)
 
 
@@ -88,6 +94,7 @@ def declared_kind_rules(integrations: Integrations) -> Iterator[PolicyRule]:
         needed_for = f"queueing {kind.kind}"
         yield PolicyRule(needed_for, kind.group, (kind.plural,), (*READ, "patch", "delete"))
         yield PolicyRule(needed_for, kind.group, (f"{kind.plural}/finalizers",), ("update",))
+        yield PolicyRule(needed_for, kind.group, (f"{kind.plural}/status",), ("patch",))
 
 
 CONTROLLER_RULES: Final = (
@@ -124,8 +131,6 @@ CONTROLLER_RULES: Final = (
     PolicyRule("reading ClusterProfiles of worker clusters", PROFILE_GROUP, ("clusterprofiles",),
                ("get", "watch"), OWN),
     *_job_rules(),
-    PolicyRule("resetting the start time of a suspended job", "batch", ("jobs/status",),
-               ("patch",)),
     PolicyRule("reading runtimes of TrainJobs", "trainer.kubeflow.org",
                ("trainingruntimes", "clustertrainingruntimes"), READ),
     PolicyRule("finding the owners of jobs and pods", "apps", ("replicasets",), ("get",)),

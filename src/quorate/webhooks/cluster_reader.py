@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from quorate.api.configuration import Configuration
 from quorate.api.core import Namespace
 from quorate.api.meta import Key, ObjectMeta, Uid, matches_selector
+from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
 from quorate.controllers.informers import synced
 from quorate.controllers.integrations import intermediate_kinds
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
@@ -19,6 +20,8 @@ from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Informer
 from quorate.kube.resources import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
     LOCAL_QUEUES,
     NAMESPACES,
     PLACEABLE_PODS,
@@ -53,6 +56,10 @@ class ClusterReader(Protocol):
 
     async def has_default_priority_class(self) -> bool: ...
 
+    async def is_delegated(self, namespace: str, queue: str) -> bool:
+        """Return True if worker clusters run the jobs of a local queue (MultiKueue)."""
+        ...
+
 
 class CachedClusterReader:
     """Reads from informers, which ``run`` runs, and owners from the API server."""
@@ -71,11 +78,12 @@ class CachedClusterReader:
         )
         self._namespaces = Informer(client, NAMESPACES)
         self._queues = Informer(client, LOCAL_QUEUES, field_selector=_NAMED_DEFAULT)
+        self._checks = Informer(client, ADMISSION_CHECKS)
         self._classes = Informer(client, WORKLOAD_PRIORITY_CLASSES, field_selector=_NAMED_DEFAULT)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
-            for informer in (self._namespaces, self._queues, self._classes):
+            for informer in (self._namespaces, self._queues, self._classes, self._checks):
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural} for webhooks")
 
     async def manages_namespace(self, name: str) -> bool:
@@ -118,3 +126,17 @@ class CachedClusterReader:
     async def has_default_priority_class(self) -> bool:
         await synced(self._classes)
         return self._classes.get(Key("", DEFAULT_NAME)) is not None
+
+    async def is_delegated(self, namespace: str, queue: str) -> bool:
+        """See ``ClusterReader``; only in a cluster with a MultiKueue check that costs two requests."""
+        await synced(self._checks)
+        checks = {check.metadata.name for check in self._checks if check.spec.controller_name == MULTIKUEUE}
+        if not checks:
+            return False
+        try:
+            local = await self._client.get(LOCAL_QUEUES, Key(namespace, queue))
+            cluster = await self._client.get(CLUSTER_QUEUES, Key("", local.spec.cluster_queue))
+        except NotFound:
+            return False
+        rules = cluster.spec.admission_checks_strategy.admission_checks
+        return not checks.isdisjoint(rule.name for rule in rules)

@@ -10,10 +10,11 @@ from typing import Any, Final, Generic
 import msgspec
 
 from quorate.api.configuration import Configuration
-from quorate.api.field_path import InvalidTemplate
+from quorate.api.field_path import InvalidTemplate, with_field
 from quorate.api.findings import Finding
 from quorate.api.meta import ObjectMeta
 from quorate.api.names.kueue import PRIORITY_CLASS, QUEUE_NAME
+from quorate.api.names.multikueue import CONTROLLER
 from quorate.api.validation.jobs import JobInfo, job_findings, job_update_findings
 from quorate.api.validation.topology import added_findings
 from quorate.controllers.jobframework.construct_workload import queue_name_of
@@ -38,6 +39,7 @@ class JobWebhook(Generic[J]):
         self._reader = reader
         self._manage_all = configuration.manage_jobs_without_queue_name and not kind.requires_queue_name
         self._gates = configuration.webhook_gates
+        self._multikueue = configuration.multikueue_gates.multi_kueue
         self._topology = configuration.topology_gates
         self._longest_timeout_s = configuration.longest_workload_timeout_s
 
@@ -57,7 +59,8 @@ class JobWebhook(Generic[J]):
             return AdmissionResponse(patch=json_patch(document, labeled))
         suspended = self._suspend(job, labeled)
         await yield_to_loop(request.object)
-        return AdmissionResponse(patch=json_patch(document, suspended))
+        delegated = await self._delegate(job, suspended, request.namespace)
+        return AdmissionResponse(patch=json_patch(document, delegated))
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
@@ -106,6 +109,18 @@ class JobWebhook(Generic[J]):
             if not patch.subresource:
                 document = merged(document, patch.body)
         return document
+
+    async def _delegate(self, job: J, document: Json, namespace: str) -> Json:
+        """Let the job name MultiKueue as its controller if worker clusters run the jobs of its queue."""
+        field, queue = self._kind.managed_by, _queue_label(document)
+        if field is None or not (self._multikueue and field.own and queue):
+            return document
+        if self._kind.manager_of(job) not in ("", field.own):
+            return document
+        if not await self._reader.is_delegated(namespace, queue):
+            return document
+        delegated: Json = with_field(document, field.field, CONTROLLER)
+        return delegated
 
     async def _validate_create(self, request: AdmissionRequest, job: J) -> AdmissionResponse:
         scope = await self._scope(job, request)

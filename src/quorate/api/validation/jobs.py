@@ -16,6 +16,7 @@ from quorate.api.names.kueue import (
     PRIORITY_CLASS,
     QUEUE_NAME,
 )
+from quorate.api.names.multikueue import ORIGIN
 from quorate.api.syntax import is_dns_subdomain, signed_int32
 from quorate.api.validation.fields import Findings, gate_findings, gate_update_findings
 
@@ -130,7 +131,7 @@ def _names(job: JobInfo) -> Findings:
         if name and not is_dns_subdomain(name):
             rule = f"is not the name of a {noun} (lower case letters, digits, '-' and '.')"
             yield Finding(where, name, rule)
-    if job.prebuilt and not job.supports_prebuilt:
+    if job.prebuilt and not job.supports_prebuilt and ORIGIN not in job.metadata.labels:
         rule = f"is not supported for kind {job.kind} (leave it out)"
         yield Finding(_label(PREBUILT_WORKLOAD), job.prebuilt, rule)
 
