@@ -78,3 +78,9 @@ def test_a_copy_names_its_workload_also_if_jobs_of_its_kind_must_not() -> None:
     for labels, want in ((named, ""), ({**named, ORIGIN: "manager"}, "made")):
         assert jax.prebuilt_name(a_job(labels=labels), by_annotation=True) == want  # type: ignore[arg-type]
     assert BatchJob().prebuilt_name(a_job(labels=named), by_annotation=True) == "made"
+
+
+def test_the_workload_of_a_copy_follows_the_manager_cluster_and_not_the_copy() -> None:
+    for labels, follows in (({}, True), ({ORIGIN: "manager"}, False)):
+        job = a_job(queue="other", labels=labels)
+        assert (show(plan(job, a_workload())) == ["patch Workload spec.queueName"]) == follows

@@ -10,11 +10,12 @@ from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import Workload
 from quorate.api.meta import OwnerReference, Uid, at_epoch
 from quorate.api.names.kueue import JOB_UID, PREBUILT_WORKLOAD, PRIORITY_CLASS
+from quorate.api.names.multikueue import ORIGIN, ORIGIN_UID
 from quorate.controllers.executor import Plan
 from quorate.controllers.jobframework.construct_workload import workload_name
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.pods import constants
-from quorate.controllers.serving.kinds import SETS, ServingSet
+from quorate.controllers.serving.kinds import SETS, ServingFramework, ServingSet
 from quorate.controllers.serving.template_gates import REPLICAS_BEFORE_GATING, gate_plan
 from quorate.controllers.serving.workloads import serving_plans
 from quorate.kube.resources import Json
@@ -301,3 +302,53 @@ def test_a_set_with_ready_pods_only_gets_an_event() -> None:
     plan = gate_plan(STATEFUL_SET.templates, STATEFUL_SET.resource, serving)
     assert plan is not None
     assert show(plan) == "!NotGated"
+
+
+def copy_of(original: ServingSet) -> ServingSet:
+    """Return the copy of a set in a worker cluster, which has another uid."""
+    metadata = msgspec.structs.replace(
+        original.metadata,
+        uid=Uid("uid-there"),
+        labels={**original.metadata.labels, ORIGIN: "manager"},
+        annotations={**original.metadata.annotations, ORIGIN_UID: original.metadata.uid},
+    )
+    return msgspec.structs.replace(original, metadata=metadata)
+
+
+@pytest.mark.parametrize(
+    ("framework", "original"), [(STATEFUL_SET, a_set()), (LEADER_WORKER_SET, groups_of(3, 2))]
+)
+def test_the_copy_of_a_set_has_the_workloads_of_its_original(
+    framework: ServingFramework, original: ServingSet
+) -> None:
+    """The manager cluster makes the workloads; the copy adopts them and gives its pods to their groups."""
+    serving, copy = framework.serving, copy_of(original)
+    assert serving is not None
+    made = serving_plan(serving, original, [], [], NOTHING, JobOptions(), NOW)
+    workloads = [
+        msgspec.structs.replace(
+            write.body, metadata=msgspec.structs.replace(write.body.metadata, owner_references=())
+        )
+        for write in made.writes
+        if isinstance(write, Create)
+    ]
+    names = [group.workload for group in serving.groups(copy, short_names=False)]
+    assert names == [workload.metadata.name for workload in workloads]
+    assert serving_plan(serving, copy, [], [], NOTHING, JobOptions(), NOW) == Plan()
+    adopted = serving_plan(serving, copy, workloads, [], NOTHING, JobOptions(), NOW)
+    owners = [
+        write.body["metadata"]["ownerReferences"] for write in adopted.writes if isinstance(write, Patch)
+    ]
+    assert [[owner.uid for owner in each] for each in owners] == [["uid-there"]] * len(workloads)
+
+
+def test_the_workload_of_a_copy_follows_the_manager_cluster() -> None:
+    serving, original = STATEFUL_SET.serving, a_set()
+    assert serving is not None
+    (create,) = serving_plan(serving, original, [], [], NOTHING, JobOptions(), NOW).writes
+    assert isinstance(create, Create)
+    workload = msgspec.structs.replace(
+        create.body, spec=msgspec.structs.replace(create.body.spec, queue_name="elsewhere")
+    )
+    assert serving_plan(serving, original, [workload], [], NOTHING, JobOptions(), NOW) != Plan()
+    assert serving_plan(serving, copy_of(a_set(3)), [workload], [], NOTHING, JobOptions(), NOW) == Plan()

@@ -7,6 +7,7 @@ from quorate.api.kueue import GROUP, PriorityClassRef, Workload, WorkloadPriorit
 from quorate.api.kueue.wait_for_pods_ready import WAIT_FOR_PODS_READY
 from quorate.api.meta import ObjectMeta
 from quorate.api.names.kueue import ADMISSION_GATED_BY, PRIORITY_CLASS
+from quorate.api.names.multikueue import ORIGIN
 from quorate.controllers.executor import ObjectEvent
 from quorate.controllers.jobframework.construct_workload import (
     MissingPriorityClass,
@@ -36,7 +37,12 @@ def workload_update(
     suspended: bool,
     gated: bool,
 ) -> WorkloadUpdate:
-    """Return what differs from the job's labels; ``gated``: external gates are enabled."""
+    """Return what differs from the job's labels; ``gated``: external gates are enabled.
+
+    The workload of a copy in a worker cluster follows that of the manager cluster instead.
+    """
+    if ORIGIN in metadata.labels:
+        return WorkloadUpdate()
     spec: dict[str, object] = {}
     queue_name = queue_name_of(metadata)
     if suspended and workload.spec.queue_name != queue_name and not has_quota_reservation(workload):

@@ -19,6 +19,7 @@ from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet
 from quorate.api.kueue.topology_annotations import NO_INDEX, PodIndex
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid
+from quorate.api.names.multikueue import ORIGIN, ORIGIN_UID
 from quorate.controllers.jobframework.construct_workload import workload_name
 from quorate.controllers.jobframework.topology import (
     TopologySource,
@@ -46,6 +47,17 @@ class ServingSet(Struct):
     metadata: ObjectMeta
     spec: Json = msgspec.field(default_factory=dict)
     status: Json = msgspec.field(default_factory=dict)
+
+    @property
+    def is_copy(self) -> bool:
+        """Return True if a manager cluster made the set, and makes its workloads (MultiKueue)."""
+        return ORIGIN in self.metadata.labels
+
+    @property
+    def naming_uid(self) -> Uid:
+        """Return the uid in the names of workloads, which the copy of a set has in common with it."""
+        origin = self.metadata.annotations.get(ORIGIN_UID, "") if self.is_copy else ""
+        return Uid(origin) if origin else self.metadata.uid
 
     @property
     def document(self) -> Json:
@@ -97,9 +109,8 @@ class ServingKind(ABC):
         """Return the position of a pod; None if its labels are missing."""
 
     def _name(self, obj: ServingSet, short: bool, extra: str = "") -> str:
-        metadata = obj.metadata
         kind, group = self.resource.kind, self.resource.group
-        return workload_name(kind, group, metadata.name, metadata.uid, extra, short=short)
+        return workload_name(kind, group, obj.metadata.name, obj.naming_uid, extra, short=short)
 
 
 class StatefulSets(ServingKind):

@@ -1,6 +1,8 @@
 """The controller of Deployments, StatefulSets and LeaderWorkerSets."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -23,6 +25,7 @@ from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.job_plan import ReconcileContext, job_options
 from quorate.controllers.limits import OWNER_RETRY_S, REFUSED_SET_RETRY_S, WORKERS
 from quorate.controllers.metrics import record_workload_creations
+from quorate.controllers.pods.constants import OWNER_KIND, OWNER_NAME
 from quorate.controllers.serving.kinds import ServingFramework, ServingSet
 from quorate.controllers.serving.set_templates import is_stamped_by_other
 from quorate.controllers.serving.template_gates import gate_plan
@@ -91,9 +94,12 @@ class SetController:
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         for workload in change.versions:
-            owner = workload.metadata.controller
-            if owner is not None and owner.kind == self._kind.resource.kind:
-                self.reconciler.enqueue(Key(workload.metadata.namespace, owner.name))
+            metadata, kind = workload.metadata, self._kind.resource.kind
+            owner = metadata.controller
+            if owner is not None and owner.kind == kind:
+                self.reconciler.enqueue(Key(metadata.namespace, owner.name))
+            elif owner is None and metadata.annotations.get(OWNER_KIND, "").endswith(f", Kind={kind}"):
+                self.reconciler.enqueue(Key(metadata.namespace, metadata.annotations.get(OWNER_NAME, "")))
 
     async def _reconcile(self, key: Key) -> float | None:
         obj = self._sets.get(key)
@@ -154,12 +160,20 @@ class SetController:
             *informer.by_index(WORKLOADS_OF, obj.metadata.uid),
             *informer.by_index(self._owned, obj.metadata.uid),
         ]
-        if self._kind.serving is not None:
-            older = self._kind.serving.older_name(obj, self._options.gates.short_workload_names)
-            stored = informer.get(Key(obj.metadata.namespace, older))
+        for name in self._unowned_names(obj):
+            stored = informer.get(Key(obj.metadata.namespace, name))
             if stored is not None and is_adoptable(stored) and stored not in workloads:
                 workloads.append(stored)
         return workloads
+
+    def _unowned_names(self, obj: ServingSet) -> Iterator[str]:
+        """Yield the names of workloads that the set may adopt: of earlier versions, or of its original."""
+        serving, short_names = self._kind.serving, self._options.gates.short_workload_names
+        if serving is not None:
+            yield serving.older_name(obj, short_names)
+            if obj.is_copy:
+                with suppress(InvalidTemplate):  # it is reported when plans are made
+                    yield from (group.workload for group in serving.groups(obj, short_names))
 
     def _owners(self, workload: Workload) -> tuple[Uid, ...]:
         """Return the sets that own a workload but do not control it, as those that Kueue made."""

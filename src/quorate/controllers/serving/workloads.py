@@ -97,7 +97,7 @@ def _as_named(group: ServingGroup, workloads: Collection[str]) -> ServingGroup:
 def _create(
     kind: ServingKind, obj: ServingSet, group: ServingGroup, context: ReconcileContext, options: JobOptions
 ) -> Plan:
-    if not group.total or not replicas(obj.document):
+    if not group.total or not replicas(obj.document) or obj.is_copy:
         return Plan()
     about = reference_to(kind.resource, obj)
     if options.topology is not None and (findings := group_topology_findings(kind, group, options.topology)):
@@ -192,7 +192,7 @@ def _sync(
         gated=options.gates.admission_gated_by,
     )
     body = merged(dict(changes.body), _adopted(kind, obj, workload))
-    body = merged(body, {"spec": resized} if (resized := _resized(group, workload)) else {})
+    body = merged(body, {"spec": resized} if (resized := _resized(obj, group, workload)) else {})
     metadata = workload.metadata
     writes: tuple[Write, ...] = ()
     if body:
@@ -210,12 +210,14 @@ def _without_class(about: ObjectReference, missing: MissingPriorityClass) -> Pla
     return Plan(events=(ObjectEvent(about, missing.event),), missing_dependency=str(missing))
 
 
-def _resized(group: ServingGroup, workload: Workload) -> dict[str, object]:
+def _resized(obj: ServingSet, group: ServingGroup, workload: Workload) -> dict[str, object]:
     """Return the new pod sets of a workload without quota if the size of its set has changed."""
     counts = [(pod_set.name, pod_set.count) for pod_set in workload.spec.pod_sets]
-    if c.has_quota_reservation(workload) or counts == [
-        (pod_set.name, pod_set.count) for pod_set in group.pod_sets
-    ]:
+    if (
+        obj.is_copy
+        or c.has_quota_reservation(workload)
+        or counts == [(pod_set.name, pod_set.count) for pod_set in group.pod_sets]
+    ):
         return {}
     return {"podSets": group.pod_sets}
 
