@@ -23,12 +23,14 @@ async def native_group(world: World, policy: dict[str, Any], **spec: Any) -> Non
 
 
 async def until_missing(world: World) -> None:
-    text = f"pod group {GROUP} of scheduling.k8s.io does not exist"
+    await until_event_text(world, f"pod group {GROUP} of scheduling.k8s.io does not exist")
 
+
+async def until_event_text(world: World, text: str) -> None:
     async def is_told() -> bool:
         return any(text in event.note for event in (await world.client.list(EVENTS, NAMESPACE)).items)
 
-    await world.until("an event says which group is missing", is_told)
+    await world.until(f"an event says: {text}", is_told)
 
 
 async def gated(world: World) -> set[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonpatch
 
-from quorate.api.meta import ObjectMeta, Uid
+from quorate.api.meta import Key, ObjectMeta, Uid
 from quorate.kube.resources import Resource
 from quorate.webhooks.admission_review import (
     AdmissionRequest,
@@ -68,6 +68,7 @@ class FakeReader:
     jobs: tuple[str, ...] = ("Job", "JobSet", "AppWrapper")
     with_pods: tuple[str, ...] = ()  # uids of objects that control pods
     delegated: tuple[str, ...] = ()  # local queues of which worker clusters run the jobs
+    native_queues: dict[str, str] = field(default_factory=dict)  # by the name of the native pod group
 
     async def manages_namespace(self, name: str) -> bool:
         return self.managed and name == "team"
@@ -92,3 +93,6 @@ class FakeReader:
 
     async def is_delegated(self, namespace: str, queue: str) -> bool:
         return queue in self.delegated
+
+    async def native_queue(self, group: Key) -> str:
+        return self.native_queues.get(group.name, "")

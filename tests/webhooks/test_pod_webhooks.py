@@ -83,6 +83,20 @@ def test_a_new_managed_pod_is_gated(pod: Json, reader: FakeReader, gated: bool) 
     assert gates == (["kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"] if gated else [])
 
 
+@pytest.mark.parametrize(
+    ("queue", "wanted"), [("", "night"), ("q", "q")], ids=["none of its own", "a queue of its own"]
+)
+def test_a_pod_of_a_queued_native_workload_gets_its_queue(queue: str, wanted: str) -> None:
+    pod = an_object("Pod", queue)
+    pod["spec"]["schedulingGroup"] = {"podGroupName": "ring"}
+    got = mutated(pod, FakeReader(native_queues={"ring": "night"}, default_queue=True))
+    assert got["metadata"]["labels"][QUEUE] == wanted
+    assert got["spec"]["schedulingGates"]
+    child = pod | {"metadata": {**pod["metadata"], "ownerReferences": OWNED}}
+    reader = FakeReader(native_queues={"ring": "night"}, managers={"parent": Uid("1")})
+    assert mutated(child, reader) == child
+
+
 def test_the_pod_template_of_a_deployment_gets_the_queue_labels() -> None:
     template = mutated(an_object("Deployment", "q"), FakeReader())["spec"]["template"]
     assert template["metadata"] == {

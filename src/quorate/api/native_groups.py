@@ -121,6 +121,20 @@ class PodGroupSpec(Struct):
     priority: Int32 | None = None
 
     @property
+    def workload_name(self) -> str:
+        """The workload with the template of the group; empty if the group is of none."""
+        reference = self.pod_group_template_ref
+        return "" if reference is None or reference.workload is None else reference.workload.workload_name
+
+    @property
+    def template_name(self) -> str:
+        """The template of the group in its workload; empty if the group is of none."""
+        reference = self.pod_group_template_ref
+        if reference is None or reference.workload is None:
+            return ""
+        return reference.workload.pod_group_template_name
+
+    @property
     def topology_key(self) -> str:
         """The label with the same value on all nodes of the group; empty without a constraint."""
         constraints = self.scheduling_constraints

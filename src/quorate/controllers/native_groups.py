@@ -1,20 +1,35 @@
-"""Kubernetes' own pod groups, which plain pods and the pod templates of queued jobs name."""
+"""Kubernetes' own pod groups, which pods and the pod templates of jobs name, and their workloads."""
 
-from collections.abc import Callable, Iterable
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key, Uid
-from quorate.api.native_groups import PodGroup
+from quorate.api.native_groups import PodGroup, Workload
 from quorate.controllers.limits import UNSERVED_INTERVAL_S
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.discovery import wait_until_served
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import NATIVE_POD_GROUPS
+from quorate.kube.resources import NATIVE_POD_GROUPS, NATIVE_WORKLOADS
 
 _CONTROLLER: Final = "controller"  # index of groups by the uid of the object that controls them
+_HASH_DIGITS: Final = 5
+_LONGEST_PART: Final = 235  # of the name of a native workload, in that of its Workload
+_UNIT: Final = "unit"  # index of groups by the key under which their native workload is queued
+_WORKLOAD: Final = "workload"  # index of groups by the key of the native workload with their template
+
+
+def unit_key(workload: Key) -> Key:
+    """Return the key of the Workload with which a native workload is queued.
+
+    A queued pod group has its own name, which may be that of the native workload.
+    """
+    digest = hashlib.sha256(workload.name.encode()).hexdigest()[:_HASH_DIGITS]
+    return Key(workload.namespace, f"workload-{workload.name[:_LONGEST_PART]}-{digest}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +49,15 @@ class NativeGroups:
         self._client, self._clock = client, clock
         self._informer = Informer(client, NATIVE_POD_GROUPS)
         self._informer.add_index(_CONTROLLER, _controller)
+        self._informer.add_index(_WORKLOAD, _workload)
+        self._informer.add_index(_UNIT, lambda group: map(unit_key, _workload(group)))
+        self._workloads = Informer(client, NATIVE_WORKLOADS)
         self._is_absent = False
 
     @property
     def are_known(self) -> bool:
         """Return True if a group that ``get`` does not find does not exist."""
-        return self._is_absent or self._informer.synced.is_set()
+        return self._is_absent or (self._informer.synced.is_set() and self._workloads.synced.is_set())
 
     def get(self, key: Key) -> PodGroup | None:
         return self._informer.get(key)
@@ -54,14 +72,25 @@ class NativeGroups:
             self.are_known, self.get, made[0] if len(made) == 1 else None, frozenset(levels)
         )
 
-    def is_basic(self, key: Key) -> bool:
-        """Return True if each pod of the group is placed, and queued, alone."""
-        group = self.get(key)
-        return group is not None and group.spec.scheduling_policy.gang is None
+    def workload(self, key: Key) -> Workload | None:
+        """Return a native workload."""
+        return self._workloads.get(key)
+
+    def groups_of_unit(self, unit: Key) -> Sequence[PodGroup]:
+        """Return the groups of the native workload that is queued under the key ``unit``, by name."""
+        return self._informer.by_index(_UNIT, unit)
+
+    def groups_of(self, workload: Key) -> Sequence[PodGroup]:
+        """Return the groups of a native workload, by name."""
+        return self._informer.by_index(_WORKLOAD, workload)
 
     def subscribe(self, on_change: Callable[[Change[PodGroup]], None]) -> None:
         """Call ``on_change`` with each group that is created, changed or deleted."""
         self._informer.subscribe(on_change)
+
+    def subscribe_to_workloads(self, on_change: Callable[[Change[Workload]], None]) -> None:
+        """Call ``on_change`` with each native workload that is created, changed or deleted."""
+        self._workloads.subscribe(on_change)
 
     async def run(self) -> None:
         """Keep the groups up to date until cancelled, once the API server serves them."""
@@ -70,7 +99,9 @@ class NativeGroups:
             interval_s=UNSERVED_INTERVAL_S,
         )  # fmt: skip
         self._is_absent = False
-        await self._informer.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._informer.run(), name="watch native podgroups")
+            tasks.create_task(self._workloads.run(), name="watch native workloads")
 
     def _note_absent(self) -> None:
         self._is_absent = True
@@ -79,3 +110,8 @@ class NativeGroups:
 def _controller(group: PodGroup) -> tuple[Uid, ...]:
     owner = group.metadata.controller
     return () if owner is None else (owner.uid,)
+
+
+def _workload(group: PodGroup) -> tuple[Key, ...]:
+    name = group.spec.workload_name
+    return (Key(group.metadata.namespace, name),) if name else ()

@@ -148,7 +148,7 @@ CONTROLLER_RULES: Final = (
                READ),
     PolicyRule("reading priorities of pods", "scheduling.k8s.io", ("priorityclasses",), READ),
     PolicyRule("reading overhead of pods", "node.k8s.io", ("runtimeclasses",), READ),
-    PolicyRule("reading pod groups of Kubernetes", native_groups.GROUP, ("podgroups",), ("list", "watch")),
+    PolicyRule("reading pod groups of Kubernetes", native_groups.GROUP, ("podgroups", "workloads"), READ),
     PolicyRule("creating pod groups of jobs and pods", volcano.GROUP, ("podgroups",),
                (*READ, "create", "delete", "patch")),
     PolicyRule("owner references to pod groups", volcano.GROUP, ("podgroups/finalizers",), ("update",)),

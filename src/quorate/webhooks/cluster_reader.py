@@ -16,14 +16,17 @@ from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
 from quorate.controllers.informers import synced
 from quorate.controllers.integrations import intermediate_kinds
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
+from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.kube.client import Client
-from quorate.kube.errors import NotFound
+from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.informer import Informer
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     LOCAL_QUEUES,
     NAMESPACES,
+    NATIVE_POD_GROUPS,
+    NATIVE_WORKLOADS,
     PLACEABLE_PODS,
     WORKLOAD_PRIORITY_CLASSES,
     Resource,
@@ -58,6 +61,10 @@ class ClusterReader(Protocol):
 
     async def is_delegated(self, namespace: str, queue: str) -> bool:
         """Return True if worker clusters run the jobs of a local queue (MultiKueue)."""
+        ...
+
+    async def native_queue(self, group: Key) -> str:
+        """Return the queue of the native workload of a native pod group; empty if it has none."""
         ...
 
 
@@ -140,3 +147,13 @@ class CachedClusterReader:
             return False
         rules = cluster.spec.admission_checks_strategy.admission_checks
         return not checks.isdisjoint(rule.name for rule in rules)
+
+    async def native_queue(self, group: Key) -> str:
+        try:
+            name = (await self._client.get(NATIVE_POD_GROUPS, group)).spec.workload_name
+            if not name:
+                return ""
+            workload = await self._client.get(NATIVE_WORKLOADS, Key(group.namespace, name))
+        except (NotFound, Forbidden):
+            return ""
+        return queue_name_of(workload.metadata)

@@ -15,7 +15,8 @@ from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.core.pod import Pod
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.findings import Finding
-from quorate.api.meta import ObjectMeta, Struct
+from quorate.api.meta import Key, ObjectMeta, Struct
+from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.validation.jobs import JobInfo, job_findings, job_update_findings
 from quorate.api.validation.topology import AnnotatedPodSet, added_findings, annotated_topology_findings
 from quorate.controllers.jobframework.construct_workload import queue_name_of
@@ -102,11 +103,25 @@ class PodWebhook:
         try:
             pod = await _decode(request.object)
             setting = await self._settings.of(pod.metadata, request.namespace)
-            defaulted = default_pod(pod.document, setting)
+            queued = pod.document
+            if setting.namespace_managed and not setting.is_child:
+                queued = await self._with_native_queue(pod, request.namespace)
+            defaulted = default_pod(queued, setting)
             await yield_to_loop(request.object)
             return AdmissionResponse(patch=json_patch(pod.document, defaulted))
         except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
             return ALLOWED  # the API server validates it afterwards
+
+    async def _with_native_queue(self, pod: _Decoded, namespace: str) -> Json:
+        """Return the pod with the queue of the native workload that its pod group belongs to, if any."""
+        group = (pod.document["spec"].get("schedulingGroup") or {}).get("podGroupName")
+        queue = ""
+        if group and not queue_name_of(pod.metadata):
+            queue = await self._reader.native_queue(Key(namespace, group))
+        if not queue:
+            return pod.document
+        labels = {**pod.metadata.labels, QUEUE_NAME: queue}
+        return {**pod.document, "metadata": {**pod.document["metadata"], "labels": labels}}
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:

@@ -13,6 +13,7 @@ from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.pods.adoption import adoption_plan
 from quorate.controllers.pods.pod_kind import PodKind
 from quorate.controllers.pods.pod_writes import template_of
+from quorate.kube.writes import Patch
 from tests.controllers.pods.notation import NOW, START, a_pod, show, with_spec
 
 PREBUILT = {"kueue.x-k8s.io/prebuilt-workload-name": "made"}
@@ -195,5 +196,21 @@ def test_adoption_of_a_pod_without_webhooks(
     pod = a_pod("a", state, group="", queue=queue, has_finalizer=False)
     labels = {key: text for key, text in pod.metadata.labels.items() if key != "kueue.x-k8s.io/managed"}
     stray = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, labels=labels))
-    got = adoption_plan(stray, namespace_managed=managed, is_child=child, without_queue_name=False)
+    got = adoption_plan(
+        stray, namespace_managed=managed, is_child=child, without_queue_name=False, queue=queue
+    )
     assert show(got) == want
+
+
+def test_a_gated_pod_of_a_queued_native_workload_gets_its_queue() -> None:
+    pod = a_pod("a", "gated", group="", queue="", has_finalizer=False)
+    stray = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, labels={}))
+    got = adoption_plan(
+        stray, namespace_managed=True, is_child=False, without_queue_name=False, queue="night"
+    )
+    ((patch,),) = got.concurrent
+    assert isinstance(patch, Patch)
+    assert patch.body["metadata"]["labels"] == {
+        "kueue.x-k8s.io/managed": "true",
+        "kueue.x-k8s.io/queue-name": "night",
+    }

@@ -23,13 +23,15 @@ from quorate.controllers.pods.pod_group import PodGroup, by_age, by_precedence
 from quorate.controllers.pods.pod_topology import request_topology
 from quorate.controllers.pods.pod_writes import template_of
 from quorate.controllers.pods.queued_pod import can_count
-from quorate.controllers.pods.roles import role_hash, role_of
+from quorate.controllers.pods.roles import role_hash
 from quorate.kube.events import truncate
 from quorate.kube.resources import PLACEABLE_PODS
 
 
 def unknown_total(group: PodGroup) -> NotComposed:
     """Return why the size of a group is not known."""
+    if group.unit.incomplete:
+        return NotComposed(group.unit.incomplete)
     if group.is_native:
         return NotComposed(
             f"pod group {group.name} of scheduling.k8s.io does not exist (create it with a minCount)"
@@ -69,7 +71,7 @@ def construct_group_workload(
     )
     if isinstance(annotations, NotComposed):
         return annotations
-    first = pods[0].metadata
+    first = group.labelled(pods[0].metadata)
     priority = resolve_priority(first.labels, None, pod_sets, context.workload_classes, context.pod_classes)
     if isinstance(priority, MissingPriorityClass):
         return NotComposed(priority)
@@ -109,8 +111,8 @@ def _pod_sets(pods: Sequence[Pod], group: PodGroup) -> tuple[tuple[Pod, ...], tu
     They are in the order of what their pods need: the names of roles, which users may choose, do not decide
     which pods get a flavor first.
     """
-    counts = Counter({role_of(pods[0]): group.total} if group.is_fast else map(role_of, pods))
-    firsts = {role_of(pod): pod for pod in reversed(pods)}
+    counts = Counter({group.role_of(pods[0]): group.total} if group.is_fast else map(group.role_of, pods))
+    firsts = {group.role_of(pod): pod for pod in reversed(pods)}
     roles = sorted(counts, key=lambda role: (role_hash(read_template(firsts[role].written)), role))
     pod_sets = tuple(
         PodSet(name=role, count=counts[role], template=template_of(firsts[role])) for role in roles

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from msgspec import structs
+
 from quorate.api.configuration.feature_gates import DEFAULT_GATES, Gates
 from quorate.api.core.pod import Pod
 from quorate.api.kueue import Workload
@@ -12,6 +14,7 @@ from quorate.api.syntax import positive_int32
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobframework.pod_counts import PodCounts, PodSetCounts
 from quorate.controllers.pods import constants
+from quorate.controllers.pods.native_workloads import NO_UNIT, NativeUnit
 from quorate.controllers.pods.queued_pod import (
     can_count,
     has_failed_for_good,
@@ -43,6 +46,7 @@ class PodGroup:
     absent: int = 0  # pods that count and have to be replaced
     roles: tuple[tuple[str, int], ...] = ()  # with the pods of each, as in the workload, if there is one
     is_native: bool = False  # a group of Kubernetes; of others an annotation of the first pod has the size
+    unit: NativeUnit = NO_UNIT  # the native workload of all the groups of these pods
 
     @classmethod
     def of(cls, name: str, pods: Iterable[Pod], now: float, gates: Gates = DEFAULT_GATES) -> "PodGroup":
@@ -66,9 +70,24 @@ class PodGroup:
         total = max(least, sum(map(can_count, self.pods))) if least else 0
         return replace(self, total=total, is_native=True)
 
+    def as_unit(self, unit: NativeUnit) -> "PodGroup":
+        """Return the pods of all groups of a native workload, which are queued together."""
+        total = 0 if unit.incomplete else sum(map(can_count, self.pods))
+        return replace(self, total=total, is_native=True, unit=unit)
+
     @property
     def metadata(self) -> ObjectMeta:
-        return self.pods[0].metadata
+        return self.labelled(self.pods[0].metadata)
+
+    def labelled(self, metadata: ObjectMeta) -> ObjectMeta:
+        """Return the metadata of a pod with the labels by which the native workload is queued."""
+        if not self.unit.labels:
+            return metadata
+        return structs.replace(metadata, labels={**metadata.labels, **self.unit.labels})
+
+    def role_of(self, pod: Pod) -> str:
+        """Return the pod set of a pod: pods of one pod group template with one shape."""
+        return self.unit.pod_set_name(pod, role_of(pod))
 
     @property
     def is_fast(self) -> bool:
@@ -98,7 +117,7 @@ class PodGroup:
         counts = [
             pod_set_counts(
                 role,
-                [pod for pod in self.pods if role_of(pod) == role],
+                [pod for pod in self.pods if self.role_of(pod) == role],
                 size,
                 retries=self.retries,
                 is_serving=self.is_serving,
@@ -166,7 +185,7 @@ def count_pods(workload: Workload, group: PodGroup) -> CountedPods:
     given_back = {
         reclaimable.name: reclaimable.count for reclaimable in workload.status.reclaimable_pods if reserved
     }
-    roles = [(role_of(pod), pod) for pod in group.pods]
+    roles = [(group.role_of(pod), pod) for pod in group.pods]
     kept: list[Pod] = []
     excess: list[Pod] = []
     replaced: list[Pod] = []

@@ -41,7 +41,6 @@ from quorate.controllers.pods.pod_group import CountedPods, PodGroup, by_precede
 from quorate.controllers.pods.pod_kind import PodsKind
 from quorate.controllers.pods.pod_writes import delete_pods, remove_finalizers
 from quorate.controllers.pods.queued_pod import can_count, is_suspended
-from quorate.controllers.pods.roles import role_of
 from quorate.kube.resources import PLACEABLE_PODS, WORKLOADS, reference_to, versioned_reference_to
 from quorate.kube.writes import status_patch
 from quorate.queueing.conditions import (
@@ -84,7 +83,7 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
         return job.pods
 
     def pod_set_name(self, job: PodGroup, pod: Pod) -> str:
-        return role_of(pod)
+        return job.role_of(pod)
 
     def is_managed(self, job: PodGroup, options: JobOptions) -> bool:
         return bool(job.pods)

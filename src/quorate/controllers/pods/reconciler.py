@@ -8,14 +8,16 @@ from quorate.api.core.pod import Pod
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
 from quorate.api.native_groups import PodGroup as NativePodGroup
+from quorate.api.native_groups import Workload as NativeWorkload
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
 from quorate.controllers.jobframework.construct_workload import prebuilt_name_of, queue_name_of
 from quorate.controllers.jobframework.reconciler import JobReconciler, JobSource
 from quorate.controllers.limits import GROUP_DELAY_S, NATIVE_GROUPS_RETRY_S, OWNER_RETRY_S
-from quorate.controllers.native_groups import NativeGroups
+from quorate.controllers.native_groups import NativeGroups, unit_key
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.adoption import adoption_plan
+from quorate.controllers.pods.native_workloads import native_group_name, native_unit
 from quorate.controllers.pods.pod_group import PodGroup
 from quorate.controllers.pods.pod_group_kind import PodGroupKind
 from quorate.controllers.pods.pod_kind import PodKind
@@ -95,37 +97,72 @@ class PodGroups(JobSource[PodGroup]):
 
     def key_of(self, pod: Pod) -> tuple[Key, ...]:
         """Return the key of the group with which the pod is queued; empty for a pod that is queued alone."""
-        return tuple(key for key in self._named_by(pod) if not self._is_basic(pod, key))
+        named = self._named_by(pod)
+        if not self._is_native(pod):
+            return named
+        if not pod.metadata.is_managed or self._workloads.by_index(_CONTROLLED_BY_POD, pod.metadata.key):
+            return ()
+        return tuple(unit for key in named for unit in self._unit_of(key))
 
     def _named_by(self, pod: Pod) -> tuple[Key, ...]:
         own = group_name_of(pod.metadata, self._gates.workload_identifier_annotations)
-        name = own or (_native_group_name(pod) if pod.metadata.is_managed else "")
+        name = own or native_group_name(pod)
         return (Key(pod.metadata.namespace, name),) if name else ()
-
-    def _is_basic(self, pod: Pod, key: Key) -> bool:
-        return self._is_native(pod) and self._native.is_basic(key)
 
     def _is_native(self, pod: Pod) -> bool:
         """Return True if the pod is in no group but the one of Kubernetes that it names."""
         return not group_name_of(pod.metadata, self._gates.workload_identifier_annotations)
 
+    def _unit_of(self, key: Key) -> tuple[Key, ...]:
+        """Return the key under which the pods of a native group are queued: that of its workload, or its own.
+
+        Empty if they are queued one by one.  It stays the same as long as there is a Workload with it.
+        """
+        group = self._native.get(key)
+        if group is None:
+            return (key,)
+        if group.spec.workload_name:
+            workload = Key(key.namespace, group.spec.workload_name)
+            unit = unit_key(workload)
+            is_queued = self._workloads.get(key) is None and self._native_queue(workload)
+            if is_queued or self._workloads.get(unit) is not None:
+                return (unit,)
+        return () if group.spec.scheduling_policy.gang is None else (key,)
+
+    def _native_queue(self, key: Key) -> str:
+        workload = self._native.workload(key)
+        return "" if workload is None else queue_name_of(workload.metadata)
+
+    def native_queue(self, pod: Pod) -> str:
+        """Return the queue of the native workload that the pod belongs to; empty if it has none."""
+        group = self._native.get(Key(pod.metadata.namespace, native_group_name(pod)))
+        if group is None or not group.spec.workload_name:
+            return ""
+        return self._native_queue(Key(pod.metadata.namespace, group.spec.workload_name))
+
     def awaits_native(self, key: Key) -> bool:
         """Return True if the group is one of Kubernetes, and it is not known yet whether that exists."""
-        return not self._native.are_known and any(map(self._is_native, self.pods(key)))
+        return not self._native.are_known and any(map(self._is_native, self._pods.by_index(_GROUP, key)))
 
-    def pods(self, key: Key) -> list[Pod]:
-        return self._pods.by_index(_GROUP, key)
+    def named(self, group: Key) -> list[Pod]:
+        """Return the pods that name a group, managed or not."""
+        return self._pods.by_index(_GROUP, group)
 
     def cached(self, key: Key) -> PodGroup | None:
-        pods = [pod for pod in self.pods(key) if not self._is_basic(pod, key)]
+        groups = self._native.groups_of_unit(key)
+        named = [pod for name in (key, *(group.metadata.key for group in groups)) for pod in self.named(name)]
+        pods = [pod for pod in named if self.key_of(pod) == (key,)]
         if not pods:
             return None
-        group = PodGroup.of(key.name, pods, self._clock.now(), self._gates)
+        composed = PodGroup.of(key.name, pods, self._clock.now(), self._gates)
         if not all(map(self._is_native, pods)):
-            return group
+            return composed
+        if groups:
+            workload = self._native.workload(Key(key.namespace, groups[0].spec.workload_name))
+            return composed.as_unit(native_unit(workload, groups, composed.pods))
         native = self._native.get(key)
         gang = None if native is None else native.spec.scheduling_policy.gang
-        return group.as_native(0 if gang is None else gang.min_count)
+        return composed.as_native(0 if gang is None else gang.min_count)
 
     async def live(self, key: Key) -> PodGroup | None:
         return self.cached(key)  # a workload of a group that lost its pods is only released
@@ -142,11 +179,6 @@ class PodGroups(JobSource[PodGroup]):
     def workloads(self, key: Key) -> Sequence[Workload]:
         workload = self._workloads.get(key)
         return () if workload is None else (workload,)
-
-
-def _native_group_name(pod: Pod) -> str:
-    group = pod.spec.scheduling_group
-    return "" if group is None else group.pod_group_name
 
 
 class PodController:
@@ -171,7 +203,9 @@ class PodController:
             context, PodGroupKind(), self._source, "pods.groups", reconcile=self._reconcile_group
         )
         self._group_key = self._source.key_of
+        self._native = native
         native.subscribe(self._native_group_changed)
+        native.subscribe_to_workloads(self._native_workload_changed)
         self._watch()
 
     @property
@@ -194,7 +228,8 @@ class PodController:
     def _is_relevant(self, pod: Pod) -> bool:
         """Return False for most pods of a cluster: they are parts of jobs, and change often."""
         all_pods = self._single.options.manage_jobs_without_queue_name
-        return all_pods or pod.metadata.is_managed or bool(queue_name_of(pod.metadata))
+        is_named = bool(queue_name_of(pod.metadata)) or pod.spec.scheduling_group is not None
+        return all_pods or pod.metadata.is_managed or is_named
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         for workload in change.versions:
@@ -216,8 +251,20 @@ class PodController:
 
     def _native_group_changed(self, change: Change[NativePodGroup]) -> None:
         """Reconcile the pods of the group, too: its policy decides whether they are queued one by one."""
-        self._groups.reconciler.enqueue(change.key)
-        for pod in self._source.pods(change.key):
+        for group in change.versions:
+            if group.spec.workload_name:
+                self._groups.reconciler.enqueue(unit_key(Key(change.key.namespace, group.spec.workload_name)))
+        self._reconcile_group_and_pods(change.key)
+
+    def _native_workload_changed(self, change: Change[NativeWorkload]) -> None:
+        self._groups.reconciler.enqueue(unit_key(change.key))
+        if len({queue_name_of(workload.metadata) for workload in change.versions}) == len(change.versions):
+            for group in self._native.groups_of(change.key):
+                self._reconcile_group_and_pods(group.metadata.key)
+
+    def _reconcile_group_and_pods(self, group: Key) -> None:
+        self._groups.reconciler.enqueue(group)
+        for pod in self._source.named(group):
             self._single.reconciler.enqueue(pod.metadata.key)
 
     async def _reconcile_group(self, key: Key) -> float | None:
@@ -241,6 +288,10 @@ class PodController:
         parent = pod.metadata.annotations.get(constants.SUSPENDING_PARENT)
         if parent not in (None, constants.DEPLOYMENT):
             return None  # the reconciler of its set labels the pod
+        without_queue_name = self._single.options.manage_jobs_without_queue_name
+        queue = queue_name_of(pod.metadata) or self._source.native_queue(pod)
+        if not (queue or without_queue_name):
+            return None
         ancestor = await self._ancestors.managing_ancestor(pod.metadata) if parent is None else None
         if isinstance(ancestor, OwnerNotFound | BrokenOwnerChain):
             return self._context.clock.now() + OWNER_RETRY_S
@@ -248,7 +299,8 @@ class PodController:
             pod,
             namespace_managed=self._single.manages_namespace(key.namespace),
             is_child=ancestor is not None,
-            without_queue_name=self._single.options.manage_jobs_without_queue_name,
+            without_queue_name=without_queue_name,
+            queue=queue,
         )
         return await self._single.executor.execute(key, plan)
 
