@@ -3,8 +3,11 @@
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from quorate.api.meta import Key
+from quorate.queueing.decisions import Reserve
 from quorate.queueing.topology.shrunk_places import shrunk_domains
 from tests.queueing.world import World, differences
 
@@ -161,3 +164,44 @@ def test_a_job_that_has_shrunk_keeps_the_places_of_its_pods(
 ) -> None:
     found = shrunk_domains([((name,), pods) for name, pods in domains.items()], count, [(p,) for p in pods])
     assert (None if found is None else {name: pods for (name,), pods in found}) == expected
+
+
+def a_world_of_nodes(
+    old: int, new: int, cpus: dict[str, int], gates: dict[str, bool], mode: str = "Require"
+) -> World:
+    """Return a world without a topology in which a slice of ``old`` pods is to be replaced by another."""
+    return World(
+        {
+            "config": {"nodeFit": {"mode": mode}, "featureGates": gates},
+            "flavors": {"plain": {"nodeLabels": {"pool": "plain"}}},
+            "nodes": {
+                name: {"labels": {"pool": "plain"}, "allocatable": {"cpu": cpu, "pods": 20}}
+                for name, cpu in cpus.items()
+            },
+            "clusterQueues": {"cq": {"quota": [{"plain": {"cpu": 100}}]}},
+            "workloads": [
+                {"created": 0, **a_slice("old", old)},
+                {"created": 1, **a_slice("new", new, replaces="old")},
+            ],
+        }
+    )
+
+
+@given(
+    old=st.integers(1, 6),
+    new=st.integers(1, 9),
+    cpus=st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    gates=st.sampled_from(({}, WITH_GATE)),
+)
+def test_a_slice_needs_the_nodes_of_its_pods_and_no_more(
+    old: int, new: int, cpus: list[int], gates: dict[str, bool]
+) -> None:
+    """Under node fit a replacement starts if its pods fit the nodes, each with one cpu, and only then."""
+    assume(old <= sum(cpus))
+    world = a_world_of_nodes(old, new, {f"n{at}": cpu for at, cpu in enumerate(cpus)}, gates)
+    world.run("cycle")
+    assert sum(places(world, "old").values()) == old
+    world.run({"create": ["new"]})
+    decisions = world.admission_cycle.run(world.now).decisions
+    (mine,) = (each for each in decisions if each.key.name == "new")
+    assert isinstance(mine, Reserve) == (new <= sum(cpus))

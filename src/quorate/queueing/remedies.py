@@ -60,7 +60,7 @@ def find_remedies(
         return Remedies((Remedy(all_of=(_END_PODS,), pods=pods),), rivals=rivals)
     planned = state.ledger.planned.get(queue.name) if queue.backfills else None
     changes = _queue_changes(state, queue, entry) if planned is None or planned[0] is entry else None
-    if changes is None or _waits_beside_its_slice(state, queue, entry) or _has_used_its_time(queue, entry):
+    if changes is None or _has_used_its_time(queue, entry):
         return Remedies(rivals=rivals)
     if ahead and queue.is_strict:
         changes = (*changes, TURN)
@@ -74,13 +74,6 @@ def _has_used_its_time(queue: ClusterQueueState, entry: Entry) -> bool:
     most_s = maximum_execution_time_s(entry.workload, queue.planned_start_rules)
     past_s = entry.workload.status.accumulated_past_execution_time_seconds or 0
     return most_s is not None and past_s >= most_s
-
-
-def _waits_beside_its_slice(state: State, queue: ClusterQueueState, entry: Entry) -> bool:
-    """Return True if the pods of the slice that is replaced keep nodes which an evaluation takes as free."""
-    replaced = state.ledger.replaced_reservation(entry.workload, queue)
-    has_places = replaced is not None and bool(replaced.places.all)
-    return has_places and state.ledger.replaced_places(entry.workload, queue) is None
 
 
 def _with_another_queue(state: State, entry: Entry) -> Generator[None, None, Remedies]:

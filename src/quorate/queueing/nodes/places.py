@@ -56,11 +56,14 @@ NO_PLACES = Places(None, ())
 
 
 def without_places(places: Iterable[Place], others: Iterable[Place]) -> list[Place]:
-    """Return what ``places`` use beyond what ``others`` use of the same leaves."""
+    """Return what ``places`` use beyond what ``others`` use of the same leaves.
+
+    A host is one leaf, whatever flavors its pods have.
+    """
     left: dict[tuple[tuple[str, ...], Path], dict[str, int]] = {}
     pods: dict[tuple[tuple[str, ...], Path], int] = {}
     for other in others:
-        key = other.flavors, other.values
+        key = () if other.on_host else other.flavors, other.values
         amounts = left.setdefault(key, {})
         for resource, amount in other.amounts.items():
             amounts[resource] = amounts.get(resource, 0) + amount
@@ -69,7 +72,7 @@ def without_places(places: Iterable[Place], others: Iterable[Place]) -> list[Pla
         return list(places)
     beyond: list[Place] = []
     for place in places:
-        key = place.flavors, place.values
+        key = () if place.on_host else place.flavors, place.values
         held = left.get(key, {})
         amounts = {}
         for resource, amount in place.amounts.items():

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from quorate.api.meta import Key
+from quorate.queueing.cluster_queue import Reservation
 from quorate.queueing.inadmissible_reasons import Shortage
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.nodes.places import Places
@@ -75,9 +76,22 @@ class EarlierHeads:
         return self._shortages_beside_targets(nomination, assignment)
 
     def lost_places(self, nomination: Nomination, assignment: Assignment) -> bool:
-        """Return True if the places of the nomination are no longer free."""
-        replaced = self._ledger.replaced_places(nomination.entry.workload, nomination.queue)
-        held = () if replaced is None else replaced.places.all
+        """Return True if the places of the nomination are no longer free.
+
+        Those of a slice that it replaces are: its pods keep them, or the ledger leaves them out.
+        """
+        workload, queue = nomination.entry.workload, nomination.queue
+        kept = self._ledger.replaced_places(workload, queue)
+        replaced = self._ledger.replaced_reservation(workload, queue)
+        if kept is not None or replaced is None:
+            return self._have_lost_places(nomination, assignment, kept)
+        with self._ledger.without_replaced_slice(replaced):
+            return self._have_lost_places(nomination, assignment, None)
+
+    def _have_lost_places(
+        self, nomination: Nomination, assignment: Assignment, kept: Reservation | None
+    ) -> bool:
+        held = () if kept is None else kept.places.all
         if not nomination.targets:
             return not fits(self._ledger.topology, assignment.placement, held)
         with UsageSimulation() as simulation:

@@ -11,6 +11,7 @@ from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.shape import Shape
 from quorate.queueing.scheduling.flavor_assigner import Assignment
 from quorate.queueing.state import State
+from quorate.queueing.topology.elastic_slices import previous_domains
 from quorate.queueing.topology.placing import PodSetToPlace, lack_of_room, place_pod_sets
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
 
@@ -26,6 +27,7 @@ def pods_to_check(
     """Return the pod sets without a topology that are checked against nodes in the given mode."""
     result: list[PodSetToPlace] = []
     model = state.ledger.topology
+    replaced = state.ledger.replaced_places(workload, queue)
     for shape, assigned, pod_set in zip(
         of_workload.pod_sets, assignment.pod_sets, workload.spec.pod_sets, strict=True
     ):
@@ -37,7 +39,12 @@ def pods_to_check(
             and not has_provisioned_nodes(queue.spec, names, state.checks)
         ):
             template = template_of(workload.metadata.namespace, pod_set.template)
-            result.append(PodSetToPlace(shape, assigned.count, names, on_hosts=True, template=template))
+            previous = () if replaced is None else previous_domains(replaced.admission, shape.name, names)
+            result.append(
+                PodSetToPlace(
+                    shape, assigned.count, names, on_hosts=True, template=template, previous=previous
+                )
+            )
     return result
 
 

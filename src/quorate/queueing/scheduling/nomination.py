@@ -319,7 +319,9 @@ def place_again(state: State, nomination: Nomination, assignment: Assignment) ->
             if not isinstance(reason, PlacementRefused | NodesLackRoom)
         ),
     )
-    return with_places(state, nomination.queue, entry, by_quota, preemption)
+    replaced = state.ledger.replaced_reservation(entry.workload, nomination.queue)
+    with nullcontext() if replaced is None else state.ledger.without_replaced_slice(replaced):
+        return with_places(state, nomination.queue, entry, by_quota, preemption)
 
 
 def _inadmissible_reason(state: State, queue: ClusterQueueState, entry: Entry) -> InadmissibleReason | None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from quorate.api.kueue import Admission, Workload
+from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.api.names.kueue import ELASTIC_JOB
 from quorate.placement.topology.request import NO_TOPOLOGY
@@ -13,13 +13,13 @@ from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import PlacementRefused
 from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.nodes.node_fit import has_provisioned_nodes
-from quorate.queueing.nodes.places import Domains
 from quorate.queueing.nodes.pod_templates import template_of
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.shape import PodSetShape, Shape
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
 from quorate.queueing.scheduling.node_check import pods_to_check
 from quorate.queueing.state import State
+from quorate.queueing.topology.elastic_slices import previous_domains
 from quorate.queueing.topology.placing import PodSetToPlace
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
 from quorate.queueing.windows.window import KeptNodes
@@ -125,15 +125,6 @@ def topology_flavor(
 
 def _refused(pods: PodSetShape, problem: str) -> PlacementRefused:
     return PlacementRefused(pods.name, f"failed to assign flavors to pod set {pods.name}: {problem}")
-
-
-def previous_domains(admission: Admission, pod_set: str, flavors: frozenset[str]) -> Domains:
-    """Return the places of a pod set in the replaced slice, if it has the same topology flavor."""
-    for assigned in admission.pod_set_assignments:
-        if assigned.name == pod_set and assigned.topology_assignment is not None:
-            is_same = flavors <= set(assigned.flavors.values())
-            return tuple(assigned.topology_assignment.domains()) if is_same else ()
-    return ()
 
 
 def may_need_places(state: State, entry: Entry) -> bool:

@@ -19,8 +19,9 @@ from quorate.queueing.inadmissible_reasons import NodesLackRoom, PlacementRefuse
 from quorate.queueing.nodes.places import Place, Places
 from quorate.queueing.nodes.pod_templates import template_of
 from quorate.queueing.pending.shape import PodSetShape
-from quorate.queueing.scheduling.pod_sets_to_place import kept_nodes, previous_domains, topology_flavor
+from quorate.queueing.scheduling.pod_sets_to_place import kept_nodes, topology_flavor
 from quorate.queueing.state import State
+from quorate.queueing.topology.elastic_slices import previous_domains
 from quorate.queueing.topology.placing import (
     PodSetToPlace,
     limited_request,

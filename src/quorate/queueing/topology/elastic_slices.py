@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from quorate.api.kueue import Admission
 from quorate.placement.topology.assignment import place
 from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.request import PodSetRequest, Profile
@@ -21,6 +22,15 @@ class PreviousPlaces(NamedTuple):
 
     workers: tuple[PlacedPods, ...]
     leader: tuple[PlacedPods, ...]
+
+
+def previous_domains(admission: Admission, pod_set: str, flavors: frozenset[str]) -> Domains:
+    """Return the places of a pod set in the replaced slice, if it has the same flavors."""
+    for assigned in admission.pod_set_assignments:
+        if assigned.name == pod_set and assigned.topology_assignment is not None:
+            is_same = flavors <= set(assigned.flavors.values())
+            return tuple(assigned.topology_assignment.domains()) if is_same else ()
+    return ()
 
 
 def previous_places(tree: DomainTree, workers: Domains, leader: Domains | None) -> PreviousPlaces | None:

@@ -28,7 +28,7 @@ from quorate.queueing.nodes.pod_templates import Template
 from quorate.queueing.nodes.trees import labels_of
 from quorate.queueing.nodes.used_places import host_request
 from quorate.queueing.pending.shape import PodSetShape
-from quorate.queueing.topology.elastic_slices import extend, previous_places
+from quorate.queueing.topology.elastic_slices import PreviousPlaces, extend, previous_places
 
 # What pods use, by flavors and values of each leaf.
 _Needed = tuple[tuple[tuple[str, ...], Path, Amounts], ...]
@@ -307,11 +307,12 @@ def _place_unit(
             assert workers.template is not None, "pods without a template have no limits"
             as_of = model.constraints.version(workers.template)
             request = without_kept_nodes(tree, workers, replace(request, limits=limits.pods))
-        lack = _lack_of_room(capacity, request, limits)
+    previous = previous_places(tree, workers.previous, None if leader is None else leader.previous)
+    if workers.on_hosts:
+        lack = _lack_beside(previous, capacity, request, limits)
         if lack is not None:
             return lack
     of_leader = None if leader is None else without_kept_nodes(tree, leader, pod_set_request(model, leader))
-    previous = previous_places(tree, workers.previous, None if leader is None else leader.previous)
     if previous is None:
         found = place(capacity, request, of_leader, profile=profile)
     else:
@@ -376,6 +377,23 @@ def _limits(
         return None
     labels = labels_of(model.flavors[name] for name in pod_set.flavors if name in model.flavors)
     return constraints.limits(capacity, request, template, labels)
+
+
+def _lack_beside(
+    previous: PreviousPlaces | None, capacity: Capacity, request: PodSetRequest, limits: PodLimits | None
+) -> NodesLackRoom | None:
+    """Return which pods fit no host, beside those of the replaced slice that stay where they are."""
+    kept = 0 if previous is None else min(request.count, sum(placed.pods for placed in previous.workers))
+    if not kept:
+        return _lack_of_room(capacity, request, limits)
+    if kept == request.count:
+        return None
+    lack = _lack_of_room(capacity, replace(request, count=request.count - kept), limits)
+    if lack is None:
+        return None
+    of_all = _lack_of_room(capacity, request, limits)
+    assert of_all is not None, "more pods need no less room"
+    return msgspec.structs.replace(of_all, fitting=kept + lack.fitting)
 
 
 def _lack_of_room(
