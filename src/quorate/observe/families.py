@@ -221,6 +221,18 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
         "gauge", "cohort_subtree_admitted_active_workloads", ("cohort",), "Admitted workloads below a cohort",
         sources=("ClusterQueue",),
     ),
+    Family(
+        "multikueue_workloads_dispatched_total", "counter", (*_QUEUE, "cluster", ROLE),
+        "Copies of workloads created in a worker cluster",
+    ),
+    Family(
+        "multikueue_workloads_admitted_total", "counter", (*_QUEUE, "cluster", ROLE),
+        "Admissions by a worker cluster",
+    ),
+    Family(
+        "multikueue_workloads_evicted_total", "counter", (*_QUEUE, "cluster", "reason", ROLE),
+        "Workloads that lost their worker cluster",
+    ),
 )  # fmt: skip
 _JOB: Final = ("job_name", "queue_name")
 

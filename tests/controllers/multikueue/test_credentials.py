@@ -1,5 +1,7 @@
 """Which credentials of a worker cluster are accepted; the messages are Kueue's."""
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -258,3 +260,25 @@ def test_without_validation_every_regular_file_is_read(tmp_path: Path) -> None:
     assert missing == Unusable("BadKubeConfig", "open /none: no such file or directory")
     endless = read_kubeconfig_file("/dev/zero", validate=False)
     assert endless == Unusable("BadKubeConfig", "read /dev/zero: is not a regular file")
+
+
+THREADS = """
+import sys, threading
+from pathlib import Path
+from quorate.kube.rest.kubeconfig import parse_kubeconfig
+sys.setswitchinterval(1e-6)
+begin = threading.Barrier(8)
+def parse():
+    begin.wait()
+    parse_kubeconfig(b"clusters: [{name: a, cluster: {server: 'https://a'}}]", Path("a"))
+threads = [threading.Thread(target=parse) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
+@pytest.mark.slow
+def test_the_first_kubeconfigs_of_a_process_may_be_parsed_in_several_threads() -> None:
+    """A type that msgspec uses first in several threads at once crashed every third process."""
+    runs = [subprocess.Popen([sys.executable, "-c", THREADS]) for _ in range(8)]
+    assert [run.wait(timeout=60) for run in runs] == [0] * 8

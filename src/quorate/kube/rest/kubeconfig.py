@@ -104,6 +104,10 @@ class Kubeconfig(_Fields, frozen=True):
     current_context: str = ""
 
 
+# At its first use msgspec reads the annotations of a type; threads that do so at once crash the process.
+msgspec.convert({}, Kubeconfig)
+
+
 @dataclass(frozen=True, slots=True)
 class Certificate:
     """A client certificate and its key, both PEM."""
