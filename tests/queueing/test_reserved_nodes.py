@@ -23,16 +23,21 @@ def job(name: str, pods: int, maximum_s: int | None = None, **others: Any) -> Js
     }  # fmt: skip
 
 
-def a_world(*jobs: Json, opens: float = OPENS, **reserved: Any) -> World:
+def a_world(*jobs: Json, opens: float = OPENS, annotations: Json | None = None, **reserved: Any) -> World:
     """Return a world of two nodes at second 10, and maintenance of the nodes that are ``reserved``."""
     world = World({
         "config": {"nodeFit": {"mode": "Require"}}, "flavors": ["default"], "nodes": NODES, "now": NOW,
-        "clusterQueues": {"cq": {"quota": [{"default": {"cpu": 100}}]}}, "workloads": jobs,
+        "clusterQueues": {"cq": {"quota": [{"default": {"cpu": 100}}], "annotations": annotations or {}}},
+        "workloads": jobs,
     })  # fmt: skip
     spec: dict[str, Any] = {"purpose": "Maintenance", "owners": {}, "amounts": [], "nodes": reserved}
     world.state.put_window(a_reservation(opens, CLOSES, **spec))
     world.run({"cycle": 12})
     return world
+
+
+def planned_starts(world: World) -> dict[str, float]:
+    return {key.name: announced.planned_at for key, announced in world.state.ledger.announced.items()}
 
 
 def hosts(world: World, name: str) -> list[str]:
@@ -115,3 +120,20 @@ def test_in_a_topology_the_pods_go_to_other_nodes() -> None:
 def test_the_nodes_that_are_meant(reserved: Json, want: set[str]) -> None:
     nodes = [("c", {"pool": "x"}), ("b", {}), ("a", {"pool": "x"})]
     assert reserved_nodes(codec.convert(ReservedNodes, reserved), nodes) == want
+
+
+EASY = {"backfill": "EASY"}
+
+
+def test_a_start_is_planned_after_a_window_that_keeps_nodes() -> None:
+    for maximum_s, planned in ((101, {"work": CLOSES}), (100, {})):
+        world = a_world(job("work", 2, maximum_s), annotations=EASY, names=["a"])
+        assert planned_starts(world) == planned
+        assert started(world) == ({"work"} - planned.keys())
+
+
+def test_a_planned_start_leaves_the_nodes_of_a_window_in_time() -> None:
+    """The first one ends at 60, and the window begins at 110."""
+    for maximum_s, planned_at in ((50, NOW + 50), (60, CLOSES)):
+        jobs = job("first", 1, 50), job("work", 2, maximum_s, created=1)
+        assert planned_starts(a_world(*jobs, annotations=EASY, names=["a"])) == {"work": planned_at}

@@ -270,6 +270,16 @@ def test_a_start_is_planned_after_a_window_into_which_the_workload_would_run() -
         assert (plan.entry.key.name, plan.at) == ("large", planned_at)
 
 
+def test_a_workload_that_only_a_window_refuses_gets_a_planned_start() -> None:
+    """Of those behind it only what ends before the window starts."""
+    maintenance = a_reservation(OPENS, CLOSES, cpu=8, purpose="Maintenance", owners={})
+    jobs = (job("large", 8, 200), job("short", 4, 50, created=1), job("long", 4, 201, created=2))
+    world = a_world(*jobs, reservations=(maintenance,), q=queue(8, annotations={"backfill": "EASY"}))
+    announced = world.state.ledger.announced.items()
+    assert {key.name: start.planned_at for key, start in announced} == {"large": CLOSES}
+    assert started(world) == {"short"}
+
+
 def test_a_reservation_stored_without_the_schema_does_not_hold_up_a_cycle() -> None:
     names = [f"queue-{number}" for number in range(100_000)]
     owners = {"clusterQueues": [*names, "owner"], "namespaces": names}

@@ -110,7 +110,7 @@ class LaterFits:
         ledger = self._state.ledger
         counts = [pod_set.count for pod_set in entry.shape.pod_sets]
         replaced = ledger.replaced_reservation(entry.workload, queue)
-        with timeline.moved_to(at, queue, others, replaced):
+        with timeline.moved_to(at, queue, others, replaced), ledger.windows.starting_at(at):
             assignment, _ = evaluate_supposing(self._state, queue, entry, _WITHOUT_PREEMPTION, counts)
         if assignment.mode is not AssignmentMode.FIT:
             return None

@@ -88,9 +88,8 @@ def kept_nodes(state: State, queue: ClusterQueueState, workload: Workload) -> Ke
     if not ledger.windows.keep_nodes:
         return None
     local_queue = Key(workload.metadata.namespace, workload.spec.queue_name)
-    ends = ledger.now + queue.bound(workload).seconds
-    model = ledger.topology
-    kept = ledger.windows.kept_nodes(local_queue, queue.name, ledger.now, ends, model.nodes)
+    bound_s, model = queue.bound(workload).seconds, ledger.topology
+    kept = ledger.windows.kept_nodes(local_queue, queue.name, ledger.now, bound_s, model.nodes)
     return None if kept is None else kept._replace(names=frozenset(map(model.host_name, kept.names)))
 
 

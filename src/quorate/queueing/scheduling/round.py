@@ -322,6 +322,7 @@ class Round:
             return [self._keep_pending(nomination, RequeueReason.RESERVED, (reserved,))]
         if self._ledger.windows and (kept := self._windows.refusal(nomination, assignment, now)):
             self._ledger.awaiting_windows[root] = None
+            self._offer_plan(nomination)
             flavors = {flavor for pods in assignment.pod_sets for flavor in pods.flavors.values()}
             if len(assignment.pod_sets) == len(flavors) == 1:
                 pass_over(nomination, *flavors)

@@ -1,6 +1,7 @@
 """One Reservation as the admission cycle reads it, and all of them."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from quorate.api.core.scheduling import Node
@@ -59,6 +60,7 @@ class Windows:
         self._with_nodes: list[Window] = []
         self._nodes: dict[str, frozenset[str]] = {}  # by window, until a node or a window changes
         self._reached: float | None = None  # the last time that ``advance`` got
+        self._starts_at: float | None = None  # when workloads would start that are evaluated; None: now
 
     def __iter__(self) -> Iterator[Window]:
         return iter(self._windows.values())
@@ -107,19 +109,31 @@ class Windows:
             self._nodes[window.name] = reserved_nodes(window.spec.nodes, labels)
         return self._nodes[window.name]
 
-    def kept_nodes(
-        self, local_queue: Key, cluster_queue: str, now: float, ends: float, nodes: Mapping[str, Node]
-    ) -> KeptNodes | None:
-        """Return the nodes that a workload of these queues may not use from ``now`` to ``ends``.
+    @contextmanager
+    def starting_at(self, at: float) -> Iterator[None]:
+        """Keep nodes as from workloads that start at a time, now or later."""
+        self._starts_at = at
+        try:
+            yield
+        finally:
+            self._starts_at = None
 
-        None: it may use all nodes.
+    def kept_nodes(
+        self, local_queue: Key, cluster_queue: str, now: float, bound_s: float, nodes: Mapping[str, Node]
+    ) -> KeptNodes | None:
+        """Return the nodes that a workload of these queues may not use, which runs for ``bound_s`` at most.
+
+        It starts at ``now``, or later; see ``starting_at``.  None: it may use all nodes.
         """
+        starts = now if self._starts_at is None else self._starts_at
         found: list[tuple[Interval, Window]] = []
         for window in self._with_nodes:
             if not window.owns(local_queue, cluster_queue):
                 found += [
-                    (interval, window) for interval in window.occurrences(now)[:1] if interval.opens < ends
-                ]
+                    (interval, window)
+                    for interval in window.occurrences(now)
+                    if interval.opens < starts + bound_s and starts < interval.closes
+                ][:1]
         if not found:
             return None
         interval, first = min(found, key=lambda each: (each[0], each[1].name))
