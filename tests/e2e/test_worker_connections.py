@@ -2,7 +2,8 @@
 
 import asyncio
 import base64
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.multikueue import MultiKueueGates
 from quorate.api.meta import Key
+from quorate.controllers.multikueue.connection import connection
+from quorate.kube.cancellation import end_tasks
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
     KUBECONFIG_SECRETS,
@@ -94,6 +97,55 @@ def test_a_lost_worker_is_connected_again() -> None:
             await until_active(world, MULTIKUEUE_CLUSTERS, "b", "True", "Active")
             async with worker_cluster(port=port):
                 await until_active(world, MULTIKUEUE_CLUSTERS, "a", "True", "Active", "Connected")
+
+    run_story(scenario, Configuration())
+
+
+@asynccontextmanager
+async def forwarder(url: str) -> AsyncIterator[tuple[str, Callable[[], None]]]:
+    """Forward to a server; yield the address, and a function after which nothing is forwarded any more."""
+    target, frozen = int(url.rpartition(":")[2]), False
+    pumps: set[asyncio.Task[None]] = set()
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                if not frozen:
+                    writer.write(data)
+        finally:
+            writer.close()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", target)
+        pumps.update((asyncio.create_task(pump(reader, back)), asyncio.create_task(pump(there, writer))))
+
+    def freeze() -> None:
+        nonlocal frozen
+        frozen = True
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", freeze
+    finally:
+        server.close()
+        await end_tasks(pumps)
+
+
+def test_a_worker_that_hangs_without_breaking_its_connections_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "PROBE_S", 0.2)
+    monkeypatch.setattr(connection, "REQUEST_S", 1.0)
+
+    async def scenario(world: World) -> None:
+        await create_namespace(world)
+        async with worker_cluster() as worker, forwarder(worker.url) as (url, freeze):
+            await create_secret(world, "a", kubeconfig(url))
+            await create_cluster(world, "a")
+            await until_active(world, MULTIKUEUE_CLUSTERS, "a", "True", "Active")
+            freeze()
+            lost = await until_active(world, MULTIKUEUE_CLUSTERS, "a", "False", "ClientConnectionFailed")
+            assert "the deadline passed" in lost.message
 
     run_story(scenario, Configuration())
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +12,7 @@ from quorate.controllers.context import ControllerContext
 from quorate.controllers.multikueue.workers import Worker, Workers
 from quorate.kube.cancellation import end_tasks
 from quorate.kube.client import Client
-from quorate.kube.errors import ApiError, Unreachable, Unreadable
+from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable, Unreadable
 from quorate.kube.flowcontrol import Backoff, TokenBucketRateLimiter
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
@@ -24,6 +25,7 @@ RETRY: Final = Backoff(first_s=5.0, cap_s=320.0)
 ESTABLISH: Final = Backoff(first_s=60.0, cap_s=600.0)
 
 REQUEST_S: Final = 10.0  # the deadline of a request to a worker cluster
+PROBE_S: Final = 30.0  # between two probes; a watch does not show that a server hangs, or refuses a token
 CONCURRENCY: Final = 16  # requests to one worker cluster at the same time
 
 
@@ -93,6 +95,7 @@ class Connection:
                     if listed.done():
                         establishing.reschedule(None)
                         await self._connected(Worker(self.name, client, workloads))
+                        await self._probe(client)
         except Exception as error:
             self._ended(error)
 
@@ -117,6 +120,14 @@ class Connection:
         self._workers.connected(worker)
         self._on_change()
         await worker.workloads.subscribe_in_slices(self._workload_changed)
+
+    async def _probe(self, client: Client) -> None:
+        """Send a small request from time to time; raise its error if the connection is of no use."""
+        steady = self._clock.steady
+        while True:
+            await steady.sleep_until(steady.now() + PROBE_S)
+            with suppress(Forbidden, NotFound):  # an answer all the same
+                await client.request("GET", "/version")
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         self._workers.workload_changed(change.key)
