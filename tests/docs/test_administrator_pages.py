@@ -35,14 +35,14 @@ def writes(rules: Iterable[PolicyRule]) -> set[str]:
     return {name for rule in rules for verb, name in rule if verb not in READS}
 
 
-def test_only_the_controllers_read_a_secret_and_only_their_own() -> None:
+def test_only_the_controllers_read_secrets_and_only_in_their_own_namespace() -> None:
     readers = [
-        (rule.namespace, bool(rule.names))
+        (rule.namespace, rule.verbs)
         for rules in ALL
         for rule in rules
         if "secrets" in rule.resources and not READS.isdisjoint(rule.verbs)
     ]
-    assert readers == [(OWN, True)]
+    assert readers == [(OWN, ("get", "watch"))]
 
 
 def test_no_process_writes_what_the_security_model_rules_out() -> None:

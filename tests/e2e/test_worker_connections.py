@@ -19,6 +19,7 @@ from quorate.kube.resources import (
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
 )
+from quorate.observe.queueing_metrics import metrics
 from tests.e2e.test_two_phases import event_note
 from tests.e2e.worker_clusters import (
     CONTROLLERS,
@@ -38,6 +39,22 @@ pytestmark = pytest.mark.slow
 async def replace_secret(world: World, name: str, content: str) -> None:
     data = {"kubeconfig": base64.b64encode(content.encode()).decode()}
     await world.client.patch(KUBECONFIG_SECRETS, Key(CONTROLLERS, name), {"data": data})
+
+
+async def until_status(world: World, queue: str, cluster: str, status: str) -> None:
+    """Wait until the metric multikueue_cluster_status of a worker cluster has this status."""
+    labels = {"cluster_queue": queue, "cluster": cluster, "replica_role": "standalone"}
+
+    async def find() -> bool:
+        values = {
+            active: world.replica.recorder.registry.get_sample_value(
+                "multikueue_cluster_status", {**labels, "active": active}
+            )
+            for active in ("True", "False", "Unknown")
+        }
+        return values == {active: float(active == status) for active in values}
+
+    await world.until(f"{cluster} of {queue} is {status}", find)
 
 
 def test_a_check_follows_its_configuration_clusters_and_secrets() -> None:
@@ -70,12 +87,19 @@ def test_a_check_follows_its_configuration_clusters_and_secrets() -> None:
             await until_active(
                 world, ADMISSION_CHECKS, "remote", "True", "SomeActiveClusters", "Missing clusters: [b]"
             )
+            metrics(world.replica)
+            rules = {"admissionChecks": [{"name": "remote"}]}
+            await world.queues(cpu="2", admissionChecksStrategy=rules)
+            await until_status(world, "research", "a", "True")
+            await until_status(world, "research", "b", "Unknown")
             await create_cluster(world, "b", locationType="Secret", location="a")
             await until_active(
                 world, ADMISSION_CHECKS, "remote", "True", "Active", "The admission check is active"
             )
+            await until_status(world, "research", "b", "True")
             await world.client.delete(KUBECONFIG_SECRETS, Key(CONTROLLERS, "a"))
             await until_active(world, ADMISSION_CHECKS, "remote", "False", "NoUsableClusters")
+            await until_status(world, "research", "b", "False")
 
     run_story(scenario, Configuration())
 

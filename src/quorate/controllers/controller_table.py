@@ -200,7 +200,7 @@ CONTROLLERS: Final = (
     ControllerRow(_placed_workloads),
     ControllerRow(lambda run: [("provisioning", partial(run_provisioning, run.context))]),
     ControllerRow(
-        lambda run: [("multikueue", partial(run_multikueue, run.context))],
+        lambda run: [("multikueue", partial(run_multikueue, run.context, run.replica))],
         lambda configuration: configuration.multikueue_gates.multi_kueue,
     ),
     ControllerRow(_volcano),

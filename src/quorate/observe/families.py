@@ -222,6 +222,10 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
         sources=("ClusterQueue",),
     ),
     Family(
+        "multikueue_cluster_status", "gauge", (*_QUEUE, "cluster", "active", ROLE),
+        "1 for the status of Active of a worker cluster",
+    ),
+    Family(
         "multikueue_workloads_dispatched_total", "counter", (*_QUEUE, "cluster", ROLE),
         "Copies of workloads created in a worker cluster",
     ),

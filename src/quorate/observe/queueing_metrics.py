@@ -35,6 +35,7 @@ _BUILD = {
     "platform": f"{platform.system().lower()}/{platform.machine()}",
 }  # the labels for the Go version and the commit are empty
 _INT64_MAX: Final = 2**63 - 1
+_STATUSES: Final = ("True", "False", "Unknown")  # of a condition
 
 
 def metrics(replica: Replica) -> web.Application:
@@ -59,6 +60,10 @@ class _Gauges(Collector):
         role, differences = self._replica.role, recorder.differences
         if differences is not None:
             families["quorate_audit_differences"].add_metric([role], differences)
+        for queue, cluster, status in self._replica.worker_clusters():
+            for value in _STATUSES:
+                of_cluster = [queue, cluster, value, role]
+                families["multikueue_cluster_status"].add_metric(of_cluster, float(value == status))
         if self._replica.view is not None:
             self._add_estimates(families, self._replica.view.state, role)
             for reading in readings(self._replica.view, recorder.preemption_skips):
@@ -215,7 +220,7 @@ def _local_queue(queue: LocalQueueState, view: View) -> Iterator[Reading]:
     yield Reading("local_queue_finished_workloads", of_queue, view.finished_in_local_queue[key])
     condition = find_condition(queue.object.status.conditions, ACTIVE)
     status = condition.status if condition is not None else "Unknown"
-    for value in ("True", "False", "Unknown"):
+    for value in _STATUSES:
         yield Reading("local_queue_status", of_queue | {"active": value}, float(value == status))
     yield from _amounts("local_queue_resource_reservation", of_queue, queue.totals.reserved_usage)
     yield from _amounts("local_queue_resource_usage", of_queue, queue.totals.admitted_usage)

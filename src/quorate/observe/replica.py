@@ -1,7 +1,7 @@
 """The observable state of one process of the controllers: its role, readiness, view and recorder."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from quorate.api.configuration.metric_labels import CustomLabel
@@ -24,6 +24,8 @@ class Replica:
         self.ready = asyncio.Event()
         self.view: View | None = None  # set once everything is listed
         self.rebuilt_at: float | None = None  # when an audit last found the model wrong and it was rebuilt
+        # Cluster queue, worker cluster, and the status of its condition Active.
+        self.worker_clusters: Callable[[], Iterable[tuple[str, str, str]]] = tuple
         self.estimates = Estimates()
         self.recorder = Recorder(lambda: self.role, CustomLabels(labels))
 

@@ -11,9 +11,10 @@ from quorate.controllers.multikueue.workers import Workers
 from quorate.kube.discovery import wait_until_served
 from quorate.kube.informer import Informer
 from quorate.kube.resources import MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS
+from quorate.observe.replica import Replica
 
 
-async def run_multikueue(context: ControllerContext) -> None:
+async def run_multikueue(context: ControllerContext, replica: Replica) -> None:
     """Run the controllers until cancelled, once the kinds of MultiKueue are served."""
     for resource in (MULTIKUEUE_CONFIGS, MULTIKUEUE_CLUSTERS):
         await wait_until_served(resource, context.client, context.clock, on_absent=lambda: None)
@@ -26,6 +27,7 @@ async def run_multikueue(context: ControllerContext) -> None:
         await synced(configs, clusters)
         cluster_controller = ClusterController(context, clusters, workers)
         check_controller = CheckController(context, configs, clusters)
+        replica.worker_clusters = check_controller.statuses
         tasks.create_task(cluster_controller.run(), name="multikueue clusters")
         tasks.create_task(Collector(context, workers).run(), name="multikueue garbage")
         tasks.create_task(check_controller.reconciler.run(), name="multikueue checks")

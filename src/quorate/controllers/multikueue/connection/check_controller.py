@@ -1,6 +1,6 @@
 """The condition Active of MultiKueue checks, which follows the clusters that their configuration names."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -46,6 +46,21 @@ class CheckController:
     def _cluster_changed(self, change: Change[MultiKueueCluster]) -> None:
         for config in self._configs.by_index(_BY_CLUSTER, change.key.name):
             self._config_changed(config.metadata.name)
+
+    def statuses(self) -> Iterator[tuple[str, str, str]]:
+        """Yield each cluster queue with each of its worker clusters and the status of their Active."""
+        for queue in self._context.informers.cluster_queues:
+            for rule in queue.spec.admission_checks_strategy.admission_checks:
+                check = self._checks.get(Key("", rule.name))
+                for name in () if check is None else _config_of(check):
+                    config = self._configs.get(Key("", name))
+                    for cluster in () if config is None else config.spec.clusters:
+                        yield queue.metadata.name, cluster, self._status_of(cluster)
+
+    def _status_of(self, name: str) -> str:
+        cluster = self._clusters.get(Key("", name))
+        active = None if cluster is None else find_condition(cluster.status.conditions, "Active")
+        return "Unknown" if active is None else active.status
 
     async def reconcile(self, key: Key) -> None:
         check = self._checks.get(key)
