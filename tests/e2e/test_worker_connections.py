@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -9,17 +10,22 @@ from pathlib import Path
 import pytest
 
 from quorate.api.configuration import Configuration
-from quorate.api.configuration.multikueue import MultiKueueGates
+from quorate.api.configuration.multikueue import AccessPlugin, MultiKueue, MultiKueueGates
+from quorate.api.kueue.multikueue import PROFILE_GROUP
 from quorate.api.meta import Key
+from quorate.controllers.jobs.unstructured import unstructured_resource
 from quorate.controllers.multikueue.connection import connection
 from quorate.kube.cancellation import end_tasks
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
+    CLUSTER_PROFILES,
     KUBECONFIG_SECRETS,
     MULTIKUEUE_CLUSTERS,
     MULTIKUEUE_CONFIGS,
 )
 from quorate.observe.queueing_metrics import metrics
+from quorate.processes.local.apply import install_definitions
+from tests.e2e.minimal_definitions import definition
 from tests.e2e.test_two_phases import event_note
 from tests.e2e.worker_clusters import (
     CONTROLLERS,
@@ -32,6 +38,7 @@ from tests.e2e.worker_clusters import (
     worker_cluster,
 )
 from tests.e2e.world import World, run_story
+from tests.local.clusters import TOKEN
 
 pytestmark = pytest.mark.slow
 
@@ -268,5 +275,56 @@ def test_the_check_of_a_deleted_cluster_is_inactive() -> None:
             await until_active(
                 world, ADMISSION_CHECKS, "remote", "False", "NoUsableClusters", "Missing clusters: [a]"
             )
+
+    run_story(scenario, Configuration())
+
+
+PROFILES = unstructured_resource(PROFILE_GROUP, "v1alpha1", "clusterprofiles", "ClusterProfile")
+
+
+def test_a_cluster_profile_is_reached_with_the_plugin_of_the_configuration(tmp_path: Path) -> None:
+    plugin = tmp_path / "get-token"
+    version = "client.authentication.k8s.io/v1"
+    credential = {"kind": "ExecCredential", "apiVersion": version, "status": {"token": TOKEN}}
+    plugin.write_text(f"#!/bin/sh\necho '{json.dumps(credential)}'\n")
+    plugin.chmod(0o755)
+
+    async def scenario(world: World) -> None:
+        await create_namespace(world)
+        reference = {"clusterSource": {"clusterProfileRef": {"name": "worker"}}}
+        await world.create(MULTIKUEUE_CLUSTERS, "a", spec=reference)
+        absent = 'load client config failed: ClusterProfile.multicluster.x-k8s.io "worker" not found'
+        await until_active(world, MULTIKUEUE_CLUSTERS, "a", "False", "BadClusterProfile", absent)
+        await install_definitions(world.client, [definition(PROFILES)])
+        async with worker_cluster() as worker:
+            await world.create(CLUSTER_PROFILES, "worker", CONTROLLERS)
+            await until_active(
+                world, MULTIKUEUE_CLUSTERS, "a", "False", "BadClusterProfile",
+                "load client config failed: no matching cluster accessor found for cluster profile",
+            )  # fmt: skip
+            providers = [{"name": "cloud", "cluster": {"server": worker.url}}]
+            key = Key(CONTROLLERS, "worker")
+            await world.client.patch(
+                CLUSTER_PROFILES, key, {"status": {"accessProviders": providers}}, subresource="status"
+            )
+            await until_active(world, MULTIKUEUE_CLUSTERS, "a", "True", "Active", "Connected")
+            await world.client.delete(CLUSTER_PROFILES, key)
+            await until_active(world, MULTIKUEUE_CLUSTERS, "a", "False", "BadClusterProfile", absent)
+
+    cloud = AccessPlugin(name="cloud", exec={"command": str(plugin), "apiVersion": version})
+    configuration = Configuration(
+        multikueue=MultiKueue(access_plugins=(cloud,)), multikueue_gates=MultiKueueGates(cluster_profile=True)
+    )
+    run_story(scenario, configuration)
+
+
+def test_without_its_gate_a_cluster_profile_is_not_read() -> None:
+    async def scenario(world: World) -> None:
+        reference = {"clusterSource": {"clusterProfileRef": {"name": "worker"}}}
+        await world.create(MULTIKUEUE_CLUSTERS, "a", spec=reference)
+        await until_active(
+            world, MULTIKUEUE_CLUSTERS, "a", "False", "MultiKueueClusterProfileFeatureDisabled",
+            "load client config failed: MultiKueueClusterProfile feature gate is disabled",
+        )  # fmt: skip
 
     run_story(scenario, Configuration())
