@@ -7,6 +7,10 @@ from quorate.controllers.informers import synced
 from quorate.controllers.multikueue.connection.check_controller import CheckController
 from quorate.controllers.multikueue.connection.cluster_controller import ClusterController
 from quorate.controllers.multikueue.connection.collector import Collector
+from quorate.controllers.multikueue.dispatch.workload_controller import DispatchController
+from quorate.controllers.multikueue.jobs.job_copies import JobCopies
+from quorate.controllers.multikueue.jobs.remote_jobs import RemoteJobs
+from quorate.controllers.multikueue.jobs.remote_kinds import remote_kinds
 from quorate.controllers.multikueue.workers import Workers
 from quorate.kube.discovery import wait_until_served
 from quorate.kube.informer import Informer
@@ -25,9 +29,23 @@ async def run_multikueue(context: ControllerContext, replica: Replica) -> None:
         for informer in (configs, clusters):
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
         await synced(configs, clusters)
+        configuration = context.configuration
+        origin, short_names = configuration.multikueue.origin, configuration.gates.short_workload_names
+        jobs = RemoteJobs(workers, context.clock, origin, short_names=short_names)
+        copies = JobCopies(
+            context.client,
+            context.clock,
+            remote_kinds(configuration),
+            jobs,
+            context.informers.workloads,
+            origin,
+        )
+        dispatch = DispatchController(context, configs, workers, copies)
         cluster_controller = ClusterController(context, clusters, workers)
         check_controller = CheckController(context, configs, clusters)
         replica.worker_clusters = check_controller.statuses
+        tasks.create_task(jobs.run(), name="copies of jobs")
+        tasks.create_task(dispatch.run(), name="multikueue workloads")
         tasks.create_task(cluster_controller.run(), name="multikueue clusters")
         tasks.create_task(Collector(context, workers).run(), name="multikueue garbage")
         tasks.create_task(check_controller.reconciler.run(), name="multikueue checks")

@@ -114,6 +114,8 @@ def show(plan: DispatchPlan, before: Workload) -> str:
         known = {each.type for each in before.status.conditions}
         new = [each.type for each in status.conditions if each.type not in known]
         words += ["+last" if each == LAST_CLUSTER else each for each in new]
+    if plan.ends_job:
+        words.append("ends-job")
     return " ".join([*words, *sorted(_action(each) for each in plan.actions)])
 
 

@@ -96,9 +96,10 @@ CASES: list[tuple[str, Workload, dict[str, Any], dict[str, Any], str]] = [
     # Nomination
     ("all at once", PENDING, {"b": None, "a": None}, {}, "nominated=a,b +a +b"),
     ("nominated before", NOMINATED, {"a": None, "b": ""}, {}, "+a"),
-    ("a cluster was lost", NOMINATED, {"a": ""}, {}, "nominated=a"),
+    ("a cluster was lost", NOMINATED, {"a": ""}, {}, ""),
     ("a cluster that is not configured", NOMINATED,
      {"a": "", "b": "", "z": ""}, {"clusters": ("a", "b")}, "-z"),
+    ("one is not configured any more", NOMINATED, {"a": "", "b": ""}, {"clusters": ("a",)}, "nominated=a -b"),
     ("a cluster was added", NOMINATED, {"a": "", "b": "", "c": None}, {}, "nominated=a,b,c +c"),
     ("a creation in flight", NOMINATED, {"a": remote(is_busy=True), "b": ""}, {}, ""),
     ("not gated", PENDING, {"a": None},
@@ -153,6 +154,11 @@ CASES: list[tuple[str, Workload, dict[str, Any], dict[str, Any], str]] = [
     ("it is being stopped", EVICTED, {"a": "Admitted DeactivationTarget"}, {}, ""),
     ("it is stopped", EVICTED, {"a": "!Admitted Evicted"}, {}, "sync:a"),
     ("its status is here", EVICTED, {"a": synced(EVICTED, "!Admitted Evicted")}, {}, ""),
+    ("a job without a workload is left", EVICTED, {"a": remote(has_job=True)}, {}, "-a"),
+    ("its cluster is lost", last_cluster(EVICTED, "a"), {"b": None}, {"lost": {"a": NOW - 1}}, ""),
+    ("its cluster is lost for long", last_cluster(EVICTED, "a"), {"b": None}, {"lost": {"a": NOW - LOST_S}},
+     "ends-job"),
+    ("its job is gone", last_cluster(EVICTED, "a"), {"a": None}, {}, "ends-job"),
     ("it never ran there", EVICTED, {"a": "", "b": None}, {}, "-a"),
     # Finished there
     ("the last status first", READY, {"a": "Admitted Finished"}, {}, "sync:a"),

@@ -45,8 +45,12 @@ Dispatcher = Callable[[NominationInput], Nomination]
 
 
 def all_at_once(info: NominationInput) -> Nomination:
-    """Nominate every connected cluster; the first that admits the workload gets it."""
-    return Nomination(clusters=tuple(sorted(_connected(info)))[:MAX_NOMINATED])
+    """Nominate every connected cluster; the first that admits the workload gets it.
+
+    One that is lost stays nominated: otherwise each loss, and each start of a manager, would be written.
+    """
+    names = {*_connected(info), *(name for name in info.nominated if name in info.clusters)}
+    return Nomination(clusters=tuple(sorted(names))[:MAX_NOMINATED])
 
 
 def incremental(info: NominationInput, *, step: int, in_configured_order: bool) -> Nomination:

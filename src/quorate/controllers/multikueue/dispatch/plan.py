@@ -112,5 +112,7 @@ class DispatchPlan(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...] = ()
     actions: tuple[RemoteAction, ...] = ()
     wake_at: float | None = None
+    ends_job: bool = False  # no cluster runs the job any more: tell that to the local job
     admitted_in: str = ""  # the cluster that admitted it with this plan
-    evicted_in: str = ""  # the cluster that lost it with this plan
+    evicted_in: str = ""  # the cluster that loses it with this plan
+    eviction: str = ""  # a word for why it does

@@ -10,7 +10,7 @@ texts.  What differs keeps a job from running in two clusters:
 - A recorded cluster is never replaced by another one that also admitted its copy.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec.structs import replace
@@ -28,7 +28,6 @@ from quorate.controllers.multikueue.dispatch.plan import (
     DispatchPlan,
     OpenGate,
     RemoteAction,
-    RemoteState,
     RemoveCopy,
     SyncJob,
     UpdateCopy,
@@ -77,6 +76,12 @@ def decide(info: DispatchInput) -> DispatchPlan:
 def choice_condition(workload: Workload) -> Condition | None:
     """Return the condition that explains the nominated clusters; None if there is no explanation."""
     return find_condition(workload.status.conditions, CLUSTER_CHOICE)
+
+
+def last_cluster(workload: Workload) -> str:
+    """Return the cluster in which the job was to run last; empty: it never was to run in one."""
+    last = find_condition(workload.status.conditions, LAST_CLUSTER)
+    return "" if last is None else last.message
 
 
 def _is_elastic(info: DispatchInput) -> bool:
@@ -145,7 +150,7 @@ def _finish(info: DispatchInput, check: AdmissionCheckState) -> DispatchPlan | N
                     f'Remote workload on worker cluster "{name}" is out of sync with its user job, '
                     "resetting for re-dispatch"
                 )
-                return _retry(info, check, text, name)
+                return _retry(info, check, text, name, OUT_OF_SYNC)
             return DispatchPlan(actions=tuple(_removals(info, (name,))))
         if info.remotes[name].job == "due":
             return DispatchPlan(actions=(SyncJob(name),))
@@ -159,33 +164,43 @@ def _stop(info: DispatchInput) -> DispatchPlan:
     evicted = find_condition(info.workload.status.conditions, c.EVICTED)
     message = c.truncate_message(f"Evicted on manager: {'' if evicted is None else evicted.message}")
     actions: list[RemoteAction] = []
-    wake_at = None
+    wake_at = _lost_until(info)
+    ends_job = wake_at is None and bool(last_cluster(info.workload))
     for name, remote in info.remotes.items():
-        if remote.is_busy or remote.copy is None:
+        ends_job = ends_job and not (remote.is_busy or remote.may_run)
+        if remote.is_busy or (remote.copy is None and not remote.has_job):
             continue
-        conditions = remote.copy.status.conditions
-        if not remote.may_run:
-            actions.append(RemoveCopy(name))
+        conditions = () if remote.copy is None else remote.copy.status.conditions
+        if not remote.may_run or remote.copy is None:
+            actions += _removals(info, (name,))
         elif is_true(conditions, c.EVICTED):
             if remote.job == "due":
                 actions.append(SyncJob(name))
-            wake_at = remote.sync_at
+            wake_at = remote.sync_at or wake_at
         elif not is_true(conditions, c.DEACTIVATION_TARGET):
             actions.append(DeactivateCopy(name, message))
-    return DispatchPlan(actions=tuple(actions), wake_at=wake_at)
+    return DispatchPlan(actions=tuple(actions), wake_at=wake_at, ends_job=ends_job)
+
+
+def _lost_until(info: DispatchInput) -> float | None:
+    """Return until when the job may run in the last cluster, which is lost; None: it may not, for that."""
+    lost = info.lost.get(last_cluster(info.workload))
+    until = None if lost is None else lost + info.settings.worker_lost_timeout_s
+    return None if until is None or until <= info.now else until
 
 
 def _redo_evicted(info: DispatchInput, check: AdmissionCheckState) -> DispatchPlan | None:
     """Evict the workload here if the chosen cluster evicted its copy."""
     if not _is_dispatched(info, check):
         return None
-    for _, name in _remotes_with(info, c.EVICTED):
+    for evicted, name in _remotes_with(info, c.EVICTED):
         text = (
             f'Workload evicted on worker cluster: "{info.workload.status.cluster_name}", resetting for '
             f're-admission. Previously: "{check.state}"'
         )
         status = _with_check(info, replace(check, state="Retry", message=c.truncate_message(text)))
-        return DispatchPlan(status=status, events=(Event("Normal", EVENT, text),), evicted_in=name)
+        event = Event("Normal", EVENT, text)
+        return DispatchPlan(status=status, events=(event,), evicted_in=name, eviction=evicted.reason)
     return None
 
 
@@ -228,7 +243,7 @@ def _without_admitted(info: DispatchInput, check: AdmissionCheckState) -> Dispat
             "Admission check is Ready but no admitting cluster is recorded; this is unexpected, please "
             "report it"
         )
-        return _retry(info, check, text, "")
+        return _retry(info, check, text, "", "")
     remote = info.remotes.get(chosen)
     if remote is not None and remote.is_busy:
         return DispatchPlan()
@@ -236,8 +251,8 @@ def _without_admitted(info: DispatchInput, check: AdmissionCheckState) -> Dispat
         until = info.lost.get(chosen, info.now) + info.settings.worker_lost_timeout_s
         if until > info.now:
             return DispatchPlan(wake_at=until)
-        return _retry(info, check, "Admitting remote lost", chosen)
-    return _retry(info, check, "Admitting remote no longer exists", chosen)
+        return _retry(info, check, "Admitting remote lost", chosen, "ClusterLost")
+    return _retry(info, check, "Admitting remote no longer exists", chosen, "CopyDeleted")
 
 
 def _follow(info: DispatchInput, check: AdmissionCheckState, cluster: str) -> DispatchPlan:
@@ -276,11 +291,8 @@ def _may_choose(info: DispatchInput, cluster: str) -> tuple[bool, float | None]:
     """Return whether the job may run in ``cluster``; and if not, when to decide again (None: at an event)."""
     if any(remote.may_run for name, remote in info.remotes.items() if name != cluster):
         return False, None
-    last = find_condition(info.workload.status.conditions, LAST_CLUSTER)
-    if last is None or last.message == cluster or last.message not in info.lost:
-        return True, None
-    until = info.lost[last.message] + info.settings.worker_lost_timeout_s
-    return until <= info.now, until
+    until = None if last_cluster(info.workload) == cluster else _lost_until(info)
+    return until is None, until
 
 
 def _with_cluster(info: DispatchInput, status: WorkloadStatus, cluster: str) -> WorkloadStatus:
@@ -393,11 +405,14 @@ def _dispatch(
     return DispatchPlan(status=_changed(info, status), actions=(*creations, *others))
 
 
-def _retry(info: DispatchInput, check: AdmissionCheckState, message: str, cluster: str) -> DispatchPlan:
+def _retry(
+    info: DispatchInput, check: AdmissionCheckState, message: str, cluster: str, reason: str
+) -> DispatchPlan:
     """Make the check Retry, which evicts the workload and makes it pending again."""
     status = _with_state(info, check, "Retry", message)
     text = f'{message}, Previously: "{check.state}"'
-    return DispatchPlan(status=status, events=(Event("Warning", EVENT, text),), evicted_in=cluster)
+    event = Event("Warning", EVENT, text)
+    return DispatchPlan(status=status, events=(event,), evicted_in=cluster, eviction=reason)
 
 
 def _with_state(info: DispatchInput, check: AdmissionCheckState, state: str, message: str) -> WorkloadStatus:
@@ -414,8 +429,3 @@ def _with_check(info: DispatchInput, new: AdmissionCheckState) -> WorkloadStatus
         stamped if each.name == new.name else each for each in status.admission_checks
     )
     return replace(status, admission_checks=checks)
-
-
-def remotes_in_order(info: DispatchInput) -> Mapping[str, RemoteState]:
-    """Return the connected clusters in the order in which they are considered."""
-    return {name: info.remotes[name] for name in _in_order(info)}

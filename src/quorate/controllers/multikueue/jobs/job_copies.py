@@ -5,8 +5,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-
 from quorate.api import codec
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import PodSet, Workload
@@ -16,6 +14,7 @@ from quorate.api.names.multikueue import ORIGIN
 from quorate.controllers.informers import WORKLOADS_OF
 from quorate.controllers.jobframework.construct_workload import prebuilt_name_of
 from quorate.controllers.jobs.unstructured import UnstructuredJob
+from quorate.controllers.multikueue.dispatch.job_copies import JobRef, Member, NoKind, Synced
 from quorate.controllers.multikueue.dispatch.plan import Components
 from quorate.controllers.multikueue.jobs import copy_content
 from quorate.controllers.multikueue.jobs.remote_jobs import RemoteJob, RemoteJobs
@@ -30,35 +29,6 @@ from quorate.kube.informer import Informer
 from quorate.kube.patches import document_merge_patch, merged
 from quorate.kube.resources import Json
 from quorate.kube.writes import Patch, send
-
-
-class Member(msgspec.Struct, frozen=True):
-    """One object of a job: a job of most kinds is one object, a pod group has many."""
-
-    name: str
-    uid: Uid  # empty: not known
-
-
-class JobRef(msgspec.Struct, frozen=True):
-    """The job of a workload: ``kind`` is the name by which the kinds of jobs are told apart."""
-
-    kind: str
-    key: Key
-    workload: Key
-    members: tuple[Member, ...]
-
-
-class NoKind(msgspec.Struct, frozen=True):
-    """No job of the workload can run in another cluster; ``owner`` is its kind, empty: it has no owner."""
-
-    owner: str = ""
-
-
-class Synced(msgspec.Struct, frozen=True):
-    """The job exists in the worker cluster, and its status is here unless that was deferred or refused."""
-
-    deferred: bool = False  # the local job must first be started or stopped
-    problem: str = ""  # why there can be no remote job, such as another job with its name
 
 
 class JobCopies:

@@ -1,0 +1,268 @@
+"""The writes to worker clusters: at most one in flight for a workload and cluster.
+
+A slow cluster delays its own writes only: each has its own queue and its own number of concurrent writes.  An
+action that fails is not repeated as it is: after a pause the workload is decided again.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final, assert_never
+
+from msgspec.structs import replace
+
+from quorate.api.kueue import PreemptionGateState, Workload
+from quorate.api.meta import Key, at_epoch
+from quorate.api.names.multikueue import ORIGIN, PREEMPTION_GATE
+from quorate.controllers.context import ControllerContext
+from quorate.controllers.finalizers import remove_finalizer
+from quorate.controllers.multikueue.dispatch.copies import copy_of
+from quorate.controllers.multikueue.dispatch.job_copies import JobCopies, JobRef
+from quorate.controllers.multikueue.dispatch.plan import (
+    CreateCopy,
+    DeactivateCopy,
+    JobSync,
+    OpenGate,
+    RemoteAction,
+    RemoteState,
+    RemoveCopy,
+    SyncJob,
+    UpdateCopy,
+)
+from quorate.controllers.multikueue.workers import Worker
+from quorate.kube.controller.reconcile import RETRY
+from quorate.kube.errors import AlreadyExists, ApiError, Unreachable, Unreadable
+from quorate.kube.limits import OWN_WRITE_TIMEOUT_S
+from quorate.kube.log import logger
+from quorate.kube.patches import merge_patch
+from quorate.kube.resources import WORKLOADS
+from quorate.kube.writes import Delete, Patch, send, status_patch
+from quorate.queueing import conditions as c
+
+WRITES_TO_ONE_CLUSTER: Final = 16
+DEFERRED_S: Final = 2.0  # until a job with a deferred status is synced again, as in Kueue
+EVICTED_ON_MANAGER: Final = "EvictedOnManagerCluster"  # reason of DeactivationTarget
+
+
+class _Progress:
+    """What we have written, or are writing, of one workload in one cluster."""
+
+    __slots__ = ("failures", "has_job", "in_flight", "replaced", "sync_at", "synced", "until", "wanted")
+
+    def __init__(self) -> None:
+        self.in_flight = False
+        self.replaced: frozenset[str] = frozenset()  # versions of the copy that our writes have replaced
+        self.until = 0.0  # steady time until which the cluster counts as busy
+        self.failures = 0  # consecutive
+        self.wanted, self.synced = 1, 0  # numbers of the last change, and of that which the job reflects
+        self.sync_at: float | None = None  # steady time at which a deferred job is synced again
+        self.has_job = False  # we may have created it, and have not deleted it since
+
+
+class ForeignCopy(Exception):
+    """A Workload in the worker cluster that is not ours has the name of a copy."""
+
+
+class RemoteWrites:
+    """Sends the actions of plans; ``decide_again`` is called with the key after each."""
+
+    def __init__(
+        self, context: ControllerContext, jobs: JobCopies, decide_again: Callable[[Key], None]
+    ) -> None:
+        self._context, self._jobs, self._decide_again = context, jobs, decide_again
+        self._clock, self._steady = context.clock, context.clock.steady
+        self._progress: dict[Key, dict[str, _Progress]] = {}
+        self._queues: dict[str, deque[tuple[Worker, Key, RemoteAction, Workload, JobRef | None]]] = {}
+        self._running: dict[str, int] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self._log = logger(__name__)
+
+    async def run(self) -> None:
+        """Send actions until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            await asyncio.get_running_loop().create_future()
+
+    def state(self, worker: Worker, key: Key, job: JobRef | None) -> RemoteState:
+        """Return what is known of a workload in a connected cluster."""
+        copy = worker.workloads.get(key)
+        has_job = None if job is None else self._jobs.has_job(worker, job)
+        progress = self._progress.get(key, {}).get(worker.name)
+        if progress is None:
+            return RemoteState(copy=copy, has_job=has_job)
+        sync: JobSync = "due"
+        if progress.synced == progress.wanted:
+            sync = "done" if progress.sync_at is None else "deferred"
+            if progress.sync_at is not None and progress.sync_at <= self._steady.now():
+                sync = "due"
+        return RemoteState(
+            copy=copy,
+            has_job=True if progress.has_job else has_job,
+            is_busy=progress.in_flight or self._is_waiting(progress, copy),
+            job=sync,
+            sync_at=None if progress.sync_at is None else self._epoch(progress.sync_at),
+        )
+
+    def _is_waiting(self, progress: _Progress, copy: Workload | None) -> bool:
+        """Return True during the pause after a failure, and until the cache shows our last write."""
+        if progress.until <= self._steady.now():
+            return False
+        return bool(progress.failures) or _version(copy) in progress.replaced
+
+    def busy_until(self, key: Key) -> float | None:
+        """Return when a cluster ends to count as busy if nothing happens before, epoch seconds."""
+        now = self._steady.now()
+        times = [each.until for each in self._progress.get(key, {}).values() if each.until > now]
+        return self._epoch(min(times)) if times else None
+
+    def _epoch(self, steady: float) -> float:
+        return self._clock.now() + steady - self._steady.now()
+
+    def may_have_job(self, key: Key, cluster: str) -> bool:
+        progress = self._progress.get(key, {}).get(cluster)
+        return progress is not None and progress.has_job
+
+    def job_changed(self, key: Key) -> None:
+        """Sync the job again: something of it or of its workload has changed, here or there."""
+        for progress in self._progress.get(key, {}).values():
+            progress.wanted += 1
+            progress.sync_at = None
+
+    def reconnected(self, cluster: str) -> None:
+        """Forget what was written over a connection that has ended, but not that a job may exist."""
+        for by_cluster in self._progress.values():
+            former = by_cluster.pop(cluster, None)
+            if former is not None and former.has_job:
+                by_cluster[cluster] = progress = _Progress()
+                progress.has_job = True
+
+    def forget(self, key: Key) -> None:
+        self._progress.pop(key, None)
+
+    def start(self, worker: Worker, action: RemoteAction, workload: Workload, job: JobRef | None) -> None:
+        """Queue an action for its cluster; it counts as in flight from now on."""
+        key = workload.metadata.key
+        progress = self._progress.setdefault(key, {}).setdefault(worker.name, _Progress())
+        assert not progress.in_flight, f"{key}: two actions at once in cluster {worker.name}"
+        progress.in_flight = True
+        if isinstance(action, SyncJob):
+            progress.has_job = True
+        self._queues.setdefault(worker.name, deque()).append((worker, key, action, workload, job))
+        self._start_next(worker.name)
+
+    def _start_next(self, cluster: str) -> None:
+        queue = self._queues[cluster]
+        assert self._tasks is not None, "actions start while they are sent"
+        while queue and self._running.get(cluster, 0) < WRITES_TO_ONE_CLUSTER:
+            self._running[cluster] = self._running.get(cluster, 0) + 1
+            self._tasks.create_task(self._run(*queue.popleft()))
+
+    async def _run(
+        self, worker: Worker, key: Key, action: RemoteAction, workload: Workload, job: JobRef | None
+    ) -> None:
+        progress = self._progress.setdefault(key, {}).setdefault(worker.name, _Progress())
+        copy = worker.workloads.get(key)
+        wanted = progress.wanted
+        try:
+            replaced = await self._send(worker, key, action, copy, workload, job, progress)
+        except Exception as error:
+            progress.failures += 1
+            pause_s = RETRY.delay_s(progress.failures)
+            progress.until = self._steady.now() + pause_s
+            about = {"key": key, "cluster": worker.name, "action": type(action).__name__}
+            if isinstance(error, ApiError | Unreachable | Unreadable | ForeignCopy):
+                text = str(error)
+                self._log.warning("worker cluster not written", **about, problem=text, retry_in_s=pause_s)
+            else:
+                self._log.fault("worker cluster not written", error, **about, retry_in_s=pause_s)
+        else:
+            progress.failures = 0
+            progress.replaced = replaced
+            progress.until = self._steady.now() + OWN_WRITE_TIMEOUT_S if replaced else 0.0
+            if isinstance(action, SyncJob):
+                progress.synced = wanted
+        finally:
+            progress.in_flight = False
+            self._running[worker.name] -= 1
+            self._start_next(worker.name)
+            self._decide_again(key)
+
+    async def _send(
+        self,
+        worker: Worker,
+        key: Key,
+        action: RemoteAction,
+        copy: Workload | None,
+        workload: Workload,
+        job: JobRef | None,
+        progress: _Progress,
+    ) -> frozenset[str]:
+        """Send one action; return the versions of the copy that it replaced ("": there was none)."""
+        match action:
+            case CreateCopy():
+                await self._create(worker, action, workload)
+                return frozenset(("",))
+            case RemoveCopy(_, keeps_job):
+                if job is not None and not keeps_job:
+                    await self._jobs.delete(worker, job)
+                    progress.has_job = False
+                return await _remove(worker, copy)
+            case SyncJob():
+                assert job is not None, f"{key} has no job"
+                synced = await self._jobs.sync(worker, job, workload)
+                if synced.problem:
+                    raise ForeignCopy(synced.problem)
+                progress.sync_at = self._steady.now() + DEFERRED_S if synced.deferred else None
+                return frozenset()
+        if copy is None:
+            return frozenset()
+        metadata = copy.metadata
+        match action:
+            case UpdateCopy(_, spec):
+                body = {"spec": merge_patch(copy.spec, spec)}
+                await send(worker.client, (Patch(WORKLOADS, key, metadata.resource_version, body),))
+            case DeactivateCopy(_, message):
+                target = c.new_condition(
+                    c.DEACTIVATION_TARGET, "True", EVICTED_ON_MANAGER, message, self._clock.now()
+                )
+                conditions = c.with_conditions(copy.status.conditions, target)
+                status = replace(copy.status, conditions=conditions)
+                await send(worker.client, status_patch(WORKLOADS, copy, status))
+            case OpenGate():
+                now = at_epoch(self._clock.now())
+                opened = PreemptionGateState(name=PREEMPTION_GATE, position="Open", last_transition_time=now)
+                others = (gate for gate in copy.status.preemption_gates if gate.name != PREEMPTION_GATE)
+                status = replace(copy.status, preemption_gates=(*others, opened))
+                await send(worker.client, status_patch(WORKLOADS, copy, status))
+            case _:
+                assert_never(action)
+        return frozenset((metadata.resource_version,))
+
+    async def _create(self, worker: Worker, action: CreateCopy, workload: Workload) -> None:
+        copy = copy_of(workload, self._context.configuration.multikueue.origin, is_gated=action.is_gated)
+        try:
+            await worker.client.create(WORKLOADS, copy, workload.metadata.namespace)
+        except AlreadyExists as error:
+            stored = await worker.client.get(WORKLOADS, workload.metadata.key)
+            if stored.metadata.labels.get(ORIGIN) != copy.metadata.labels[ORIGIN]:
+                raise ForeignCopy(f"another Workload has its name: {error}") from error
+            return  # an earlier request created it
+        admission = workload.status.admission
+        labels = {
+            "cluster_queue": "" if admission is None else admission.cluster_queue,
+            "cluster": worker.name,
+        }
+        self._context.record("multikueue_workloads_dispatched_total", labels)
+
+
+async def _remove(worker: Worker, copy: Workload | None) -> frozenset[str]:
+    if copy is None:
+        return frozenset()
+    metadata = copy.metadata
+    produced = await send(worker.client, remove_finalizer(WORKLOADS, metadata))
+    await send(worker.client, (Delete(WORKLOADS, metadata.key, metadata.uid),))
+    return frozenset((metadata.resource_version, *(each.metadata.resource_version for each in produced)))
+
+
+def _version(copy: Workload | None) -> str:
+    return "" if copy is None else copy.metadata.resource_version

@@ -1,0 +1,226 @@
+"""Workloads of a manager that run in worker clusters, over HTTP: dispatch, loss, eviction and restarts."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from quorate.api.configuration import Configuration
+from quorate.api.configuration.multikueue import MultiKueue
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key, is_true
+from quorate.api.names.multikueue import CONTROLLER, INCREMENTAL
+from quorate.kube.errors import NotFound
+from quorate.kube.resources import ADMISSION_CHECKS, JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
+from quorate.local.nodes import NodePool
+from tests.e2e.worker_clusters import (
+    create_check,
+    create_cluster,
+    create_namespace,
+    create_secret,
+    kubeconfig,
+    until_active,
+)
+from tests.e2e.world import NAMESPACE, World, running_cluster
+
+pytestmark = pytest.mark.slow
+
+FAST = MultiKueue(gc_interval_s=0.5, worker_lost_timeout_s=2.0)
+FLEET = NodePool(count=2, cpu="8")
+
+
+class Clusters:
+    def __init__(self, manager: World, workers: dict[str, World], configuration: Configuration) -> None:
+        self.manager, self.workers, self.configuration = manager, workers, configuration
+
+    async def submit(self, name: str, **options: Any) -> None:
+        """Create a job that only a worker cluster runs."""
+        client = self.manager.client
+        original = client.create
+
+        async def create(resource: Any, body: Any, namespace: str = "", **more: Any) -> Any:
+            if resource is JOBS:
+                body = {**body, "spec": {**body["spec"], "managedBy": CONTROLLER}}
+            return await original(resource, body, namespace, **more)
+
+        client.create = create  # type: ignore[method-assign]
+        try:
+            await self.manager.job(name, **options)
+        finally:
+            client.create = original  # type: ignore[method-assign]
+
+    async def copies(self, workload: Workload) -> dict[str, Workload]:
+        """Return the copies of a workload by cluster."""
+        found = {}
+        for name, worker in self.workers.items():
+            try:
+                found[name] = await worker.client.get(WORKLOADS, workload.metadata.key)
+            except NotFound:
+                continue
+        return found
+
+    async def jobs(self, name: str) -> set[str]:
+        """Return the clusters that have the job."""
+        found = set()
+        for cluster, worker in self.workers.items():
+            try:
+                await worker.client.get(JOBS, Key(NAMESPACE, name))
+            except NotFound:
+                continue
+            found.add(cluster)
+        return found
+
+    async def until_in(self, name: str, *clusters: str) -> Workload:
+        """Return the workload once it is admitted in one of the clusters and its job exists there only."""
+
+        async def find() -> Workload | None:
+            workload = await self.manager.workload(name)
+            if workload is None or workload.status.cluster_name not in clusters:
+                return None
+            if not is_true(workload.status.conditions, "Admitted"):
+                return None
+            return workload if await self.jobs(name) == {workload.status.cluster_name} else None
+
+        return await self.manager.until(f"{name} runs in one of {clusters}", find)
+
+    async def until_gone(self, workload: Workload) -> None:
+        async def gone() -> bool:
+            return not await self.copies(workload)
+
+        await self.manager.until("no copies are left", gone)
+
+
+@asynccontextmanager
+async def clusters(
+    multikueue: MultiKueue = FAST, cpus: tuple[str, ...] = ("4", "4")
+) -> AsyncIterator[Clusters]:
+    """Run a manager and worker clusters ``a``, ``b``, …, each with a queue of so many cpus."""
+    async with AsyncExitStack() as stack:
+        manager = await stack.enter_async_context(running_cluster())
+        workers = {}
+        await create_namespace(manager)
+        for name, cpu in zip("abc", cpus, strict=False):
+            worker = workers[name] = await stack.enter_async_context(running_cluster(FLEET))
+            await worker.queues(cpu)
+            await worker.start_queueing(Configuration())
+            await create_secret(manager, name, kubeconfig(worker.client.config.server))
+            await create_cluster(manager, name)
+        await create_check(manager, *workers)
+        rules = {"admissionChecks": [{"name": "remote"}]}
+        await manager.queues("100", admissionChecksStrategy=rules)
+        configuration = replace(Configuration(), multikueue=multikueue)
+        await manager.start_queueing(configuration)
+        await until_active(manager, ADMISSION_CHECKS, "remote", "True", "Active")
+        yield Clusters(manager, workers, configuration)
+
+
+def run(story: Callable[[Clusters], Awaitable[None]], *args: Any, **options: Any) -> None:
+    async def with_clusters() -> None:
+        async with clusters(*args, **options) as found:
+            await story(found)
+
+    asyncio.run(with_clusters())
+
+
+def test_a_job_runs_in_one_worker_cluster_and_its_status_comes_back() -> None:
+    async def story(world: Clusters) -> None:
+        await world.submit("train", runs="1s")
+        workload = await world.until_in("train", "a", "b")
+        await world.manager.until_finished("train")
+        job = await world.manager.get_job("train")
+        assert job.status.succeeded == 1
+        await world.until_gone(workload)
+        assert await world.jobs("train") == set()
+
+    run(story)
+
+
+def test_a_job_goes_where_there_is_quota() -> None:
+    async def story(world: Clusters) -> None:
+        await world.submit("train", cpu="3", runs="300ms")
+        await world.until_in("train", "b")
+        await world.manager.until_finished("train")
+
+    run(story, cpus=("1", "4"))
+
+
+def test_incremental_nominates_the_first_cluster_first() -> None:
+    async def story(world: Clusters) -> None:
+        await world.submit("train", runs="60s")
+        await world.until_in("train", "a")
+
+    run(story, with_dispatcher(INCREMENTAL, 1))
+
+
+def with_dispatcher(name: str, step: int) -> MultiKueue:
+    return replace(FAST, dispatcher=name, step_size=step)
+
+
+def test_an_eviction_in_the_worker_cluster_dispatches_the_job_again() -> None:
+    async def story(world: Clusters) -> None:
+        await world.submit("train", runs="60s")
+        workload = await world.until_in("train", "a", "b")
+        first = world.workers[workload.status.cluster_name]
+        await first.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": False}})
+        evicted = await world.manager.until_condition("train", "Requeued")
+        assert evicted.metadata.uid == workload.metadata.uid
+        await world.until_in("train", "a", "b")
+
+    run(story)
+
+
+def test_a_stopped_queue_of_the_manager_stops_the_job_in_the_worker_cluster() -> None:
+    async def story(world: Clusters) -> None:
+        await world.submit("train", runs="60s")
+        workload = await world.until_in("train", "a", "b")
+        await world.manager.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": False}})
+        await world.manager.until_condition("train", "QuotaReserved", "False")
+        await world.until_gone(workload)
+        assert await world.jobs("train") == set()
+
+    run(story)
+
+
+def test_a_deleted_job_leaves_nothing_in_the_worker_clusters() -> None:
+    async def story(world: Clusters) -> None:
+        await world.submit("train", runs="60s")
+        workload = await world.until_in("train", "a", "b")
+        await world.manager.client.delete(JOBS, Key(NAMESPACE, "train"))
+        await world.until_gone(workload)
+
+    run(story)
+
+
+def test_a_new_manager_process_follows_the_job_where_it_runs() -> None:
+    async def story(world: Clusters) -> None:
+        await world.submit("train", runs="2s")
+        workload = await world.until_in("train", "a", "b")
+        await world.manager.stop_queueing()
+        await world.manager.start_queueing(world.configuration)
+        await world.manager.until_finished("train")
+        now = await world.manager.workload("train")
+        assert now is not None
+        assert now.status.cluster_name == workload.status.cluster_name
+        assert now.status.scheduling_stats is None, "it was never evicted"
+
+    run(story)
+
+
+def test_the_workloads_of_a_removed_worker_cluster_run_in_another() -> None:
+    async def story(world: Clusters) -> None:
+        await world.submit("train", runs="60s")
+        workload = await world.until_in("train", "a", "b")
+        lost = workload.status.cluster_name
+        await world.manager.client.delete(MULTIKUEUE_CLUSTERS, Key("", lost))
+        (other,) = set(world.workers) - {lost}
+
+        async def moved() -> bool:
+            found = await world.manager.workload("train")
+            return found is not None and found.status.cluster_name == other
+
+        await world.manager.until(f"it runs in {other}", moved)
+
+    run(story)
