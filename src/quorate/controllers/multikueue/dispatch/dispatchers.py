@@ -11,16 +11,10 @@ from typing import Final
 import msgspec
 
 from quorate.api.kueue import Workload
+from quorate.controllers.multikueue.dispatch.cluster_starts import ClusterStart
 
 ROUND_S: Final = 300.0  # of the Incremental dispatcher, as in Kueue
 MAX_NOMINATED: Final = 20  # of ``status.nominatedClusterNames``
-
-
-class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """When a worker cluster would start a workload; ``starts_in_s`` is None if it never would."""
-
-    starts_in_s: float | None  # the median, from now
-    reason: str = ""  # why never, or what the estimate rests on
 
 
 class NominationInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +26,7 @@ class NominationInput(msgspec.Struct, frozen=True, kw_only=True):
     nominated: tuple[str, ...]
     round_started: float | None  # when ``nominated`` last changed, epoch seconds; None: not known
     now: float
-    estimates: Mapping[str, Estimate] = {}
+    estimates: Mapping[str, ClusterStart] = {}
 
 
 class Nomination(msgspec.Struct, frozen=True, kw_only=True):

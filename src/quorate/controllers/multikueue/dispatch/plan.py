@@ -6,7 +6,8 @@ from typing import Literal
 import msgspec
 
 from quorate.api.kueue import AdmissionCheckState, Workload, WorkloadSpec, WorkloadStatus
-from quorate.controllers.multikueue.dispatch.dispatchers import Dispatcher, Estimate
+from quorate.controllers.multikueue.dispatch.cluster_starts import ClusterStart
+from quorate.controllers.multikueue.dispatch.dispatchers import Dispatcher
 from quorate.queueing.lifecycle.transition import Event
 
 JobSync = Literal["due", "done", "deferred"]
@@ -58,7 +59,7 @@ class DispatchInput(msgspec.Struct, frozen=True, kw_only=True):
     rejection: str = ""  # why its job can never run in another cluster
     is_deleted: bool = False
     components: Components | None = None
-    estimates: Mapping[str, Estimate] = {}
+    estimates: Mapping[str, ClusterStart] = {}
 
 
 class CreateCopy(msgspec.Struct, frozen=True):

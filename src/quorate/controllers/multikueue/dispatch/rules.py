@@ -379,13 +379,15 @@ def _ask_dispatcher(info: DispatchInput) -> DispatchPlan:
     )
     plan = _dispatch(info, nomination.clusters, nomination.clusters, is_gated=True)
     plan = replace(plan, wake_at=nomination.wake_at)
-    if not nomination.explanation or plan.status is None:
+    is_left_out = not nomination.clusters and (choice is None or choice.message != nomination.explanation)
+    if not nomination.explanation or (plan.status is None and not is_left_out):
         return plan
     name = info.settings.dispatcher_name.rpartition("/")[2].removeprefix("multikueue-dispatcher-")
     reason = "".join(part.capitalize() for part in name.split("-"))
     choice = c.new_condition(CLUSTER_CHOICE, "True", reason, nomination.explanation, info.now)
-    conditions = (*c.without_condition(plan.status.conditions, CLUSTER_CHOICE), choice)
-    return replace(plan, status=replace(plan.status, conditions=conditions))
+    status = plan.status or info.workload.status
+    conditions = (*c.without_condition(status.conditions, CLUSTER_CHOICE), choice)
+    return replace(plan, status=replace(status, conditions=conditions))
 
 
 def _dispatch(

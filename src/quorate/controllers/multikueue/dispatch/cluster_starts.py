@@ -1,0 +1,53 @@
+"""When worker clusters would start a workload, as answers of the clusters or of models of them.
+
+Times are epoch seconds of this cluster's clock: a worker cluster answers in seconds from its own now.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from quorate.api.human_duration import spelled_duration
+
+
+class StartsBy(msgspec.Struct, frozen=True):
+    """By ``p50`` half of the simulated runs start the workload, by ``p90`` nine of ten (None: fewer do)."""
+
+    p50: float
+    p90: float | None = None
+
+    def text(self, now: float) -> str:
+        return spelled_duration(self.p50 - now) if self.p50 > now else "now"
+
+
+class StartsLater(msgspec.Struct, frozen=True):
+    """The workload starts in fewer than half of the runs within the time that is simulated."""
+
+    def text(self, now: float) -> str:
+        return "later than is simulated"
+
+
+class NeverStarts(msgspec.Struct, frozen=True):
+    """The workload starts only after a change of its spec, of the queues or of the nodes."""
+
+    reason: str
+
+    def text(self, now: float) -> str:
+        return f"never, {self.reason}"
+
+
+class UnknownStart(msgspec.Struct, frozen=True):
+    """The cluster gave no answer, or none in time."""
+
+    reason: str
+
+    def text(self, now: float) -> str:
+        return f"unknown, {self.reason}"
+
+
+ClusterStart = StartsBy | StartsLater | NeverStarts | UnknownStart
+
+
+def starts_text(clusters: Iterable[str], starts: Mapping[str, ClusterStart], now: float) -> str:
+    """Return the start in each cluster, such as ``a: 12m, b: 3m, c: never, no such flavor``."""
+    return ", ".join(f"{name}: {starts[name].text(now)}" for name in clusters if name in starts)
