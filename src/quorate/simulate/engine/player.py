@@ -36,7 +36,7 @@ from quorate.simulate.inputs.distributions import draw
 from quorate.simulate.inputs.existing import ExistingJob, existing_jobs
 from quorate.simulate.inputs.submissions import MS, Submission, submissions
 from quorate.simulate.inputs.world import World
-from quorate.simulate.limits import MAX_IDLE_INSTANTS, MAX_REQUEUES, MAX_SHOWN, MAX_STEPS
+from quorate.simulate.limits import MAX_IDLE_INSTANTS, MAX_JOBS, MAX_REQUEUES, MAX_SHOWN, MAX_STEPS
 
 # Gets the time, the number of the first job that was submitted at that time, and all jobs and records.
 Observer = Callable[[int, int, Mapping[Key, SimulatedJob], JobRecords], object]
@@ -56,42 +56,74 @@ def play(
     of the scenario, or the time at which nothing can happen any more, or the first instant after which
     ``is_over`` returns True.  ``at_rest`` is called after each instant, once nothing more is decided at it.
     """
-    return _Player(world, on_progress, observe, at_rest=at_rest).run(is_over)
+    return Player(world, on_progress, observe, at_rest=at_rest).run(is_over)
 
 
-def play_until_started(world: World, resolution_ms: int, is_over: Callable[[], bool] = lambda: False) -> Run:
+def play_until_started(
+    world: World,
+    resolution_ms: int,
+    is_over: Callable[[], bool] = lambda: False,
+    awaited: Key | None = None,
+    at_rest: Rest = lambda state, now: None,
+) -> Run:
     """Play the world until each workload that existed is admitted or cannot be, or to the end of ``play``.
 
-    Jobs end at multiples of ``resolution_ms``, the next after their time, so that many end together: a cycle
-    for each of them would cost most of the time of a run with thousands of waiting workloads.
+    ``awaited``: only this workload is waited for.  Jobs end at multiples of ``resolution_ms``, the next after
+    their time, so that many end together: a cycle for each of them would cost most of the time of a run with
+    thousands of waiting workloads.
     """
-    return _Player(world, lambda ended: None, None, resolution_ms, until_started=True).run(is_over)
+    player = Player(world, resolution_ms=resolution_ms, until_started=True, awaited=awaited, at_rest=at_rest)
+    return player.run(is_over)
 
 
-class _Player:
+def _ignore(_: object) -> None:
+    pass
+
+
+class Player:
+    """One cluster in virtual time: ``run`` plays it to its end.
+
+    A caller that plays several clusters at once calls ``next_ms``, ``advance`` and ``settle`` itself, in
+    that order, for each instant, and submits and withdraws jobs between the last two.
+    """
+
     def __init__(
         self,
         world: World,
-        on_progress: Callable[[int], object],
-        observe: Observer | None,
+        on_progress: Callable[[int], object] = _ignore,
+        observe: Observer | None = None,
         resolution_ms: int = 1,
         *,
         until_started: bool = False,
+        awaited: Key | None = None,
+        runs_elsewhere: bool = False,
         at_rest: Rest = lambda state, now: None,
+        on_started: Callable[[SimulatedJob], object] = _ignore,
+        on_ended: Callable[[SimulatedJob], object] = _ignore,
     ) -> None:
+        """``on_started`` gets each job that is admitted, ``on_ended`` each job that ends.
+
+        ``runs_elsewhere``: other clusters run the jobs; the caller tells with ``started`` and ``end`` what
+        they do.
+        """
         self._world = world
         self._at_rest = at_rest
         self._observe = observe
         self._until_started = until_started
+        self._awaited = awaited
+        self._runs_elsewhere = runs_elsewhere
         self._configuration = world.configuration
         self._classes = world.classes
         self._on_progress = on_progress
+        self._on_started = on_started
+        self._on_ended = on_ended
         self._clock = VirtualClock(world.begins_s)
         self._events = EventQueue(resolution_ms)
         self._state = State(world.configuration)
         self._recorder = Recorder(self._clock, self._state)
         self._cycle = AdmissionCycle(self._state)
         self._cycle_at_ms: int | None = None
+        self._node_ms: int | None = None  # when the next node changes
         self._jobs: dict[Key, SimulatedJob] = {}
         self._changed: dict[Key, None] = {}  # workloads with a lifecycle to decide
         self._submitted: list[Key] = []  # in this instant
@@ -131,34 +163,17 @@ class _Player:
         following = next(arrivals, None)
         clock, recorder, execution = self._clock, self._recorder, self._execution
         while True:
-            due = [] if following is None else [following.at_ms]
-            event_ms = self._events.next_ms()
-            if event_ms is not None:
-                due.append(event_ms)
-            due += self._wakes()
-            node_ms = execution.next_node_change_ms(is_busy=bool(due))
-            if node_ms is not None and (due or self._jobs):
-                due.append(max(node_ms, self._clock.ms + 1))
-            now_ms = min(due, default=None)
+            now_ms = self.next_ms(None if following is None else following.at_ms)
             if now_ms is None or (until_ms is not None and now_ms > until_ms):
                 break
             if following is None and self._idle >= MAX_IDLE_INSTANTS and not self._any_works():
                 break
-            recorder.advance(now_ms, execution.waiting)
-            clock.advance(now_ms)
-            self._idle += 1
-            for event in self._events.take(now_ms):
-                self._happen(event)
-            if node_ms is not None and node_ms <= now_ms:
-                execution.change_nodes()
+            self.advance(now_ms)
             first = len(recorder.jobs)
             while following is not None and following.at_ms == now_ms:
-                self._submit(following)
+                self.submit(following)
                 following = next(arrivals, None)
-            self._settle()
-            if execution.run_session():
-                self._settle()
-            execution.count_pods()
+            self.settle()
             self._at_rest(self._state, clock.now)
             if self._observe is not None and len(recorder.jobs) > first:
                 self._observe(now_ms, first, self._jobs, recorder.jobs)
@@ -169,8 +184,52 @@ class _Player:
         for job in self._jobs.values():
             if job.is_running and execution.is_waiting(job):
                 recorder.jobs.outcome[job.number] = Outcome.WAITING
-        ended_ms = clock.ms if until_ms is None else until_ms
-        return recorder.run(self._world, ended_ms, tuple(self._unended()))
+        return self.outcome(clock.ms if until_ms is None else until_ms)
+
+    @property
+    def clock(self) -> VirtualClock:
+        return self._clock
+
+    @property
+    def jobs(self) -> Mapping[Key, SimulatedJob]:
+        """The jobs that were submitted and have not ended."""
+        return self._jobs
+
+    def outcome(self, ended_ms: int) -> Run:
+        """Return what was recorded, as a run that ended at ``ended_ms``."""
+        return self._recorder.run(self._world, ended_ms, tuple(self._unended()))
+
+    def next_ms(self, submitted_ms: int | None = None) -> int | None:
+        """Return when the next thing happens; ``submitted_ms``: when the next job is submitted.
+
+        Return None if nothing happens any more.
+        """
+        due = [] if submitted_ms is None else [submitted_ms]
+        event_ms = self._events.next_ms()
+        if event_ms is not None:
+            due.append(event_ms)
+        due += self._wakes()
+        self._node_ms = self._execution.next_node_change_ms(is_busy=bool(due))
+        if self._node_ms is not None and (due or self._jobs):
+            due.append(max(self._node_ms, self._clock.ms + 1))
+        return min(due, default=None)
+
+    def advance(self, now_ms: int) -> None:
+        """Let everything happen that is due at ``now_ms``, which is not later than ``next_ms``."""
+        self._recorder.advance(now_ms, self._execution.waiting)
+        self._clock.advance(now_ms)
+        self._idle += 1
+        for event in self._events.take(now_ms):
+            self._happen(event)
+        if self._node_ms is not None and self._node_ms <= now_ms:
+            self._execution.change_nodes()
+
+    def settle(self) -> None:
+        """Decide until nothing more is decided at this instant, and run a session that is due."""
+        self._settle()
+        if self._execution.run_session():
+            self._settle()
+        self._execution.count_pods()
 
     def _any_works(self) -> bool:
         """Return True if a job will end.  If none does, evictions and retries may repeat for ever."""
@@ -207,22 +266,35 @@ class _Player:
 
     # Jobs
 
-    def _submit(self, submission: Submission) -> None:
+    def submit(self, submission: Submission) -> SimulatedJob:
+        """Submit a job now, and return it; ``settle`` decides whether it starts."""
         job_class = self._classes[submission.class_index]
-        template = self._templates[submission.class_index]
         queue = Key(job_class.namespace, job_class.queues[submission.queue_index])
         number = self._recorder.submitted(submission, queue, self._clock.ms)
-        workload = template.workload(submission, number, self._clock.now)
+        workload = self.workload_of(submission, number)
         job = SimulatedJob(number, submission, workload)
         self._jobs[job.key] = job
         self._recorder.waits()
         self._idle = 0
         if job_class.is_volcano:
             self._execution.create_pods(job)
-            return
+            return job
         self._store(job, workload)
         del self._changed[job.key]
         self._submitted.append(job.key)  # its lifecycle is decided on after the cycle, which may admit it
+        return job
+
+    def workload_of(self, submission: Submission, number: int = MAX_JOBS) -> Workload:
+        """Return the workload of a job that is submitted now; ``number`` is unique in the run."""
+        return self._templates[submission.class_index].workload(submission, number, self._clock.now)
+
+    def withdraw(self, job: SimulatedJob) -> None:
+        """Remove a job that waits, as if it had never been submitted."""
+        assert not job.is_running, f"{job.key} runs"
+        self._state.remove_workload(job.key)
+        self._forget(job)
+        self._submitted = [key for key in self._submitted if key != job.key]
+        self._recorder.withdrawn()
 
     def _take_over(self, existing: ExistingJob) -> None:
         """Go on with a workload in the state in which it was stored."""
@@ -232,7 +304,7 @@ class _Player:
         job = SimulatedJob(number, submission, workload)
         self._jobs[job.key] = job
         self._cycle_at_ms = self._clock.ms
-        self._recorder.existed(job, existing)
+        self._recorder.existed(job, existing, is_awaited=self._awaited in (None, job.key))
         if existing.admitted_ms is not None:
             job.attempt, job.is_running, job.works = 1, True, True
             job.started_ms = existing.admitted_ms + submission.starts_ms
@@ -252,10 +324,10 @@ class _Player:
             job.wakes_ms = None
             self._changed[job.key] = None
         elif event.kind == EventKind.ENDED:
-            self._end(job)
+            self.end(job)
         elif event.kind == EventKind.PODS_ENDED:
             if self._execution.end_pods(job, event.pods):
-                self._end(job)
+                self.end(job)
         elif event.kind == EventKind.STOPPED:
             job.stops = False
             self._execution.remove_pods(job)
@@ -267,7 +339,12 @@ class _Player:
         else:
             self._answer_checks(job)
 
-    def _end(self, job: SimulatedJob) -> None:
+    def started(self, job: SimulatedJob) -> None:
+        """Record that another cluster started an admitted job."""
+        self._recorder.admitted(job)
+
+    def end(self, job: SimulatedJob) -> None:
+        """End a job, and release what it holds."""
         failed = fails(job.submission)
         reason, text = ("Failed", "Job failed") if failed else ("Succeeded", "Job finished successfully")
         self._recorder.finished(job, Outcome.FAILED if failed else Outcome.SUCCEEDED)
@@ -276,6 +353,10 @@ class _Player:
         if not self._classes[job.submission.class_index].is_volcano:
             self._write(job, finish_status(job.workload, reason, text, self._clock.now))
             self._state.remove_workload(job.key)
+        self._forget(job)
+        self._on_ended(job)
+
+    def _forget(self, job: SimulatedJob) -> None:
         self._changed.pop(job.key, None)
         job.attempt, job.wakes_ms = job.attempt + 1, None
         del self._jobs[job.key]
@@ -372,7 +453,11 @@ class _Player:
             if not job.stops and c.has_quota_reservation(job.workload):
                 self._execution.stop(job)
         elif not job.is_running and c.is_admitted(job.workload):
-            self._execution.start(job)
+            if self._runs_elsewhere:
+                job.is_running = True
+            else:
+                self._execution.start(job)
+            self._on_started(job)
 
     def _unended(self) -> Iterator[Unended]:
         """Yield the first jobs that wait, or of which pods do, with the reason that the core gives."""

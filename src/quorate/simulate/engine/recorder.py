@@ -50,7 +50,7 @@ class Recorder:
         self.jobs = JobRecords()
         self.node_usage = UsageRecords(FIRST_INTERVAL_MS, MAX_NODE_SAMPLES)
         self.ended = 0
-        self.unstarted = 0  # workloads that existed and were never admitted
+        self.unstarted = 0  # workloads that existed, are waited for and were never admitted
         self._clock = clock
         self._queues: dict[Key, int] = {}
         self._transitions = TransitionRecords()
@@ -68,8 +68,15 @@ class Recorder:
     def waits(self) -> None:
         self._waiting += 1
 
-    def existed(self, job: SimulatedJob, existing: ExistingJob) -> None:
-        """Record the state in which a workload was stored when the run began."""
+    def withdrawn(self) -> None:
+        """Count a job that was removed while it waited."""
+        self._waiting -= 1
+
+    def existed(self, job: SimulatedJob, existing: ExistingJob, *, is_awaited: bool) -> None:
+        """Record the state in which a workload was stored when the run began.
+
+        If it waits and ``is_awaited``, it counts in ``unstarted`` until it is admitted.
+        """
         records, number = self.jobs, job.number
         if existing.admitted_ms is not None:
             records.admissions[number] = 1
@@ -77,8 +84,8 @@ class Recorder:
             records.outcome[number] = Outcome.RUNNING
         elif existing.workload.spec.active:
             self._waiting += 1
-            self.unstarted += 1
-            job.existed = True
+            self.unstarted += is_awaited
+            job.existed = is_awaited
         else:
             records.outcome[number] = Outcome.DEACTIVATED
 

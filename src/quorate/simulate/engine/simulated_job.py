@@ -43,7 +43,7 @@ class SimulatedJob:
         self.key = workload.metadata.key
         self.submission = submission
         self.workload = workload  # as stored
-        self.existed = False  # it waited when the run began
+        self.existed = False  # it waited when the run began, and its start is waited for
         self.is_given_up = False  # its pods were not ready in any of many attempts
         self.attempt = 0  # admissions and evictions so far
         self.done_ms = 0  # work kept by checkpoints

@@ -6,25 +6,20 @@ run then tells when each job really started.  A p90 that holds for nine of ten i
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 import msgspec
 
-from quorate.api.kueue import Workload
 from quorate.api.meta import Key
-from quorate.kube.resources import WORKLOADS
-from quorate.queueing.planning.work_kinds import WorkKind, kind_of, queue_of
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.records import NEVER, JobRecords
 from quorate.simulate.engine.simulated_job import SimulatedJob
-from quorate.simulate.estimates.expected_arrivals import ArrivalStore
 from quorate.simulate.estimates.forecast import forecast
-from quorate.simulate.estimates.run_time_store import RunTimeStore
-from quorate.simulate.estimates.snapshot import run_times, with_expected, with_run_times
+from quorate.simulate.estimates.observed_history import ObservedHistory, waiting_jobs
 from quorate.simulate.inputs.submissions import MS, number_of_jobs
 from quorate.simulate.inputs.world import World
-from quorate.simulate.limits import ASSUMED_RUN_S, BACKTEST_SAMPLES, PLAYS
+from quorate.simulate.limits import BACKTEST_SAMPLES, PLAYS
 
 
 class Estimate(msgspec.Struct, frozen=True, rename="camel"):
@@ -79,27 +74,32 @@ def backtest(
     submissions = number_of_jobs(world.scenario) or len(play(world).jobs)
     step = max(1, -(-submissions // samples))
     forecasts: dict[int, tuple[float, float, int]] = {}
-    history = _History(world)
+    history, running = ObservedHistory(world), dict[int, SimulatedJob]()
     at_once = looked_at = 0
 
     def look(now_ms: int, first: int, jobs: Mapping[Key, SimulatedJob], records: JobRecords) -> None:
         """Forecast the jobs from number ``first`` on that are due to be looked at."""
         nonlocal at_once, looked_at
         submitted = _latest(jobs, first)
-        history.learn(submitted.values(), records)
+        for job in submitted.values():
+            history.submitted(job.workload)
+        running.update(submitted)
+        ended = [number for number in running if records.ended_ms[number] != NEVER]
+        for number in sorted(ended, key=lambda number: (records.ended_ms[number], number)):
+            history.ended(running.pop(number))
         for number in range(first, len(records)):
             if number % step:
                 continue
             looked_at += 1
             on_progress(looked_at)
-            job = submitted.get(number)
-            if job is None or records.admitted_ms[number] != NEVER:
+            waiting = submitted.get(number)
+            if waiting is None or records.admitted_ms[number] != NEVER:
                 at_once += 1
                 continue
-            now = history.world_at(now_ms, jobs)
-            start = next(start for start in forecast(now, plays) if start.key == job.key)
+            now = history.world_at(now_ms, [job.workload for job in jobs.values()], waiting_jobs(jobs))
+            start = next(start for start in forecast(now, plays) if start.key == waiting.key)
             p50, p90 = (math.inf if seconds is None else seconds for seconds in (start.p50_s, start.p90_s))
-            forecasts[number] = p50, p90, history.known_of(job.workload)
+            forecasts[number] = p50, p90, history.known_of(waiting.workload)
 
     run = play(world, observe=look)
     estimates = []
@@ -118,41 +118,3 @@ def _latest(jobs: Mapping[Key, SimulatedJob], first: int) -> dict[int, Simulated
             break
         chosen[job.number] = job
     return dict(sorted(chosen.items()))
-
-
-class _History:
-    """What the controllers would know at one moment: submissions, and run times of what has ended."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._arrivals = ArrivalStore()
-        self._run_times = RunTimeStore()
-        self._running: dict[int, tuple[WorkKind, int]] = {}  # that had not ended: kind, start-up time
-
-    def learn(self, submitted: Iterable[SimulatedJob], records: JobRecords) -> None:
-        for job in submitted:
-            self._arrivals.learn(job.workload)
-            self._running[job.number] = kind_of(job.workload), job.submission.starts_ms
-        ended = [number for number in self._running if records.ended_ms[number] != NEVER]
-        for number in sorted(ended, key=lambda number: (records.ended_ms[number], number)):
-            kind, starts_ms = self._running.pop(number)
-            self._run_times.add(kind, str(number), (starts_ms + records.runs_ms[number]) / MS)
-
-    def known_of(self, workload: Workload) -> int:
-        """Return how many jobs of the queue of a workload have ended, at most as many as are kept."""
-        return len(self._run_times.times_of(WorkKind(queue_of(workload))))
-
-    def world_at(self, now_ms: int, jobs: Mapping[Key, SimulatedJob]) -> World:
-        """Return the world as a forecast sees it at ``now_ms``."""
-        world, now = self._world, self._world.begins_s + now_ms / MS
-        kind = (WORKLOADS.api_version, WORKLOADS.kind)
-        workloads = [job.workload for job in jobs.values()]
-        scenario = msgspec.structs.replace(
-            world.scenario, classes=(), traces=(), models=(), begins_s=now, until_s=None
-        )
-        objects = {**world.objects, **{(*kind, workload.metadata.key): workload for workload in workloads}}
-        snapshot = msgspec.structs.replace(world, scenario=scenario, objects=objects)
-        with_times = with_run_times(snapshot, run_times(workloads, ASSUMED_RUN_S, self._run_times))
-        waiting = sum(not job.is_running for job in jobs.values())
-        expected = self._arrivals.expected(self._run_times, now, ASSUMED_RUN_S, waiting)
-        return with_expected(with_times, expected)

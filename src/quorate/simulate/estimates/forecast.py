@@ -14,7 +14,9 @@ import msgspec
 from quorate.api.explanation import FEWEST_RUNS, Confidence
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
-from quorate.simulate.engine.player import play_until_started
+from quorate.queueing.explain import outcome_of
+from quorate.queueing.state import State
+from quorate.simulate.engine.player import Rest, play_until_started
 from quorate.simulate.engine.records import NEVER
 from quorate.simulate.inputs.existing import existing_jobs
 from quorate.simulate.inputs.world import World
@@ -88,19 +90,60 @@ def bounded_forecast(
             starts[job].append(seconds)
         played += 1
         on_progress(played)
-    quantiles = [
-        StartTime(
-            namespace=workload.metadata.namespace,
-            name=workload.metadata.name,
-            queue=workload.spec.queue_name,
-            p50_s=quantile(starts[number], 0.5),
-            p90_s=quantile(starts[number], 0.9),
-            started=sum(map(math.isfinite, starts[number])),
-            plays=played,
-        )
-        for number, workload in waiting.items()
-    ]
+    quantiles = [_start_time(workload, starts[number]) for number, workload in waiting.items()]
     return Forecast(tuple(sorted(quantiles, key=_order)), played, horizon_s)
+
+
+def _start_time(workload: Workload, starts_s: Sequence[float]) -> StartTime:
+    """Return the quantiles of the starts of a workload, one for each run."""
+    return StartTime(
+        namespace=workload.metadata.namespace,
+        name=workload.metadata.name,
+        queue=workload.spec.queue_name,
+        p50_s=quantile(starts_s, 0.5),
+        p90_s=quantile(starts_s, 0.9),
+        started=sum(map(math.isfinite, starts_s)),
+        plays=len(starts_s),
+    )
+
+
+class NeverFits(NamedTuple):
+    """A workload starts only after a change of its spec, of the queues or of the nodes."""
+
+    reason: str  # a sentence
+
+
+def forecast_one(
+    world: World, key: Key, plays: int = PLAYS, is_over: Callable[[], bool] = lambda: False
+) -> StartTime | NeverFits | None:
+    """Return when the workload ``key`` of ``world`` starts, which waits; the other workloads are not awaited.
+
+    A workload that starts in the first run at once does so in each: that is then the only run.  Return None
+    if ``is_over`` returned True before the first run ended.
+    """
+    waiting = waiting_workloads(world)
+    number = next(number for number, workload in waiting.items() if workload.metadata.key == key)
+    never: list[str] = []
+
+    def look(state: State, now: float) -> None:
+        """Note at the first instant whether the workload can start at all."""
+        facts = outcome_of(state, key) if now == world.begins_s else None
+        if facts is not None and facts.hold is not None and (facts.can_never_fit or facts.exceeds_nodes):
+            never.append(facts.hold.message)
+
+    starts: list[float] = []
+    while len(starts) < plays and (starts or not is_over()):
+        run = play_waiting(world, waiting, len(starts), lambda: bool(never) or is_over(), key, look)
+        if never:
+            return NeverFits(never[0])
+        if is_over():
+            break
+        starts.append(run.starts_s[number])
+        if starts == [0.0]:
+            break
+    if not starts:
+        return None
+    return _start_time(waiting[number], starts)
 
 
 def waiting_workloads(world: World) -> dict[int, Workload]:
@@ -120,12 +163,18 @@ class WaitingRun(NamedTuple):
 
 
 def play_waiting(
-    world: World, waiting: Collection[int], number: int, is_over: Callable[[], bool] = lambda: False
+    world: World,
+    waiting: Collection[int],
+    number: int,
+    is_over: Callable[[], bool] = lambda: False,
+    awaited: Key | None = None,
+    at_rest: Rest = lambda state, now: None,
 ) -> WaitingRun:
-    """Play the world until what waits has started; each number is another run."""
+    """Play the world until what waits has started, or ``awaited`` has; each number is another run."""
     scenario = msgspec.structs.replace(world.scenario, seed=world.scenario.seed + number)
     again = msgspec.structs.replace(world, scenario=scenario)
-    run = play_until_started(again, _resolution_ms(again, len(waiting)), is_over)
+    resolution_ms = 1 if awaited and len(waiting) < MANY_WAITING else _resolution_ms(again, len(waiting))
+    run = play_until_started(again, resolution_ms, is_over, awaited, at_rest)
     admitted = {job: run.jobs.admitted_ms[job] for job in waiting}  # existing workloads are the first jobs
     starts_s = {job: math.inf if ms == NEVER else ms / 1000 for job, ms in admitted.items()}
     return WaitingRun(starts_s, run.ended_ms / 1000)

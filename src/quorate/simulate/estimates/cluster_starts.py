@@ -1,0 +1,60 @@
+"""When clusters would start a workload that does not exist in them yet: what EarliestStart dispatches by."""
+
+from collections.abc import Mapping
+
+from quorate.controllers.multikueue.dispatch.cluster_starts import (
+    ClusterStart,
+    NeverStarts,
+    StartsBy,
+    StartsLater,
+    UnknownStart,
+)
+from quorate.simulate.engine.clusters import Clusters
+from quorate.simulate.engine.simulated_job import SimulatedJob
+from quorate.simulate.estimates.forecast import NeverFits, StartTime, forecast_one
+from quorate.simulate.estimates.observed_history import ObservedHistory, waiting_jobs
+from quorate.simulate.inputs.world import World
+
+
+def cluster_start(start: StartTime | NeverFits | None, now: float) -> ClusterStart:
+    """Return the answer of a forecast that was made at ``now``; None: it was not made in time."""
+    if start is None:
+        return UnknownStart("it was not estimated in time")
+    if isinstance(start, NeverFits):
+        return NeverStarts(start.reason)
+    if start.p50_s is None:
+        return StartsLater()
+    return StartsBy(now + start.p50_s, None if start.p90_s is None else now + start.p90_s)
+
+
+class SimulatedStarts:
+    """Forecasts of the workers of a run, by what their controllers would know."""
+
+    def __init__(
+        self, clusters: Clusters, worlds: Mapping[str, World], plays: int, *, learns: bool = True
+    ) -> None:
+        """``learns``: run times and submissions are those of the past, otherwise those that jobs declare."""
+        self.questions = 0
+        self._clusters = clusters
+        self._plays = plays
+        self._histories = {name: ObservedHistory(world) for name, world in worlds.items()}
+        if learns:
+            clusters.on_copied = lambda name, copy: self._histories[name].submitted(copy.workload)
+            clusters.on_ended = lambda name, copy: self._histories[name].ended(copy)
+
+    def starts_of(self, job: SimulatedJob) -> Mapping[str, ClusterStart]:
+        """Return when the workers would start a job of the manager, up to the first that would now."""
+        starts: dict[str, ClusterStart] = {}
+        for name, player in self._clusters.workers.items():
+            self.questions += 1
+            workloads = {copy.key: copy.workload for copy in player.jobs.values()}
+            waiting = waiting_jobs(player.jobs)
+            if job.key not in workloads:
+                workloads[job.key] = player.workload_of(job.submission)
+                waiting += 1
+            world = self._histories[name].world_at(player.clock.ms, workloads.values(), waiting)
+            now = player.clock.now
+            starts[name] = cluster_start(forecast_one(world, job.key, self._plays), now)
+            if starts[name] == StartsBy(now, now):
+                break
+        return starts

@@ -1,0 +1,85 @@
+"""Runs of several clusters: one job runs once, and what is created in the workers is counted."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quorate.controllers.multikueue.dispatch.dispatchers import Dispatcher, all_at_once, incremental_with
+from quorate.simulate.engine.clusters import Clusters, ClustersRun
+from quorate.simulate.engine.player import play
+from quorate.simulate.engine.records import Outcome
+from quorate.simulate.results.summary import waits_ms
+from tests.simulate.worlds import queue, spans, world_of
+
+STEP_1 = incremental_with(1, in_configured_order=True)
+
+
+def split(scenario: str, cpus: list[int], dispatcher: Dispatcher, manager_cpu: int = 1000) -> ClustersRun:
+    worlds = {chr(ord("a") + at): world_of(scenario, queue("q", cpu)) for at, cpu in enumerate(cpus)}
+    return Clusters(world_of(scenario, queue("q", manager_cpu)), worlds).run(dispatcher)
+
+
+def job(name: str, cpu: int, runs: str, at: str = "0s") -> str:
+    return f"- {{name: {name}, queue: q, requests: {{cpu: {cpu}}}, runs: {runs}, arrivals: {{at: [{at}]}}}}\n"
+
+
+def test_the_first_cluster_that_admits_a_job_runs_it_and_the_other_copies_go() -> None:
+    jobs = "jobs:\n" + job("x", 2, "10m") + job("y", 2, "10m") + job("z", 3, "10m")
+    run = split(jobs, [2, 3], all_at_once)
+    assert spans(run.manager) == {"x": (0, 600), "y": (0, 600), "z": (600, 1200)}
+    assert {key.name[0]: name for key, name in run.started_in.items()} == {"x": "a", "y": "b", "z": "b"}
+    assert (run.copies, run.moved) == (6, 0)
+
+
+def test_incremental_offers_a_job_to_one_more_cluster_after_five_minutes() -> None:
+    run = split("jobs:\n" + job("x", 2, "1h") + job("y", 2, "1h"), [2, 2], STEP_1)
+    assert spans(run.manager) == {"x": (0, 3600), "y": (301, 3901)}
+    assert run.copies == 3
+
+
+def test_a_job_waits_for_quota_in_the_manager_first() -> None:
+    run = split("jobs:\n" + job("x", 2, "1h") + job("y", 2, "1h"), [2, 2], all_at_once, manager_cpu=2)
+    assert spans(run.manager) == {"x": (0, 3600), "y": (3600, 7200)}
+
+
+RANDOM = """
+seed: {seed}
+jobs:
+- name: small
+  queue: q
+  requests: {{cpu: 1}}
+  runs: {{uniform: [1m, 40m]}}
+  arrivals: {{every: {{exponential: 3m}}, count: 25}}
+- name: large
+  queue: q
+  requests: {{cpu: 3}}
+  runs: {{uniform: [5m, 60m]}}
+  arrivals: {{every: {{exponential: 9m}}, count: 9}}
+"""
+
+
+@given(st.integers(0, 1000))
+@settings(max_examples=4, deadline=None)
+def test_one_worker_starts_jobs_as_the_same_cluster_without_a_manager(seed: int) -> None:
+    scenario = RANDOM.format(seed=seed)
+    alone = play(world_of(scenario, queue("q", 4)))
+    assert waits_ms(split(scenario, [4], all_at_once).manager).tolist() == waits_ms(alone).tolist()
+
+
+@pytest.mark.parametrize("dispatcher", [all_at_once, STEP_1])
+@given(st.integers(0, 1000))
+@settings(max_examples=3, deadline=None)
+def test_each_job_runs_once_and_no_cluster_exceeds_its_quota(dispatcher: Dispatcher, seed: int) -> None:
+    run = split(RANDOM.format(seed=seed), [3, 1, 4], dispatcher)
+    jobs = run.manager.jobs
+    assert all(outcome == Outcome.SUCCEEDED for outcome in jobs.outcome)
+    assert len(run.started_in) == len(jobs) == 34
+    admissions = sum(
+        int(np.sum(np.frombuffer(each.jobs.admissions, np.uint32))) for each in run.workers.values()
+    )
+    assert admissions == 34, "no copy was admitted in a second cluster"
+    assert [each.waiting for each in run.workers.values()] == [(), (), ()], "no copy is left"
+    again = split(RANDOM.format(seed=seed), [3, 1, 4], dispatcher)
+    assert again.manager.jobs.admitted_ms == jobs.admitted_ms
+    assert again.started_in == run.started_in
