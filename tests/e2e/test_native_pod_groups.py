@@ -1,5 +1,7 @@
 """Plain pods and queued jobs with Kubernetes' own pod groups: one workload each, over HTTP."""
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,10 +9,12 @@ import pytest
 from quorate.api.kueue.topology import PodSetTopologyRequest
 from quorate.api.meta import Key
 from quorate.controllers.pods.queued_pod import is_gated
+from quorate.install.crds import queueing_definitions
 from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, NATIVE_POD_GROUPS, TOPOLOGIES, WORKLOADS
 from quorate.local.nodes import NodePool
 from tests.e2e.test_pods import FLEET, FOREVER, PODS_QUEUED, has, pod, pods_of, until_pod, until_workload
-from tests.e2e.world import NAMESPACE, World, run_story
+from tests.e2e.verbs import CommandLine
+from tests.e2e.world import NAMESPACE, World, run_story, running_cluster
 
 pytestmark = pytest.mark.slow
 
@@ -114,6 +118,7 @@ def test_a_queued_job_and_its_group_are_counted_once() -> None:
         await world.until_admitted("a")
         await pod(world, "alone")  # it waits for quota, so that all pods before it have been looked at
         await until_workload_of(world, "alone")
+        await until_event_text(world, f"places each pod of pod group {GROUP} alone")
         pods = await pods_of(world)
         assert len([name for name in pods if name.startswith("a-")]) == 3
         assert await gated(world) == {"alone"}
@@ -171,3 +176,17 @@ def test_the_topology_of_a_group_becomes_the_request_of_the_pod_set() -> None:
         assert len(await world.until("all pods have nodes", nodes)) == 1
 
     run_story(story, PODS_QUEUED, NodePool(count=3, cpu="4"))
+
+
+@pytest.mark.parametrize("output", [(), ("-o", "json")], ids=["table", "json"])
+def test_native_groups_are_listed_in_a_cluster_without_volcano(
+    output: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with running_cluster(definitions=queueing_definitions()) as world:
+            await native_group(world, {"gang": {"minCount": 3}})
+            command = CommandLine(world, tmp_path, monkeypatch)
+            listed = await command.output_of("podgroup", "list", "-n", NAMESPACE, *output)
+            assert (f"scheduling.k8s.io/{GROUP}" in listed) == (not output)
+
+    asyncio.run(story())

@@ -13,15 +13,17 @@ from quorate.kube.resources import NATIVE_POD_GROUPS, POD_GROUPS, Resource
 STARTED_PODS: Final = Resource("", "v1", "pods", "Pod", True, StartedPod)  # as explanations read them
 
 
-async def native_pod_groups(client: Client, namespace: str, label_selector: str = "") -> list[PodGroup]:
+async def native_pod_groups(
+    client: Client, namespace: str, label_selector: str = ""
+) -> list[PodGroup] | None:
     """Return Kubernetes' own pod groups as groups of Volcano, with their API group before the name.
 
-    There are none if the cluster does not serve them, or if they may not be listed.
+    None if the cluster does not serve them, or if they may not be listed.
     """
     try:
         listed = (await client.list(NATIVE_POD_GROUPS, namespace, label_selector)).items
     except (NotFound, Forbidden):
-        listed = ()
+        return None
     if not listed:
         return []
     from quorate.gang.cache.native_groups import as_volcano_group  # with numpy, which most lists do not need

@@ -11,9 +11,11 @@ from quorate.cli.verbs.options import Output, print_none_found
 from quorate.cli.verbs.printing import as_untyped, is_structured, print_documents
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.summaries import Summaries, summaries
+from quorate.kube.errors import NotFound
 from quorate.kube.resources import HasMetadata, Json, Resource, metadata_of
 
 T = TypeVar("T", bound=HasMetadata)
+K = TypeVar("K", bound=HasMetadata | Json)
 
 
 async def list_objects(
@@ -25,29 +27,39 @@ async def list_objects(
     is_listed: Callable[[T], bool] | None = None,
     completed: Callable[[Json], Json] | None = None,
     others: Sequence[T] = (),
+    may_be_unserved: bool = False,
 ) -> Sequence[T]:
     """Return the objects to show as a table, and ``others`` after them.
 
     If ``output`` is structured, print whole documents, each as ``completed`` returns it, and return no
-    objects.  If no object is to be listed, print that, and return none.
+    objects.  If no object is to be listed, print that, and return none.  ``may_be_unserved``: a cluster
+    without the kind has no objects of it.
     """
     namespace = connection.namespace if resource.namespaced else ""
-    selection = (namespace, label_selector, field_selector)
+
+    async def listed(kind: Resource[K]) -> Sequence[K]:
+        try:
+            return (await connection.client.list(kind, namespace, label_selector, field_selector)).items
+        except NotFound:
+            if may_be_unserved:
+                return ()
+            raise
+
     if is_structured(output):
-        documents = (await connection.client.list(as_untyped(resource), *selection)).items
+        documents = await listed(as_untyped(resource))
         if is_listed is not None:
-            objects = (await connection.client.list(resource, *selection)).items
+            objects = await listed(resource)
             keys = {metadata.key for metadata in map(metadata_of, filter(is_listed, objects))}
             documents = tuple(document for document in documents if metadata_of(document).key in keys)
         if completed is not None and output is not Output.NAME:
             documents = tuple(map(completed, documents))
         print_documents(resource, documents, output)
         return ()
-    objects = (await connection.client.list(resource, *selection)).items
-    listed = (*(objects if is_listed is None else filter(is_listed, objects)), *others)
-    if not listed:
+    objects = await listed(resource)
+    shown = (*(objects if is_listed is None else filter(is_listed, objects)), *others)
+    if not shown:
         print_none_found(namespace)
-    return listed
+    return shown
 
 
 async def listed_summaries(connection: Connection, kind: str) -> Summaries:

@@ -58,13 +58,15 @@ def list_(
 
     async def show(connection: Connection) -> None:
         states = await listed_summaries(connection, "PodGroup")
+        native = await native_pod_groups(connection.client, connection.namespace, selector)
         groups = await list_objects(
             connection,
             POD_GROUPS,
             output,
             selector,
             completed=with_explanation(PodGroup, states.of_pod_group),
-            others=await native_pod_groups(connection.client, connection.namespace, selector),
+            others=native or (),
+            may_be_unserved=native is not None,
         )
         columns = _columns(now, states, namespaces=all_namespaces)
         print_objects(columns, sorted(groups, key=_age_rank), output)

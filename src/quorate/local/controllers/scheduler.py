@@ -1,7 +1,8 @@
 """The plain scheduler: binds one pod at a time, by priority, then by age.
 
 Each pod is scheduled alone against the currently free resources. Pods that must run together may therefore
-deadlock, each group partly placed; gang admission prevents that.
+deadlock, each group partly placed; gang admission prevents that.  The pod groups of Kubernetes are ignored,
+and an event on the first pod of a group says so.
 """
 
 import asyncio
@@ -58,6 +59,7 @@ class Scheduler:
         self._queue: list[QueueKey] = []  # a heap; entries of pods that are no longer pending are skipped
         self._unschedulable: set[Key] = set()  # pending pods that fit on no node
         self._fit_errors: dict[bytes, FitError] = {}  # by encoded spec, because equal pods have equal results
+        self._ignored_groups: set[Key] = set()  # pod groups of which an event says that they are ignored
         self._wakeup = asyncio.Event()
         self._log = logger(__name__)
         nodes.subscribe(self._on_node)
@@ -164,6 +166,7 @@ class Scheduler:
             self._enqueue(pod)
 
     async def _schedule(self, pod: Pod) -> None:
+        self._report_ignored_group(pod)
         shape = codec.encode(pod.spec)
         choice = self._fit_errors.get(shape) or select_node(pod, self._nodes.values())
         match choice:
@@ -197,6 +200,19 @@ class Scheduler:
         self._events.event(
             versioned_reference_to(PODS, pod), "Normal", "Scheduled", f"Successfully assigned {key} to {node}"
         )
+
+    def _report_ignored_group(self, pod: Pod) -> None:
+        group = pod.spec.scheduling_group
+        if group is None or not group.pod_group_name:
+            return
+        key = Key(pod.metadata.namespace, group.pod_group_name)
+        if key not in self._ignored_groups:
+            self._ignored_groups.add(key)
+            text = (
+                f"the local cluster's {SCHEDULER_NAME} places each pod of pod group {group.pod_group_name} "
+                "alone: give the pods the schedulerName of the gang scheduler"
+            )
+            self._events.event(versioned_reference_to(PODS, pod), "Warning", "PodGroupIgnored", text)
 
     async def _report_unschedulable(self, pod: Pod, message: str) -> None:
         current = find_condition(pod.status.conditions, "PodScheduled")

@@ -86,7 +86,7 @@ def explain(
         client, namespace = connection.client, connection.namespace
         groups = (
             *(await client.list(POD_GROUPS, namespace)).items,
-            *await native_pod_groups(client, namespace),
+            *(await native_pod_groups(client, namespace) or ()),
         )
         chosen = [group for name in names for group in await _named(connection, groups, name)]
         model = await load_model(
