@@ -31,12 +31,18 @@ def a_job(
     pods: int = 3,
     status: dict[str, Any] | None = None,
     template_annotations: dict[str, str] | None = None,
+    template_spec: dict[str, Any] | None = None,
     **spec: Any,
 ) -> Job:
     container = {"name": "main", "resources": {"requests": {"cpu": "2"}}}
     template = {
         "metadata": {"annotations": template_annotations or {}},
-        "spec": {"schedulerName": scheduler, "priorityClassName": "high", "containers": [container]},
+        "spec": {
+            "schedulerName": scheduler,
+            "priorityClassName": "high",
+            "containers": [container],
+            **(template_spec or {}),
+        },
     }
     metadata = {"name": "train", "namespace": "team", "uid": "1234", "resourceVersion": "5"}
     body = {
@@ -154,6 +160,8 @@ def test_the_group_is_controlled_by_the_job_and_has_its_resources() -> None:
                      id="another pod group"),
         pytest.param({"template_annotations": {"scheduling.k8s.io/group-name": "podgroup-1234"}}, True,
                      id="the pod group of this controller"),
+        pytest.param({"template_spec": {"schedulingGroup": {"podGroupName": "ring"}}}, False,
+                     id="a pod group of Kubernetes"),
         pytest.param({"annotations": {"kueue.x-k8s.io/elastic-job": "true"}}, False, id="elastic"),
         pytest.param({"managedBy": "example.com/other"}, False, id="managed by another controller"),
     ],

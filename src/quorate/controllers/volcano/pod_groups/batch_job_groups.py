@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from quorate.api.batch import Job, decode_template
 from quorate.api.codec import decode
-from quorate.api.core import PodTemplateMeta
+from quorate.api.core import PodSchedulingGroup, PodTemplateMeta
 from quorate.api.core.pod_resources import quota_usage
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta, OwnerReference, Struct, is_true
@@ -47,6 +47,7 @@ _KIND: Final = BatchJob()
 
 class _SchedulerName(Struct):
     scheduler_name: str = ""
+    scheduling_group: PodSchedulingGroup | None = None
 
 
 class _Template(Struct):
@@ -90,6 +91,7 @@ def is_gang_scheduled(job: Job, scheduler_names: Collection[str]) -> bool:
     named = template.metadata.annotations.get(GROUP_NAME, "")
     return (
         template.spec.scheduler_name in scheduler_names
+        and template.spec.scheduling_group is None
         and named in ("", group_name(job))
         and job.metadata.annotations.get(ELASTIC_JOB) != "true"
         and not job.spec.managed_by
