@@ -16,9 +16,9 @@ from quorate.api.names.multikueue import ALL_AT_ONCE, CONTROLLER, INCREMENTAL
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor
 from quorate.controllers.limits import WORKERS
+from quorate.controllers.multikueue.dispatch.cluster_starts import ClusterStart
 from quorate.controllers.multikueue.dispatch.dispatchers import (
     Dispatcher,
-    Estimate,
     all_at_once,
     incremental_with,
 )
@@ -41,10 +41,10 @@ from quorate.queueing import conditions as c
 _BY_CHECK: Final = "dispatched workloads by check"  # index of workloads by the names of their checks
 
 # Estimates of each cluster for a workload; empty: none are known.
-EstimatesOf = Callable[[Workload], Mapping[str, Estimate]]
+EstimatesOf = Callable[[Workload], Mapping[str, ClusterStart]]
 
 
-def no_estimates(_: Workload) -> Mapping[str, Estimate]:
+def no_estimates(_: Workload) -> Mapping[str, ClusterStart]:
     return {}
 
 
