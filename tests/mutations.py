@@ -51,6 +51,7 @@ TESTS = {
     "queueing": ("tests/quota", "tests/queueing"),
     "placement": ("tests/placement",),
     "gang": ("tests/gang",),
+    "controllers": ("tests/controllers/multikueue/dispatch",),
 }
 OPERATORS: Final[Mapping[str, type[ast.AST]]] = {
     "+": ast.Add,

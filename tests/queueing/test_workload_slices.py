@@ -8,6 +8,7 @@ from quorate.api.meta import Key
 from quorate.queueing.decisions import Reserve
 from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource
+from tests.queueing.given import replace
 from tests.queueing.world import World, differences
 
 CPU = FlavorResource("default", "cpu")
@@ -145,3 +146,10 @@ def test_usage_does_not_depend_on_the_order_in_which_slices_are_listed(order: li
         restarted.state.put_workload(world.workloads[name], world.now)
     assert used_cpus(restarted.state) == 3
     assert differences(restarted.state, world.workloads.values()) == []
+
+
+def test_a_new_slice_goes_to_the_worker_cluster_of_the_job() -> None:
+    world = a_world(new())
+    world.put_status("old", replace(world.workloads["old"].status, cluster_name="worker"))
+    cycle(world)
+    assert world.workloads["new"].status.cluster_name == "worker"

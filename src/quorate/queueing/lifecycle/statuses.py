@@ -62,6 +62,7 @@ def admit_status(workload: Workload, reserve: Reserve, now: float) -> WorkloadSt
         workload.status,
         conditions=with_conditions(without_former_pods(workload), *new),
         admission=reserve.admission,
+        cluster_name=reserve.cluster or workload.status.cluster_name,
         resource_requests=(),
     )
 

@@ -90,6 +90,7 @@ def reserve(
     admission = admission_of(queue.name, assignment, by_host_prefix=by_host_prefix)
     ready = {check.name for check in entry.workload.status.admission_checks if check.state == "Ready"}
     admitted = not assignment.delayed and ready.issuperset(queue.checks_for(admission))
+    replaced = state.ledger.replaced_reservation(entry.workload, queue)
     decision = Reserve(
         key=entry.key,
         uid=metadata.uid,
@@ -98,6 +99,7 @@ def reserve(
         admission=admission,
         admitted=admitted,
         waited_s=max(0.0, now - queued_since(entry.workload)),
+        cluster="" if replaced is None else replaced.workload.status.cluster_name,
         unplaced=unplaced_pods(state, queue, entry, assignment),
     )
     if assignment.borrowing_level and queue.node.root in state.ledger.awaiting_room:
