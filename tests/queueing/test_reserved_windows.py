@@ -14,6 +14,7 @@ from quorate.api.quorate import Reservation
 from quorate.queueing.conditions import has_quota_reservation
 from quorate.queueing.inadmissible_reasons import ReservedWindow, Shortage
 from quorate.queueing.scheduling.planned_starts import PlannedStarts
+from quorate.queueing.scheduling.reserved_windows import ReservedWindows
 from quorate.queueing.windows.window import Window
 from tests.queueing.notation import Json
 from tests.queueing.world import World
@@ -278,6 +279,30 @@ def test_a_workload_that_only_a_window_refuses_gets_a_planned_start() -> None:
     announced = world.state.ledger.announced.items()
     assert {key.name: start.planned_at for key, start in announced} == {"large": CLOSES}
     assert started(world) == {"short"}
+
+
+def test_a_search_for_a_start_passes_over_the_windows_that_refuse_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would run into one of 40 windows, which begin every 20 seconds."""
+    evaluated = list[float]()
+    refusal_at = ReservedWindows.refusal_at
+
+    def counted(self: ReservedWindows, *args: Any) -> ReservedWindow | None:
+        evaluated.append(args[3])
+        return refusal_at(self, *args)
+
+    monkeypatch.setattr(ReservedWindows, "refusal_at", counted)
+    windows = [
+        a_reservation(
+            OPENS + 20 * number, OPENS + 20 * number + 10, 8, f"w{number}", purpose="Maintenance", owners={}
+        )
+        for number in range(40)
+    ]
+    running = [job(f"run-{number}", 1, 70 * number + 1) for number in range(8)]
+    jobs = (*running, job("large", 8, 100, created=1))
+    world = a_world(*jobs, reservations=tuple(windows), q=queue(8, annotations={"backfill": "EASY"}))
+    (announced,) = world.state.ledger.announced.values()
+    assert announced.planned_at == OPENS + 20 * 39 + 10
+    assert len(evaluated) < 60, "each window refuses once, and not at each moment before it"
 
 
 def test_a_reservation_stored_without_the_schema_does_not_hold_up_a_cycle() -> None:

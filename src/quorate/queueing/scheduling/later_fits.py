@@ -46,6 +46,12 @@ class LaterFits:
         self._state = state
         self._windows = windows
         self._known: dict[str, dict[Entry, _Known]] = {}  # by queue
+        self._beside_windows = True
+        self.refused_until = -math.inf  # since ``begin``: at no earlier time a window lets a workload start
+
+    def begin(self, *, beside_windows: bool) -> None:
+        """Begin a search for the start of one workload."""
+        self._beside_windows, self.refused_until = beside_windows, -math.inf
 
     def keep(self, queue: str, entries: Iterable[Entry]) -> None:
         """Forget the assignments of all workloads of a queue but ``entries``."""
@@ -69,8 +75,13 @@ class LaterFits:
             return None
         if assignment is None:
             return None
-        if ledger.windows and at < math.inf and self._windows.refusal_at(queue, entry, assignment, at):
-            return None
+        if self._beside_windows and ledger.windows and at < math.inf:
+            refusal = self._windows.refusal_at(queue, entry, assignment, at)
+            if refusal is not None:
+                if self.known_assignment(queue, entry) is assignment:
+                    # Also a later start would run into the beginning of the window, with the same flavors.
+                    self.refused_until = max(self.refused_until, at, refusal.opens)
+                return None
         ends = at + queue.bound(entry.workload).seconds
         if any(
             at < plan.at
@@ -110,7 +121,8 @@ class LaterFits:
         ledger = self._state.ledger
         counts = [pod_set.count for pod_set in entry.shape.pod_sets]
         replaced = ledger.replaced_reservation(entry.workload, queue)
-        with timeline.moved_to(at, queue, others, replaced), ledger.windows.starting_at(at):
+        windows_at = at if self._beside_windows else math.inf
+        with timeline.moved_to(at, queue, others, replaced), ledger.windows.starting_at(windows_at):
             assignment, _ = evaluate_supposing(self._state, queue, entry, _WITHOUT_PREEMPTION, counts)
         if assignment.mode is not AssignmentMode.FIT:
             return None

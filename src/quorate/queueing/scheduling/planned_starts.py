@@ -13,7 +13,7 @@ A plan is a function of the state and the time, so a new process makes the same 
 """
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -302,6 +302,7 @@ class PlannedStarts:
     ) -> Plans:
         """Return the starts of ``entries`` as they are announced, if these can be kept beside ``earlier``."""
         plans = list(earlier)
+        self._fits.begin(beside_windows=True)
         for entry in entries:
             announced = self._state.ledger.announced.get(entry.key)
             if announced is None or not now <= announced.planned_at < math.inf:
@@ -326,14 +327,36 @@ class PlannedStarts:
         now: float,
     ) -> PlannedStart | None:
         """Return the earliest start of ``entry`` beside ``others``; None if it would never fit."""
+        start = self._search(timeline, queue, entry, others, now, now)
+        if start is None or not self._state.ledger.windows:
+            return start
+        bound_s = queue.bound(entry.workload).seconds
+        windows = list(self._windows.breaks(queue.node.root, bound_s))
+        return self._search(timeline, queue, entry, others, now, start.at, windows) if windows else start
+
+    def _search(
+        self,
+        timeline: Timeline,
+        queue: ClusterQueueState,
+        entry: Entry,
+        others: Sequence[PlannedStart],
+        now: float,
+        after: float,
+        windows: Sequence[float] | None = None,
+    ) -> PlannedStart | None:
+        """Return the earliest start of ``entry`` from ``after`` on; without ``windows`` as if none were."""
         bound_s = queue.bound(entry.workload).seconds
         announced = self._state.ledger.announced.get(entry.key)
-        starts_later = entry is self._refused and not timeline.ended(now)
+        if windows is None and self._state.ledger.windows:
+            starts_later = False  # perhaps only a window has refused it
+        else:
+            starts_later = entry is self._refused and not timeline.ended(now)
         former = -math.inf if announced is None else announced.planned_at
-        windows = self._windows.breaks(queue.node.root, bound_s)
-        for moments in _stretches(timeline, others, windows, bound_s, now):
+        self._fits.begin(beside_windows=windows is not None)
+        for moments in _stretches(timeline, others, windows or (), bound_s, after):
             # More is free at each moment than at those before it.
-            least, most = int(moments[0] == now and starts_later), len(moments)
+            least, most = bisect_right(moments, self._fits.refused_until), len(moments)
+            least = max(least, int(moments[0] == now and starts_later))
             best: Assignment | None = None
             likely = bisect_left(moments, former)  # mostly a plan stays as it was
             for probe in (likely, likely - 1, most - 1):

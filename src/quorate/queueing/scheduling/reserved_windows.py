@@ -9,7 +9,7 @@ of the window, beside the workloads that still run then, by their bounds.  An ow
 import math
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from itertools import chain
+from itertools import chain, groupby
 from typing import NamedTuple
 
 from quorate.api.meta import Key
@@ -53,24 +53,26 @@ class ReservedWindows:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._now = 0.0
-        self._known_at = 0.0, -1  # ``Ledger.now`` and ``Ledger.requeues`` of ``_pools`` and ``_totals``
+        self._known_at = 0.0, -1  # ``Ledger.now`` and ``Ledger.requeues``
         self._pools: dict[str, Pool] = {}  # by window
         self._totals: dict[tuple[Pool, FlavorResource], int] = {}
-        # Of one time, and number of ``reservation_changes``: holders by root, and sums of what they use.
+        # Until ``reservation_changes`` is another number: holders by root, sums of what they use, and what
+        # windows leave free of a pool at a moment.
         self._changes = -1
         self._holders: dict[Node, list[_Holder]] = {}
         self._sums: dict[tuple[Pool, FlavorResource, float, str], int] = {}
+        self._free: dict[tuple[Node, Pool, FlavorResource, float], int] = {}
 
-    def _set_time(self, now: float) -> None:
+    def _forget_changed(self) -> None:
         known_at, changes = (self._ledger.now, self._ledger.requeues), self._ledger.reservation_changes()
         if self._known_at != known_at:
             self._pools.clear()
             self._totals.clear()
-        if (self._known_at, self._now, self._changes) != (known_at, now, changes):
+        if (self._known_at, self._changes) != (known_at, changes):
             self._holders.clear()
             self._sums.clear()
-        self._known_at, self._now, self._changes = known_at, now, changes
+            self._free.clear()
+        self._known_at, self._changes = known_at, changes
 
     def refusal(self, nomination: Nomination, assignment: Assignment, now: float) -> ReservedWindow | None:
         """Return the window that needs what a nomination would use at ``now``; None: there is none."""
@@ -89,15 +91,14 @@ class ReservedWindows:
 
         ``leaving``: workloads that it preempts.
         """
-        self._set_time(at)
+        self._forget_changed()
         root = queue.node.root
         ends = at + queue.bound(entry.workload).seconds
         reached = [
             _Reached(window, interval, pool)
             for window in self._ledger.windows
             if window.amounts and root in (pool := self.pool(window))
-            for interval in window.occurrences(min(at, self._ledger.now))
-            if interval.opens < ends and at < interval.closes
+            for interval in window.between(self._ledger.now, at, ends)
         ]
         refusing = [
             each
@@ -110,12 +111,24 @@ class ReservedWindows:
         replaced = self._ledger.replaced_reservation(entry.workload, queue)
         if replaced is not None:
             leaving = {*leaving, replaced.key}
-        for moment in sorted({max(at, each.interval.opens) for each in refusing}):
-            open_ = [each for each in reached if each.interval.opens <= moment < each.interval.closes]
-            for each in refusing:
-                if each in open_ and (
-                    shortages := self._shortages(each, open_, queue, entry, assignment, leaving, moment)
+        keeps_all = not leaving and all(
+            not each.window.owns(entry.local_queue, queue.name) for each in reached
+        )
+        relevant = {each.window for each in refusing}
+        open_: list[_Reached] = []
+        by_moment = sorted(reached, key=lambda each: max(at, each.interval.opens))
+        for moment, opening in groupby(by_moment, key=lambda each: max(at, each.interval.opens)):
+            new = list(opening)
+            open_ = [each for each in open_ if moment < each.interval.closes] + new
+            if not any(each.window in relevant for each in new):
+                continue
+            for each in open_:
+                if each.window not in relevant or (
+                    keeps_all and self._is_enough(each, open_, root, assignment, moment)
                 ):
+                    continue
+                shortages = self._shortages(each, open_, queue, entry, assignment, leaving, moment)
+                if shortages:
                     return ReservedWindow(each.window.name, *each.interval, shortages)
         return None
 
@@ -139,6 +152,24 @@ class ReservedWindows:
             <= self.total(pool, pair)
             for pair in refusing.window.amounts.keys() & assignment.usage.keys()
         )
+
+    def _is_enough(
+        self, refusing: _Reached, open_: Iterable[_Reached], root: Node, assignment: Assignment, moment: float
+    ) -> bool:
+        """Return True if what windows leave is enough at ``moment`` for a workload that owns none of them."""
+        pool = refusing.pool
+        for pair in refusing.window.amounts.keys() & assignment.usage.keys():
+            key = root, pool, pair, moment
+            if key not in self._free:
+                kept = sum(
+                    max(0, each.window.amounts.get(pair, 0) - self._held(pool, pair, moment, each.window))
+                    for each in open_
+                    if each.pool <= pool
+                )
+                self._free[key] = self.total(pool, pair) - self._held(pool, pair, moment) - kept
+            if assignment.usage[pair] > self._free[key]:
+                return False
+        return True
 
     def _shortages(
         self,
@@ -229,7 +260,7 @@ class ReservedWindows:
     def _holders_of(self, root: Node) -> list[_Holder]:
         if root not in self._holders:
             self._holders[root] = [
-                _Holder(ends_at(self._ledger, queue, reservation, self._now), queue, reservation)
+                _Holder(ends_at(self._ledger, queue, reservation, self._ledger.now), queue, reservation)
                 for queue in self._ledger.queues_below(root)
                 for reservation in queue.reservations.values()
             ]

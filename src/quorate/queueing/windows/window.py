@@ -1,5 +1,6 @@
 """One Reservation as the admission cycle reads it, and all of them."""
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -34,6 +35,12 @@ class Window:
     def occurrences(self, now: float) -> tuple[Interval, ...]:
         """Return the occurrences that end after ``now``, in order; see ``occurrences``."""
         return self._occurrences.at(now)
+
+    def between(self, now: float, starts: float, ends: float) -> tuple[Interval, ...]:
+        """Return, of the occurrences that end after ``now``, those between ``starts`` and ``ends``."""
+        known = self._occurrences.at(now)
+        first = bisect_right(known, starts, key=lambda interval: interval.closes)
+        return known[first : bisect_left(known, ends, first, key=lambda interval: interval.opens)]
 
     def owns(self, local_queue: Key, cluster_queue: str) -> bool:
         """Return True if a workload of these queues may use what the window keeps."""
@@ -129,11 +136,8 @@ class Windows:
         found: list[tuple[Interval, Window]] = []
         for window in self._with_nodes:
             if not window.owns(local_queue, cluster_queue):
-                found += [
-                    (interval, window)
-                    for interval in window.occurrences(now)
-                    if interval.opens < starts + bound_s and starts < interval.closes
-                ][:1]
+                reached = window.between(now, starts, starts + bound_s)
+                found += [(interval, window) for interval in reached[:1]]
         if not found:
             return None
         interval, first = min(found, key=lambda each: (each[0], each[1].name))
