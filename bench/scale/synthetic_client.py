@@ -80,7 +80,10 @@ class SyntheticClient(Client):
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
+        *,
+        on_open: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[WatchEvent[T] | Bookmark | ObjectFault]:
+        on_open()
         path = resource.path()
         lines: asyncio.Queue[bytes] = asyncio.Queue()
         self._watches.setdefault(path, []).append(lines)

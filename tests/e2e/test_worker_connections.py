@@ -38,6 +38,7 @@ from tests.e2e.worker_clusters import (
     worker_cluster,
 )
 from tests.e2e.world import World, run_story
+from tests.kube.fake_server import Answer, FakeServer, Request, listing, refusal
 from tests.local.clusters import TOKEN
 
 pytestmark = pytest.mark.slow
@@ -177,6 +178,27 @@ def test_a_worker_that_hangs_without_breaking_its_connections_is_lost(
             freeze()
             lost = await until_active(world, MULTIKUEUE_CLUSTERS, "a", "False", "ClientConnectionFailed")
             assert "the deadline passed" in lost.message
+
+    run_story(scenario, Configuration())
+
+
+def test_a_worker_that_refuses_watches_is_not_connected() -> None:
+    async def scenario(world: World) -> None:
+        await create_namespace(world)
+
+        def script(request: Request) -> Answer:
+            return Answer(403, refusal(403, "Forbidden")) if "watch" in request.query else listing(1)
+
+        async with FakeServer(script) as server:
+            await create_secret(world, "a", kubeconfig(server.url))
+            await create_cluster(world, "a")
+            message = "WATCH /apis/kueue.x-k8s.io/v1beta2/workloads: 403"
+            refused = await until_active(
+                world, MULTIKUEUE_CLUSTERS, "a", "False", "ClientConnectionFailed", message
+            )
+            assert "; connection attempts: 1, " in refused.message
+            lists = [request for request in server.requests if "watch" not in request.query]
+            assert len(lists) == 1
 
     run_story(scenario, Configuration())
 

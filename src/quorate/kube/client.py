@@ -14,7 +14,6 @@ from contextlib import aclosing
 from enum import StrEnum
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
-from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
@@ -52,6 +51,7 @@ from quorate.kube.rest.decoding import (
     read_undecodable_of,
 )
 from quorate.kube.rest.encoding import encode_object, encode_patch
+from quorate.kube.rest.query import encoded_query, selectors_query
 
 D = TypeVar("D")
 
@@ -74,7 +74,7 @@ class PatchKind(StrEnum):
 OnResponse = Callable[[str, str, int, float], None]
 
 
-def _ignore(verb: str, path: str, code: int, seconds: float) -> None:
+def _ignore(*_: object) -> None:
     pass
 
 
@@ -148,7 +148,7 @@ class Client:
         When the continue token has expired (410) the list starts over; the third attempt requests everything
         in one page, which cannot expire.
         """
-        query = _selectors(label_selector, field_selector)
+        query = selectors_query(label_selector, field_selector)
         for limit in (PAGE_SIZE, PAGE_SIZE):
             try:
                 return await self._list_paged(resource, namespace, query | {"limit": str(limit)})
@@ -375,14 +375,18 @@ class Client:
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
+        *,
+        on_open: Callable[[], None] = _ignore,
     ) -> AsyncIterator[WatchEvent[T] | Bookmark | ObjectFault]:
         """Yield the events after ``resource_version`` until the server ends the watch (``WATCH_S``).
+
+        ``on_open`` is called once the server has accepted the watch.
 
         Raises ``Gone`` if that version is no longer kept, ``Unreachable`` if the stream breaks, and
         ``Unreadable`` if a frame cannot be parsed.
         """
         path = resource.path(namespace)
-        query = _selectors(label_selector, field_selector) | {
+        query = selectors_query(label_selector, field_selector) | {
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
@@ -390,7 +394,8 @@ class Client:
         }
         request, lines = f"WATCH {path}", Lines()
         silence_s = WATCH_S + WATCH_SLACK_S
-        async with aclosing(self.chunks("WATCH", path, query, silence_s, resource.is_busy)) as chunks:
+        stream = self.chunks("WATCH", path, query, silence_s, resource.is_busy, on_open=on_open)
+        async with aclosing(stream) as chunks:
             async for chunk in chunks:
                 for line in lines.feed(chunk):
                     event = decode_frame(resource, request, line)
@@ -399,7 +404,14 @@ class Client:
                     yield event
 
     async def chunks(
-        self, verb: str, path: str, query: Mapping[str, str], silence_s: float | None, batched: bool = False
+        self,
+        verb: str,
+        path: str,
+        query: Mapping[str, str],
+        silence_s: float | None,
+        batched: bool = False,
+        *,
+        on_open: Callable[[], None] = _ignore,
     ) -> AsyncGenerator[bytes, None]:
         """Yield the pieces of an answer as they come, such as those of the log of a container.
 
@@ -421,6 +433,7 @@ class Client:
                 if code >= 400:
                     answer = await response.read()
                     raise refusal(f"{verb} {path}", response, answer)
+                on_open()
                 async for chunk in batched_chunks(response) if batched else response.content.iter_any():
                     yield chunk
         except Unauthorized:
@@ -454,7 +467,7 @@ class Client:
         )
 
     def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
-        tail = f"?{_encoded(tuple(query.items()))}" if query else ""
+        tail = f"?{encoded_query(tuple(query.items()))}" if query else ""
         return URL(f"{self.config.server}{path}{tail}", encoded=True)
 
     def _query(self, dry_run: bool) -> dict[str, str]:
@@ -483,14 +496,3 @@ def _namespace_of(body: Body) -> str:
         namespace: str = body.get("metadata", {}).get("namespace", "")
         return namespace
     return metadata_of(body).namespace  # type: ignore[arg-type]
-
-
-@functools.lru_cache(maxsize=64)
-def _encoded(query: tuple[tuple[str, str], ...]) -> str:
-    """Return the query string; nearly all writes have the same one."""
-    return urlencode(query)
-
-
-def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
-    both = {"labelSelector": label_selector, "fieldSelector": field_selector}
-    return {name: value for name, value in both.items() if value}

@@ -67,6 +67,7 @@ class Informer(Generic[T]):
     ) -> None:
         self.resource = resource
         self.synced = asyncio.Event()  # set once subscribers have seen the first list
+        self.watching = asyncio.Event()  # set once the server has accepted a watch after the first list
         self.is_running = False
         self._client = client
         self._scope = (namespace, label_selector, field_selector)
@@ -230,7 +231,8 @@ class Informer(Generic[T]):
     async def _watch(self) -> None:
         clock = asyncio.get_running_loop().time
         began = clock()
-        async for event in self._client.watch(self.resource, self._version, *self._scope):
+        on_open = self.watching.set
+        async for event in self._client.watch(self.resource, self._version, *self._scope, on_open=on_open):
             self._failures = 0
             match event:
                 case Bookmark(resource_version):

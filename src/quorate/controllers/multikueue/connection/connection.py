@@ -15,6 +15,7 @@ from quorate.kube.client import Client
 from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable, Unreadable
 from quorate.kube.flowcontrol import Backoff, TokenBucketRateLimiter
 from quorate.kube.informer import Change, Informer
+from quorate.kube.limits import STABLE_WATCH_S
 from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.rest.config import RestConfig, config_of
@@ -56,7 +57,9 @@ class Connection:
         self._workers, self._context, self._clock = workers, context, context.clock
         self._on_change = on_change
         self._credentials: KubeconfigContext | None = None
+        self._attempts = 0  # that failed in a row
         self._due = self._clock.steady.now()  # of the next attempt
+        self._connected_at = 0.0  # of the last successful attempt, steady time
         self._task: asyncio.Task[None] | None = None
         self._log = logger(__name__).bind(cluster=name)
         workers.lost(name, self._clock.now())
@@ -69,7 +72,8 @@ class Connection:
         """Connect with ``credentials`` unless that is done already, or not due yet after a failure."""
         if credentials != self._credentials:
             await self.disconnect()
-            self._credentials, self.failure, self._due = credentials, None, self._clock.steady.now()
+            self._credentials, self.failure = credentials, None
+            self._attempts, self._due = 0, self._clock.steady.now()
         if self._task is None and self._clock.steady.now() >= self._due:
             self._task = asyncio.create_task(self._run(credentials), name=f"worker cluster {self.name}")
 
@@ -84,15 +88,14 @@ class Connection:
     async def _run(self, credentials: KubeconfigContext) -> None:
         """Connect, and stay connected until a list or watch fails."""
         try:
-            failures = 0 if self.failure is None else self.failure.attempts
-            async with asyncio.timeout(ESTABLISH.delay_s(failures + 1)) as establishing:
+            async with asyncio.timeout(ESTABLISH.delay_s(self._attempts + 1)) as establishing:
                 async with self._client(await config_of(credentials)) as client, asyncio.TaskGroup() as tasks:
                     selector = f"{ORIGIN}={self._context.configuration.multikueue.origin}"
                     workloads = Informer(client, WORKLOADS, label_selector=selector)
-                    watching = tasks.create_task(workloads.run_until_failure())
-                    listed = tasks.create_task(workloads.synced.wait())
-                    await asyncio.wait((watching, listed), return_when=asyncio.FIRST_COMPLETED)
-                    if listed.done():
+                    following = tasks.create_task(workloads.run_until_failure())
+                    watched = tasks.create_task(workloads.watching.wait())
+                    await asyncio.wait((following, watched), return_when=asyncio.FIRST_COMPLETED)
+                    if watched.done():
                         establishing.reschedule(None)
                         await self._connected(Worker(self.name, client, workloads))
                         await self._probe(client)
@@ -115,7 +118,7 @@ class Connection:
         )
 
     async def _connected(self, worker: Worker) -> None:
-        self.failure = None
+        self.failure, self._connected_at = None, self._clock.steady.now()
         self._log.info("worker cluster connected", workloads=len(worker.workloads))
         self._workers.connected(worker)
         self._on_change()
@@ -133,17 +136,24 @@ class Connection:
         self._workers.workload_changed(change.key)
 
     def _ended(self, error: Exception) -> None:
-        """Record a lost connection, which is established again at once, or a failed attempt."""
-        problem, self._task = _problem_of(error), None
+        """Record a lost connection, which is established again at once, or a failed attempt.
+
+        A connection that was lost soon is a failed attempt, such as to a server that refuses watches.
+        """
+        problem, now, self._task = _problem_of(error), self._clock.steady.now(), None
         if self.is_connected:
             self._log.warning("worker cluster lost", problem=problem)
             self._workers.lost(self.name, self._clock.now())
-        else:
-            attempts = 1 if self.failure is None else self.failure.attempts + 1
-            delay_s = RETRY.delay_s(attempts)
-            self._due = self._clock.steady.now() + delay_s
-            self.failure = Failure(problem, attempts, self._clock.now() + delay_s)
-            self._log.warning("worker cluster not connected", problem=problem, retry_in_s=delay_s)
+            if now - self._connected_at >= STABLE_WATCH_S:
+                self._attempts = 0
+                self._due = now
+                self._on_change()
+                return
+        self._attempts += 1
+        delay_s = RETRY.delay_s(self._attempts)
+        self._due = now + delay_s
+        self.failure = Failure(problem, self._attempts, self._clock.now() + delay_s)
+        self._log.warning("worker cluster not connected", problem=problem, retry_in_s=delay_s)
         self._on_change()
 
 

@@ -20,6 +20,7 @@ from quorate.kube.cancellation import end_tasks
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreadable
+from quorate.kube.manager.restart import run_restarting
 from quorate.kube.named_objects import follow
 from quorate.kube.resources import CLUSTER_PROFILES, KUBECONFIG_SECRETS
 from quorate.kube.rest.kubeconfig import KubeconfigContext
@@ -100,6 +101,11 @@ class CredentialSources:
         await end_tasks([followed.task for followed in self._followed.values()])
 
     async def _follow(self, source: Source) -> None:
+        await run_restarting(
+            f"{source.kind} {source.location}", lambda: self._follow_once(source), self._clock
+        )
+
+    async def _follow_once(self, source: Source) -> None:
         async for loaded in self._readings(source):
             followed = self._followed[source]
             if loaded != followed.loaded:
