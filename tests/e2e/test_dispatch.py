@@ -12,19 +12,28 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration.multikueue import MultiKueue
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, is_true
+from quorate.api.names.kueue import PRIORITY_CLASS
 from quorate.api.names.multikueue import CONTROLLER, INCREMENTAL
+from quorate.controllers.multikueue.connection import connection
 from quorate.kube.errors import NotFound
-from quorate.kube.resources import ADMISSION_CHECKS, JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
+from quorate.kube.resources import (
+    ADMISSION_CHECKS,
+    JOBS,
+    MULTIKUEUE_CLUSTERS,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+)
 from quorate.local.nodes import NodePool
 from tests.e2e.worker_clusters import (
     create_check,
     create_cluster,
     create_namespace,
     create_secret,
+    forwarder,
     kubeconfig,
     until_active,
 )
-from tests.e2e.world import NAMESPACE, World, running_cluster
+from tests.e2e.world import NAMESPACE, WITHIN_S, World, running_cluster
 
 pytestmark = pytest.mark.slow
 
@@ -33,8 +42,15 @@ FLEET = NodePool(count=2, cpu="8")
 
 
 class Clusters:
-    def __init__(self, manager: World, workers: dict[str, World], configuration: Configuration) -> None:
+    def __init__(
+        self,
+        manager: World,
+        workers: dict[str, World],
+        configuration: Configuration,
+        freeze: dict[str, Callable[[], None]],
+    ) -> None:
         self.manager, self.workers, self.configuration = manager, workers, configuration
+        self.freeze = freeze  # after a call the manager gets no answer of the worker cluster any more
 
     async def submit(self, name: str, **options: Any) -> None:
         """Create a job that only a worker cluster runs."""
@@ -73,7 +89,7 @@ class Clusters:
             found.add(cluster)
         return found
 
-    async def until_in(self, name: str, *clusters: str) -> Workload:
+    async def until_in(self, name: str, *clusters: str, within_s: float = WITHIN_S) -> Workload:
         """Return the workload once it is admitted in one of the clusters and its job exists there only."""
 
         async def find() -> Workload | None:
@@ -84,7 +100,7 @@ class Clusters:
                 return None
             return workload if await self.jobs(name) == {workload.status.cluster_name} else None
 
-        return await self.manager.until(f"{name} runs in one of {clusters}", find)
+        return await self.manager.until(f"{name} runs in one of {clusters}", find, within_s)
 
     async def until_gone(self, workload: Workload) -> None:
         async def gone() -> bool:
@@ -100,13 +116,16 @@ async def clusters(
     """Run a manager and worker clusters ``a``, ``b``, …, each with a queue of so many cpus."""
     async with AsyncExitStack() as stack:
         manager = await stack.enter_async_context(running_cluster())
-        workers = {}
+        workers: dict[str, World] = {}
+        freeze: dict[str, Callable[[], None]] = {}
         await create_namespace(manager)
         for name, cpu in zip("abc", cpus, strict=False):
             worker = workers[name] = await stack.enter_async_context(running_cluster(FLEET))
-            await worker.queues(cpu)
+            await worker.queues(cpu, preemption={"withinClusterQueue": "LowerPriority"})
             await worker.start_queueing(Configuration())
-            await create_secret(manager, name, kubeconfig(worker.client.config.server))
+            forwarding = forwarder(worker.client.config.server)
+            url, freeze[name] = await stack.enter_async_context(forwarding)
+            await create_secret(manager, name, kubeconfig(url))
             await create_cluster(manager, name)
         await create_check(manager, *workers)
         rules = {"admissionChecks": [{"name": "remote"}]}
@@ -114,7 +133,7 @@ async def clusters(
         configuration = replace(Configuration(), multikueue=multikueue)
         await manager.start_queueing(configuration)
         await until_active(manager, ADMISSION_CHECKS, "remote", "True", "Active")
-        yield Clusters(manager, workers, configuration)
+        yield Clusters(manager, workers, configuration, freeze)
 
 
 def run(story: Callable[[Clusters], Awaitable[None]], *args: Any, **options: Any) -> None:
@@ -222,5 +241,51 @@ def test_the_workloads_of_a_removed_worker_cluster_run_in_another() -> None:
             return found is not None and found.status.cluster_name == other
 
         await world.manager.until(f"it runs in {other}", moved)
+
+    run(story)
+
+
+def test_a_worker_cluster_that_does_not_answer_delays_no_other() -> None:
+    async def story(world: Clusters) -> None:
+        world.freeze["b"]()
+        for number in range(20):
+            await world.submit(f"job-{number}", cpu="100m", runs="60s")
+        for number in range(20):
+            await world.until_in(f"job-{number}", "a", within_s=8.0)
+
+    run(story)
+
+
+def test_the_workloads_of_a_lost_worker_cluster_run_in_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "PROBE_S", 0.2)
+    monkeypatch.setattr(connection, "REQUEST_S", 1.0)
+
+    async def story(world: Clusters) -> None:
+        await world.submit("train", runs="60s")
+        workload = await world.until_in("train", "a", "b")
+        lost = workload.status.cluster_name
+        world.freeze[lost]()
+        (other,) = set(world.workers) - {lost}
+
+        async def moved() -> bool:
+            found = await world.manager.workload("train")
+            return found is not None and found.status.cluster_name == other
+
+        await world.manager.until(f"it runs in {other}", moved)
+
+    run(story)
+
+
+def test_one_worker_cluster_preempts_at_a_time() -> None:
+    async def story(world: Clusters) -> None:
+        for worker in world.workers.values():
+            await worker.job("low", cpu="4", runs="60s")
+            await worker.until_admitted("low")
+        for cluster in (world.manager, *world.workers.values()):
+            await cluster.create(WORKLOAD_PRIORITY_CLASSES, "high", value=1000)
+        await world.submit("train", cpu="3", labels={PRIORITY_CLASS: "high"}, runs="60s")
+        workload = await world.until_in("train", "a", "b")
+        evicted = [name for name, worker in world.workers.items() if "low" not in await worker.admitted()]
+        assert evicted == [workload.status.cluster_name]
 
     run(story)

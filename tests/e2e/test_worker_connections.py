@@ -3,8 +3,7 @@
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from quorate.api.kueue.multikueue import PROFILE_GROUP
 from quorate.api.meta import Key
 from quorate.controllers.jobs.unstructured import unstructured_resource
 from quorate.controllers.multikueue.connection import connection
-from quorate.kube.cancellation import end_tasks
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_PROFILES,
@@ -33,6 +31,7 @@ from tests.e2e.worker_clusters import (
     create_cluster,
     create_namespace,
     create_secret,
+    forwarder,
     kubeconfig,
     until_active,
     worker_cluster,
@@ -131,36 +130,6 @@ def test_a_lost_worker_is_connected_again() -> None:
                 await until_active(world, MULTIKUEUE_CLUSTERS, "a", "True", "Active", "Connected")
 
     run_story(scenario, Configuration())
-
-
-@asynccontextmanager
-async def forwarder(url: str) -> AsyncIterator[tuple[str, Callable[[], None]]]:
-    """Forward to a server; yield the address, and a function after which nothing is forwarded any more."""
-    target, frozen = int(url.rpartition(":")[2]), False
-    pumps: set[asyncio.Task[None]] = set()
-
-    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while data := await reader.read(65536):
-                if not frozen:
-                    writer.write(data)
-        finally:
-            writer.close()
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", target)
-        pumps.update((asyncio.create_task(pump(reader, back)), asyncio.create_task(pump(there, writer))))
-
-    def freeze() -> None:
-        nonlocal frozen
-        frozen = True
-
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", freeze
-    finally:
-        server.close()
-        await end_tasks(pumps)
 
 
 def test_a_worker_that_hangs_without_breaking_its_connections_is_lost(

@@ -1,7 +1,8 @@
 """Worker clusters of a MultiKueue manager: API servers without controllers, and their kubeconfigs."""
 
+import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.meta import Condition, Key, find_condition
 from quorate.api.names.multikueue import CONTROLLER
 from quorate.install.crds import queueing_definitions
+from quorate.kube.cancellation import end_tasks
 from quorate.kube.client import Client
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
@@ -105,3 +107,33 @@ async def until_active(
         return await world.until(f"{name} has Active={status} {reason} {message!r}", find, within_s)
     except AssertionError:
         raise AssertionError(f"{name}: {found}") from None
+
+
+@asynccontextmanager
+async def forwarder(url: str) -> AsyncIterator[tuple[str, Callable[[], None]]]:
+    """Forward to a server; yield the address, and a function after which nothing is forwarded any more."""
+    target, frozen = int(url.rpartition(":")[2]), False
+    pumps: set[asyncio.Task[None]] = set()
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(65536):
+                if not frozen:
+                    writer.write(data)
+        finally:
+            writer.close()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection("127.0.0.1", target)
+        pumps.update((asyncio.create_task(pump(reader, back)), asyncio.create_task(pump(there, writer))))
+
+    def freeze() -> None:
+        nonlocal frozen
+        frozen = True
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", freeze
+    finally:
+        server.close()
+        await end_tasks(pumps)

@@ -15,6 +15,7 @@ from quorate.api.meta import Key
 from quorate.api.names.multikueue import ALL_AT_ONCE, CONTROLLER, INCREMENTAL
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor
+from quorate.controllers.informers import WORKLOADS_OF
 from quorate.controllers.limits import WORKERS
 from quorate.controllers.multikueue.dispatch.cluster_starts import ClusterStart
 from quorate.controllers.multikueue.dispatch.dispatchers import (
@@ -93,6 +94,15 @@ class DispatchController:
                 self.writes.job_changed(change.key)
             self._deleted.pop(change.key, None)
             self.reconciler.enqueue(change.key)
+            if old is None or old.status.cluster_name != new.status.cluster_name:
+                self._enqueue_components(new)
+
+    def _enqueue_components(self, workload: Workload) -> None:
+        """Decide again about the other workloads of the same job, which wait for it and go where it goes."""
+        owner = workload.metadata.controller
+        for other in () if owner is None else self._workloads.by_index(WORKLOADS_OF, owner.uid):
+            if other.metadata.name != workload.metadata.name:
+                self.reconciler.enqueue(other.metadata.key)
 
     def _remote_changed(self, key: Key) -> None:
         self.writes.job_changed(key)
@@ -135,10 +145,12 @@ class DispatchController:
         info = await self._input(workload, check, is_deleted=stored is None)
         plan = decide(info)
         await self._execute(workload, info, plan)
-        if stored is None and not plan.actions and not any(each.is_busy for each in info.remotes.values()):
-            self._deleted.pop(key, None)  # what lost clusters have is collected there
+        is_over = stored is None or c.is_finished(workload)
+        if is_over and not plan.actions and not any(each.is_busy for each in info.remotes.values()):
             self.writes.forget(key)
-            self._executor.forget(key)
+            if stored is None:
+                self._deleted.pop(key, None)  # what lost clusters have is collected there
+                self._executor.forget(key)
         times = (plan.wake_at, self.writes.busy_until(key))
         return min((time for time in times if time is not None), default=None)
 
