@@ -101,7 +101,7 @@ ABSENT_FEATURES: Final = frozenset(
         "ElasticJobsViaWorkloadSlicesWithPartialReplicaScaleUp", "FairSharingReevaluatePreemptionCandidates",
         "FairSharingRefill", "KueueDRADeviceFeasibility", "KueueDRAIntegrationConsumableCapacity",
         "KueueDRAIntegrationDeviceTaints", "KueueDRAIntegrationPartitionableDevices",
-        "KueueDRAIntegrationPrioritizedList", "MultiKueueManagerQuotaAutomation",
+        "KueueDRAIntegrationPrioritizedList",
         "MultiKueueRayInTreeAutoscaling", "SchedulerLibraryIntegration", "SchedulerLongRequeueInterval",
         "SkipChildJobSuspension", "TASGroupedPodSetSlicing",
         "TASPartialSlices", "TASReplaceMultipleFailedNodes", "TASTopologySpreading",

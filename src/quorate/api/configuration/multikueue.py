@@ -48,6 +48,7 @@ class MultiKueueGates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"
         default=False, name="MultiKueueBatchJobClearingTTLSecondsAfterFinishedOnWorkerCluster"
     )
     cluster_profile: bool = msgspec.field(default=False, name="MultiKueueClusterProfile")
+    manager_quota_automation: bool = msgspec.field(default=False, name="MultiKueueManagerQuotaAutomation")
 
 
 MULTIKUEUE_GATES: Final = tuple(field.encode_name for field in msgspec.structs.fields(MultiKueueGates))

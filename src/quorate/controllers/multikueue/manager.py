@@ -11,6 +11,7 @@ from quorate.controllers.multikueue.dispatch.workload_controller import Dispatch
 from quorate.controllers.multikueue.jobs.job_copies import JobCopies
 from quorate.controllers.multikueue.jobs.remote_jobs import RemoteJobs
 from quorate.controllers.multikueue.jobs.remote_kinds import remote_kinds
+from quorate.controllers.multikueue.quota.quota_controller import QuotaController
 from quorate.controllers.multikueue.workers import Workers
 from quorate.kube.discovery import wait_until_served
 from quorate.kube.informer import Informer
@@ -44,6 +45,9 @@ async def run_multikueue(context: ControllerContext, replica: Replica) -> None:
         cluster_controller = ClusterController(context, clusters, workers)
         check_controller = CheckController(context, configs, clusters)
         replica.worker_clusters = check_controller.statuses
+        if configuration.multikueue_gates.manager_quota_automation:
+            quota = QuotaController(context, configs, workers)
+            tasks.create_task(quota.run(), name="multikueue quota")
         tasks.create_task(jobs.run(), name="copies of jobs")
         tasks.create_task(dispatch.run(), name="multikueue workloads")
         tasks.create_task(cluster_controller.run(), name="multikueue clusters")

@@ -33,7 +33,7 @@ class CheckController:
         self.reconciler = context.reconciler(
             "multikueue_admissioncheck", self.reconcile, self._checks, FEW_WORKERS
         )
-        self._checks.add_index(_BY_CONFIG, _config_of)
+        self._checks.add_index(_BY_CONFIG, config_of)
         configs.add_index(_BY_CLUSTER, lambda config: config.spec.clusters)
         self._checks.subscribe(lambda change: self.reconciler.enqueue(change.key))
         configs.subscribe(lambda change: self._config_changed(change.key.name))
@@ -52,7 +52,7 @@ class CheckController:
         for queue in self._context.informers.cluster_queues:
             for rule in queue.spec.admission_checks_strategy.admission_checks:
                 check = self._checks.get(Key("", rule.name))
-                for name in () if check is None else _config_of(check):
+                for name in () if check is None else config_of(check):
                     config = self._configs.get(Key("", name))
                     for cluster in () if config is None else config.spec.clusters:
                         yield queue.metadata.name, cluster, self._status_of(cluster)
@@ -135,7 +135,8 @@ def _reference_problem(parameters: CheckParameters | None) -> str:
     return ""
 
 
-def _config_of(check: AdmissionCheck) -> tuple[str, ...]:
+def config_of(check: AdmissionCheck) -> tuple[str, ...]:
+    """Return the name of the configuration of a MultiKueue check; empty without one, or if not ours."""
     parameters = check.spec.parameters
     if check.spec.controller_name != CONTROLLER or parameters is None or _reference_problem(parameters):
         return ()
