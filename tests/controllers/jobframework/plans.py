@@ -45,6 +45,7 @@ def plan(
     native_gangs: Availability | None = None,
     native_groups: NativeGroupView | None = None,
     checks: Sequence[AdmissionCheck] = (),
+    prebuilt: Workload | None = None,
 ) -> JobPlan:
     context = ReconcileContext(
         namespace_managed=managed,
@@ -56,6 +57,7 @@ def plan(
         native_gangs=native_gangs,
         native_groups=native_groups,
         checks={check.metadata.name: check for check in checks},
+        prebuilt=prebuilt,
     )
     return decide(BatchJob(), job, workloads, context, options, NOW)
 

@@ -84,3 +84,18 @@ def test_the_workload_of_a_copy_follows_the_manager_cluster_and_not_the_copy() -
     for labels, follows in (({}, True), ({ORIGIN: "manager"}, False)):
         job = a_job(queue="other", labels=labels)
         assert (show(plan(job, a_workload())) == ["patch Workload spec.queueName"]) == follows
+
+
+def test_an_elastic_copy_may_have_another_size_than_its_workload_for_a_while() -> None:
+    """The manager cluster changes both, one after the other: other jobs would lose their workload."""
+    workload = a_workload(admitted_to=["spot"])
+    names = {"kueue.x-k8s.io/prebuilt-workload-name": workload.metadata.name}
+    elastic = {"kueue.x-k8s.io/elastic-job": "true"}
+    for labels, annotations, goes_on in (
+        ({**names, ORIGIN: "manager"}, elastic, True),
+        ({**names, ORIGIN: "manager"}, {}, False),
+        (names, elastic, False),
+    ):
+        job = a_job(labels=labels, annotations=annotations, parallelism=2, **RUNNING)
+        found = plan(job, workload, prebuilt=workload)
+        assert any("Workload/status" in write for write in show(found)) != goes_on

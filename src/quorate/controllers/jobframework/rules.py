@@ -59,6 +59,7 @@ from quorate.controllers.jobframework.sync_workload import sync_workload
 from quorate.controllers.jobframework.workload_slices import (
     ensure_slice,
     is_elastic,
+    is_size_of_copy,
     without_nodes,
 )
 from quorate.controllers.limits import NATIVE_GANGS_CHECK_S, NATIVE_GROUPS_RETRY_S
@@ -136,7 +137,10 @@ def _decide(
         composed = kind.ensure_one_workload(state, owned[0] if owned else None)
         return composed if isinstance(composed, JobPlan) else _with_workload(*composed)
     if _names_workload(state):
-        found = ensure_prebuilt_workload(state, context.prebuilt)
+        prebuilt = context.prebuilt
+        if prebuilt is not None and is_size_of_copy(state, prebuilt):
+            return _with_workload(state, prebuilt)
+        found = ensure_prebuilt_workload(state, prebuilt)
     elif is_elastic(state):
         found = ensure_slice(state, owned)
     else:

@@ -13,6 +13,7 @@ import msgspec
 from quorate.api import codec
 from quorate.api.kueue import PodSet, Workload
 from quorate.api.names.kueue import ELASTIC_JOB, SLICE_NAME, SLICE_REPLACEMENT_FOR
+from quorate.api.names.multikueue import ORIGIN
 from quorate.controllers.executor import normal_event
 from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.jobframework.construct_workload import (
@@ -146,6 +147,15 @@ def _named(pod_set: PodSet, first: str) -> PodSet:
         msgspec.json.decode(pod_set.template), {"metadata": {"annotations": {SLICE_NAME: first}}}
     )
     return msgspec.structs.replace(pod_set, template=msgspec.Raw(codec.encode(template)))
+
+
+def is_size_of_copy(state: JobState[J], workload: Workload) -> bool:
+    """Return True if the elastic copy of a job in a worker cluster may go on with ``workload``.
+
+    The manager cluster changes the size of the copy, and soon that of its workload.
+    """
+    is_copy = ORIGIN in state.job.metadata.labels and is_elastic(state)
+    return is_copy and not _is_of_other_job(state, workload) and _differs_in_counts_only(state, workload)
 
 
 def _with_one(state: JobState[J], only: Workload) -> JobPlan | Workload:

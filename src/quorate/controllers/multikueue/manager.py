@@ -9,6 +9,7 @@ from quorate.controllers.multikueue.connection.cluster_controller import Cluster
 from quorate.controllers.multikueue.connection.collector import Collector
 from quorate.controllers.multikueue.dispatch.workload_controller import DispatchController
 from quorate.controllers.multikueue.jobs.job_copies import JobCopies
+from quorate.controllers.multikueue.jobs.local_changes import follow_local_jobs
 from quorate.controllers.multikueue.jobs.remote_jobs import RemoteJobs
 from quorate.controllers.multikueue.jobs.remote_kinds import remote_kinds
 from quorate.controllers.multikueue.quota.quota_controller import QuotaController
@@ -32,15 +33,10 @@ async def run_multikueue(context: ControllerContext, replica: Replica) -> None:
         await synced(configs, clusters)
         configuration = context.configuration
         origin, short_names = configuration.multikueue.origin, configuration.gates.short_workload_names
-        jobs = RemoteJobs(workers, context.clock, origin, short_names=short_names)
-        copies = JobCopies(
-            context.client,
-            context.clock,
-            remote_kinds(configuration),
-            jobs,
-            context.informers.workloads,
-            origin,
-        )
+        client, clock, workloads = context.client, context.clock, context.informers.workloads
+        kinds = remote_kinds(configuration)
+        jobs = RemoteJobs(workers, clock, origin, short_names=short_names)
+        copies = JobCopies(client, clock, kinds, jobs, workloads, origin)
         dispatch = DispatchController(context, configs, workers, copies)
         cluster_controller = ClusterController(context, clusters, workers)
         check_controller = CheckController(context, configs, clusters)
@@ -49,6 +45,8 @@ async def run_multikueue(context: ControllerContext, replica: Replica) -> None:
             quota = QuotaController(context, configs, workers)
             tasks.create_task(quota.run(), name="multikueue quota")
         tasks.create_task(jobs.run(), name="copies of jobs")
+        changes = follow_local_jobs(client, clock, kinds.values(), workers, workloads)
+        tasks.create_task(changes, name="changes of jobs with copies")
         tasks.create_task(dispatch.run(), name="multikueue workloads")
         tasks.create_task(cluster_controller.run(), name="multikueue clusters")
         tasks.create_task(Collector(context, workers).run(), name="multikueue garbage")
