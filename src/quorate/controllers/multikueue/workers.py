@@ -64,9 +64,10 @@ class Workers:
 
     def lost(self, name: str, now: float) -> None:
         """Mark a worker cluster as not connected; the first loss counts until it is connected again."""
-        self._connected.pop(name, None)
-        self._lost.setdefault(name, now)
-        self._worker_changed(name)
+        was_connected = self._connected.pop(name, None) is not None
+        if was_connected or name not in self._lost:
+            self._lost.setdefault(name, now)
+            self._worker_changed(name)
 
     def removed(self, name: str) -> None:
         """Forget a worker cluster of which the MultiKueueCluster was deleted."""
