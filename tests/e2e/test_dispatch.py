@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration.multikueue import MultiKueue
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, is_true
-from quorate.api.names.kueue import PRIORITY_CLASS
+from quorate.api.names.kueue import ELASTIC_JOB, PRIORITY_CLASS, QUEUE_NAME
 from quorate.api.names.multikueue import CONTROLLER, INCREMENTAL
 from quorate.controllers.multikueue.connection import connection
 from quorate.kube.errors import NotFound
@@ -52,21 +53,27 @@ class Clusters:
         self.manager, self.workers, self.configuration = manager, workers, configuration
         self.freeze = freeze  # after a call the manager gets no answer of the worker cluster any more
 
-    async def submit(self, name: str, **options: Any) -> None:
-        """Create a job that only a worker cluster runs."""
-        client = self.manager.client
-        original = client.create
-
-        async def create(resource: Any, body: Any, namespace: str = "", **more: Any) -> Any:
-            if resource is JOBS:
-                body = {**body, "spec": {**body["spec"], "managedBy": CONTROLLER}}
-            return await original(resource, body, namespace, **more)
-
-        client.create = create  # type: ignore[method-assign]
-        try:
-            await self.manager.job(name, **options)
-        finally:
-            client.create = original  # type: ignore[method-assign]
+    async def submit(
+        self, name: str, cpu: str = "1", runs: str = "60s", *, elastic: bool = False, priority: str = ""
+    ) -> None:
+        """Create a job that only a worker cluster runs, with one pod."""
+        container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
+        labels = {QUEUE_NAME: "queue", **({PRIORITY_CLASS: priority} if priority else {})}
+        metadata = {
+            "name": name,
+            "labels": labels,
+            "annotations": {ELASTIC_JOB: "true"} if elastic else {},
+        }
+        spec = {
+            "suspend": True,
+            "managedBy": CONTROLLER,
+            "parallelism": 1,
+            "template": {
+                "metadata": {"annotations": {"simulate.quorate.dev/duration": runs}},
+                "spec": {"restartPolicy": "Never", "containers": [container]},
+            },
+        }
+        await self.manager.client.create(JOBS, {"metadata": metadata, "spec": spec}, NAMESPACE)
 
     async def copies(self, workload: Workload) -> dict[str, Workload]:
         """Return the copies of a workload by cluster."""
@@ -168,7 +175,7 @@ def test_a_job_goes_where_there_is_quota() -> None:
 
 def test_incremental_nominates_the_first_cluster_first() -> None:
     async def story(world: Clusters) -> None:
-        await world.submit("train", runs="60s")
+        await world.submit("train")
         await world.until_in("train", "a")
 
     run(story, with_dispatcher(INCREMENTAL, 1))
@@ -180,7 +187,7 @@ def with_dispatcher(name: str, step: int) -> MultiKueue:
 
 def test_an_eviction_in_the_worker_cluster_dispatches_the_job_again() -> None:
     async def story(world: Clusters) -> None:
-        await world.submit("train", runs="60s")
+        await world.submit("train")
         workload = await world.until_in("train", "a", "b")
         first = world.workers[workload.status.cluster_name]
         await first.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": False}})
@@ -193,7 +200,7 @@ def test_an_eviction_in_the_worker_cluster_dispatches_the_job_again() -> None:
 
 def test_a_stopped_queue_of_the_manager_stops_the_job_in_the_worker_cluster() -> None:
     async def story(world: Clusters) -> None:
-        await world.submit("train", runs="60s")
+        await world.submit("train")
         workload = await world.until_in("train", "a", "b")
         await world.manager.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": False}})
         await world.manager.until_condition("train", "QuotaReserved", "False")
@@ -205,7 +212,7 @@ def test_a_stopped_queue_of_the_manager_stops_the_job_in_the_worker_cluster() ->
 
 def test_a_deleted_job_leaves_nothing_in_the_worker_clusters() -> None:
     async def story(world: Clusters) -> None:
-        await world.submit("train", runs="60s")
+        await world.submit("train")
         workload = await world.until_in("train", "a", "b")
         await world.manager.client.delete(JOBS, Key(NAMESPACE, "train"))
         await world.until_gone(workload)
@@ -230,7 +237,7 @@ def test_a_new_manager_process_follows_the_job_where_it_runs() -> None:
 
 def test_the_workloads_of_a_removed_worker_cluster_run_in_another() -> None:
     async def story(world: Clusters) -> None:
-        await world.submit("train", runs="60s")
+        await world.submit("train")
         workload = await world.until_in("train", "a", "b")
         lost = workload.status.cluster_name
         await world.manager.client.delete(MULTIKUEUE_CLUSTERS, Key("", lost))
@@ -249,7 +256,7 @@ def test_a_worker_cluster_that_does_not_answer_delays_no_other() -> None:
     async def story(world: Clusters) -> None:
         world.freeze["b"]()
         for number in range(20):
-            await world.submit(f"job-{number}", cpu="100m", runs="60s")
+            await world.submit(f"job-{number}", cpu="100m")
         for number in range(20):
             await world.until_in(f"job-{number}", "a", within_s=8.0)
 
@@ -261,7 +268,7 @@ def test_the_workloads_of_a_lost_worker_cluster_run_in_another(monkeypatch: pyte
     monkeypatch.setattr(connection, "REQUEST_S", 1.0)
 
     async def story(world: Clusters) -> None:
-        await world.submit("train", runs="60s")
+        await world.submit("train")
         workload = await world.until_in("train", "a", "b")
         lost = workload.status.cluster_name
         world.freeze[lost]()
@@ -283,9 +290,53 @@ def test_one_worker_cluster_preempts_at_a_time() -> None:
             await worker.until_admitted("low")
         for cluster in (world.manager, *world.workers.values()):
             await cluster.create(WORKLOAD_PRIORITY_CLASSES, "high", value=1000)
-        await world.submit("train", cpu="3", labels={PRIORITY_CLASS: "high"}, runs="60s")
+        await world.submit("train", cpu="3", priority="high")
         workload = await world.until_in("train", "a", "b")
         evicted = [name for name, worker in world.workers.items() if "low" not in await worker.admitted()]
         assert evicted == [workload.status.cluster_name]
+
+    run(story)
+
+
+def test_a_growing_and_shrinking_job_stays_in_its_worker_cluster() -> None:
+    async def story(world: Clusters) -> None:
+        await world.submit("train", elastic=True)
+        first = await world.until_in("train", "a", "b")
+        cluster = first.status.cluster_name
+
+        async def has_pods(count: int) -> bool:
+            copy = await world.workers[cluster].client.get(JOBS, Key(NAMESPACE, "train"))
+            job = await world.manager.get_job("train")
+            return copy.spec.parallelism == count and (copy.status.active, job.status.active) == (
+                count,
+                count,
+            )
+
+        for count in (1, 2, 1):
+            body = {"spec": {"parallelism": count}}
+            await world.manager.client.patch(JOBS, Key(NAMESPACE, "train"), body)
+            await world.manager.until(f"{count} pods run in {cluster}", partial(has_pods, count))
+        assert await world.jobs("train") == {cluster}
+
+    run(story)
+
+
+def test_a_changed_priority_follows_into_the_worker_cluster() -> None:
+    async def story(world: Clusters) -> None:
+        for cluster in (world.manager, *world.workers.values()):
+            for number, name in enumerate(("low", "high")):
+                await cluster.create(WORKLOAD_PRIORITY_CLASSES, name, value=number)
+        await world.submit("train", priority="low")
+        workload = await world.until_in("train", "a", "b")
+        body = {"metadata": {"labels": {PRIORITY_CLASS: "high"}}}
+        await world.manager.client.patch(JOBS, Key(NAMESPACE, "train"), body)
+
+        async def follows() -> bool:
+            copies = await world.copies(workload)
+            return [copy.spec.priority for copy in copies.values()] == [1]
+
+        await world.manager.until("the copy has the new priority", follows)
+        now = await world.until_in("train", workload.status.cluster_name)
+        assert now.status.scheduling_stats is None, "it was never evicted"
 
     run(story)
