@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -259,6 +260,23 @@ def test_the_priority_of_a_copy_is_edited_in_place() -> None:
     (edit,) = decided(workload, remotes).actions
     assert isinstance(edit, UpdateCopy)
     assert edit.spec == workload.spec
+
+
+@pytest.mark.parametrize(
+    ("encoded", "plan"),
+    [
+        ('{"metadata": {}, "spec": {"containers": [{"resources": {"limits": {"cpu": "500m"}}}]}}', ""),
+        ('{"spec": {"nodeName": "", "containers": [{"resources": {"limits": {"cpu": "0.50"}}}]}}', ""),
+        ('{"spec": {"containers": [{"resources": {"limits": {"cpu": "501m"}}}]}}', "-a"),
+        ('{"spec": {"containers": [{"resources": {"requests": {"cpu": "500m"}}}]}}', "-a"),
+    ],
+)
+def test_a_copy_that_a_worker_cluster_encodes_anew_stays(encoded: str, plan: str) -> None:
+    template = '{"spec": {"containers": [{"resources": {"limits": {"cpu": "0.5"}}}]}}'
+    mine, theirs = (PodSet(template=msgspec.Raw(text.encode())) for text in (template, encoded))
+    workload = local(nominated=("a",), pod_sets=(mine,))
+    remotes = {"a": remote(a_copy(workload, pod_sets=(theirs,)))}
+    assert show(decided(workload, remotes), workload) == plan
 
 
 def test_an_elastic_copy_shrinks_in_place() -> None:

@@ -1,5 +1,7 @@
 """Copies of a workload in worker clusters: how they are made, and how they follow the workload."""
 
+from typing import Any, Final
+
 import msgspec
 from msgspec.structs import replace
 
@@ -8,6 +10,9 @@ from quorate.api.kueue import GROUP, PodSet, PreemptionGate, Workload, WorkloadS
 from quorate.api.meta import ObjectMeta
 from quorate.api.names.kueue import JOB_UID
 from quorate.api.names.multikueue import ORIGIN, PREEMPTION_GATE
+from quorate.api.quantity import InvalidQuantity, parse_quantity
+
+_AMOUNTS: Final = ("requests", "limits")  # fields of pod templates
 
 
 def copy_of(workload: Workload, origin: str, *, is_gated: bool) -> Workload:
@@ -35,14 +40,39 @@ def is_out_of_sync(workload: Workload, copy: Workload) -> bool:
 
 
 def _are_equal(mine: tuple[PodSet, ...], theirs: tuple[PodSet, ...]) -> bool:
-    """Compare pod sets; an API server may order the fields of a template in its own way."""
+    """Compare pod sets; the controllers of the worker cluster may have encoded the templates anew."""
     if mine == theirs:
         return True
     bare = [tuple(replace(each, template=EMPTY_OBJECT) for each in pod_sets) for pod_sets in (mine, theirs)]
     return bare[0] == bare[1] and all(
-        msgspec.json.decode(one.template) == msgspec.json.decode(other.template)
+        _content(msgspec.json.decode(one.template)) == _content(msgspec.json.decode(other.template))
         for one, other in zip(mine, theirs, strict=True)
     )
+
+
+def _content(value: Any) -> Any:
+    """Return ``value`` without empty fields, and with its amounts as numbers.
+
+    Kueue writes empty fields that a job leaves out, and each amount in its shortest form.
+    """
+    match value:
+        case dict():
+            fields = {
+                key: _amounts(item) if key in _AMOUNTS and isinstance(item, dict) else _content(item)
+                for key, item in value.items()
+            }
+            return {key: item for key, item in fields.items() if item not in (None, "", {}, [])}
+        case list():
+            return [_content(item) for item in value]
+        case _:
+            return value
+
+
+def _amounts(quantities: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return {resource: parse_quantity(amount) for resource, amount in quantities.items()}
+    except (InvalidQuantity, TypeError):
+        return quantities
 
 
 def copy_update(workload: Workload, copy: Workload, *, is_elastic: bool) -> WorkloadSpec | None:
