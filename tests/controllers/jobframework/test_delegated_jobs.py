@@ -15,7 +15,7 @@ from quorate.api.names.multikueue import CONTROLLER, ORIGIN, WORKER_POD
 from quorate.controllers.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobframework.podset_info import PodSetInfo, pod_set_infos
 from quorate.controllers.jobs.batch import BatchJob
-from tests.controllers.jobframework.plans import RUNNING, SPOT, plan, show
+from tests.controllers.jobframework.plans import RUNNING, SPOT, plan, show, written
 from tests.controllers.objects import a_job, a_workload
 
 OURS = AdmissionCheck(metadata=ObjectMeta(name="mk"), spec=AdmissionCheckSpec(controller_name=CONTROLLER))
@@ -99,3 +99,10 @@ def test_an_elastic_copy_may_have_another_size_than_its_workload_for_a_while() -
         job = a_job(labels=labels, annotations=annotations, parallelism=2, **RUNNING)
         found = plan(job, workload, prebuilt=workload)
         assert any("Workload/status" in write for write in show(found)) != goes_on
+
+
+def test_the_end_of_a_delegated_job_has_the_message_of_its_copy() -> None:
+    complete = {"conditions": [{"type": "Complete", "status": "True"}]}
+    for workload, message in ((checked(READY), ""), (checked(), "Job succeeded")):
+        ended = plan(a_job(managedBy=CONTROLLER, suspend=False, status=complete), workload, checks=(OURS,))
+        assert written(ended, "Finished") == ("True", "Succeeded", message)

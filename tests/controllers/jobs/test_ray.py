@@ -12,6 +12,7 @@ from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import PodSet
 from quorate.api.meta import Key
 from quorate.api.names.kueue import ELASTIC_JOB
+from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
 from quorate.controllers.jobframework.interface import ValidationScope
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
@@ -233,6 +234,12 @@ def test_a_job_that_selects_a_cluster_is_skipped() -> None:
             RayCluster(), a_cluster(enableInTreeAutoscaling=True), True, [], id="elastic with autoscaler"
         ),
         pytest.param(
+            RayCluster(), a_cluster(enableInTreeAutoscaling=True, managedBy=MULTIKUEUE), True,
+            ["spec.enableInTreeAutoscaling: true in-tree autoscaling is not supported for a "
+             "MultiKueue-managed elastic RayCluster"],
+            id="elastic with autoscaler in a worker cluster",
+        ),
+        pytest.param(
             RayCluster(), a_cluster(workerGroupSpecs=[{"groupName": "head", "template": HEAD}]), False,
             ["spec.workerGroupSpecs[0].groupName: 'head' is reserved for the head group"], id="group head",
         ),
@@ -312,3 +319,5 @@ def test_a_queued_service_starts_no_second_cluster(
     service = foreign_job({"rayClusterConfig": copy.deepcopy(CLUSTER), "upgradeStrategy": strategy})
     scope = ValidationScope(queued=True, elastic=elastic, upgrade_strategy=gate)
     assert [str(each) for each in RayService().findings(None, service, scope)] == want
+    delegated = foreign_job({**service.spec, "managedBy": MULTIKUEUE})
+    assert not [*RayService().findings(None, delegated, scope)], "its worker cluster validates the copy"

@@ -303,7 +303,9 @@ def _reclaimable_pods(state: JobState[J], workload: Workload) -> tuple[Reclaimab
 
 def _finish(state: JobState[J], outcome: Outcome, workload: Workload) -> JobPlan:
     reason = "Succeeded" if outcome.success else "Failed"
-    status = finish_status(workload, reason, outcome.message or f"Job {reason.lower()}", state.now)
+    # The workload of a copy has the message of its job, which may be none.
+    message = "" if is_delegated(workload, state.context.checks) else f"Job {reason.lower()}"
+    status = finish_status(workload, reason, outcome.message or message, state.now)
     return JobPlan(writes=status_patch(WORKLOADS, workload, status), events=_finished_events(state, workload))
 
 

@@ -21,6 +21,7 @@ from quorate.api.field_path import (
 from quorate.api.findings import Finding
 from quorate.api.meta import Key
 from quorate.api.names.kueue import ELASTIC_JOB
+from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
 from quorate.api.quantity import parse_quantity
 from quorate.controllers.jobframework.interface import ManagedBy, Outcome, ValidationScope
 from quorate.controllers.jobs.unstructured import (
@@ -41,6 +42,7 @@ READY: Final = "ready"  # the state of a cluster when all its pods are ready
 
 _CLUSTER_SPEC: Final[Path] = ("spec",)
 _SERVICE_CLUSTER: Final[Path] = ("spec", "rayClusterConfig")
+_AUTOSCALING: Final[Path] = ("spec", "enableInTreeAutoscaling")
 _UPGRADE_STRATEGY: Final[Path] = ("spec", "upgradeStrategy", "type")
 _AUTOSCALER: Final[Json] = {"requests": {"cpu": "500m", "memory": "512Mi"}}
 _REDIS_CLEANUP: Final[Json] = {"cpu": "200m", "memory": "256Mi"}
@@ -172,7 +174,13 @@ class RayCluster(UnstructuredJobKind):
     def findings(
         self, old: UnstructuredJob | None, new: UnstructuredJob, scope: ValidationScope
     ) -> Iterable[Finding]:
-        return cluster_findings(new, _CLUSTER_SPEC, may_grow=scope.elastic) if scope.queued else ()
+        if not scope.queued:
+            return
+        yield from cluster_findings(new, _CLUSTER_SPEC, may_grow=scope.elastic)
+        autoscaled = look_up(new.document, _AUTOSCALING)
+        if scope.elastic and autoscaled is True and self.manager_of(new) == MULTIKUEUE:
+            rule = "in-tree autoscaling is not supported for a MultiKueue-managed elastic RayCluster"
+            yield Finding(format_path(_AUTOSCALING), autoscaled, rule)
 
     def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
         return cluster_pod_set_specs(job, _CLUSTER_SPEC)
@@ -212,7 +220,8 @@ class RayService(UnstructuredJobKind):
             return
         yield from cluster_findings(new, _SERVICE_CLUSTER, may_grow=scope.elastic)
         strategy = read_field(new.document, _UPGRADE_STRATEGY, str, "")
-        if scope.upgrade_strategy and not scope.elastic and strategy != "None":
+        runs_here = self.manager_of(new) != MULTIKUEUE
+        if runs_here and scope.upgrade_strategy and not scope.elastic and strategy != "None":
             rule = (
                 "would start a second cluster, for which there is no quota (write None, or make the service "
                 f'elastic by the annotation {ELASTIC_JOB}: "true")'
