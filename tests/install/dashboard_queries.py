@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from quorate.install import monitoring
 
-SERIES: Final = re.compile(r"\b((?:kueue|quorate|volcano)_\w+|up)\b(?:\{([^}]*)\})?")
+SERIES: Final = re.compile(r"\b((?:kueue|multikueue|quorate|volcano)_\w+|up)\b(?:\{([^}]*)\})?")
 
 
 def panels() -> Iterator[tuple[str, dict[str, Any]]]:

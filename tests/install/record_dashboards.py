@@ -60,6 +60,11 @@ def job(name: str, queue: str, pods: int = 1, lasts: str = "8s", priority: str =
     }
 
 
+def far_job(name: str) -> Json:
+    made = job(name, "far", lasts="3s")
+    return {**made, "spec": {**made["spec"], "managedBy": "kueue.x-k8s.io/multikueue"}}
+
+
 def pod_spec(requests: Mapping[str, str]) -> Json:
     limits = {name: amount for name, amount in requests.items() if "/" in name}
     resources = {"requests": requests, "limits": limits}
@@ -86,6 +91,7 @@ def objects_at(scrape: int) -> Iterator[Json]:
     """Yield what is created before a scrape."""
     if scrape % 2:
         yield job(f"lab-{scrape}", "lab")
+        yield far_job(f"far-{scrape}")
     if scrape == 2:
         yield job("long", "research", 4, "forever")
         yield from group("placed", 1, 1, {"cpu": "500m", "example.com/gpu": "1"})
@@ -141,6 +147,7 @@ def record(directory: Path) -> Samples:
             stack.enter_context(serving(data_dir, verb)) for verb in ("controllers", "scheduler", "witness")
         ]
         poll(lambda: accepts(data_dir, "apply", "-f", str(WORLD)), bool, within_s=60.0)
+        stack.enter_context(worker_cluster(data_dir, directory / "east"))
         damage(data_dir)
         samples: Samples = {}
         began = time.monotonic()
@@ -151,6 +158,53 @@ def record(directory: Path) -> Samples:
             for url in urls:
                 scraped(url, scrape * INTERVAL_S, samples)
         return samples
+
+
+@contextmanager
+def worker_cluster(manager: Path, data_dir: Path) -> Iterator[None]:
+    """Run the worker cluster ``east``, to which the manager gives the jobs of its queue ``far``."""
+    with cluster(data_dir, "--nodes", "1", "--node-cpu", "8"):
+        applied(data_dir, list(queues("far")))
+        kubeconfig = kubectl(data_dir, "config", "view", "--raw", "--flatten")
+        applied(manager, list(far_queues(kubeconfig)))
+        status = "jsonpath={.status.conditions[?(@.type=='Active')].status}"
+        connected = ("get", "multikueuecluster", "east", "-o", status)
+        poll(lambda: kubectl(manager, *connected), lambda found: found == "True", within_s=60.0)
+        yield
+
+
+def queues(name: str, **spec: Any) -> Iterator[Json]:
+    quota = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": 4}]}
+    groups = [{"coveredResources": ["cpu"], "flavors": [quota]}]
+    version, about = "kueue.x-k8s.io/v1beta2", {"name": name}
+    yield {"apiVersion": version, "kind": "ResourceFlavor", "metadata": {"name": "default"}}
+    body = {"namespaceSelector": {}, "resourceGroups": groups, **spec}
+    yield {"apiVersion": version, "kind": "ClusterQueue", "metadata": about, "spec": body}
+    local = {**about, "namespace": "default"}
+    yield {"apiVersion": version, "kind": "LocalQueue", "metadata": local, "spec": {"clusterQueue": name}}
+
+
+def far_queues(kubeconfig: str) -> Iterator[Json]:
+    """Yield what a manager needs to dispatch to the worker cluster ``east``."""
+    version, namespace = "kueue.x-k8s.io/v1beta2", "kueue-system"
+    yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+    secret = {"name": "east", "namespace": namespace}
+    yield {"apiVersion": "v1", "kind": "Secret", "metadata": secret, "stringData": {"kubeconfig": kubeconfig}}
+    for kind, name, spec in (
+        ("MultiKueueCluster", "east", {"clusterSource": {"kubeConfig": {"location": "east"}}}),
+        ("MultiKueueConfig", "far", {"clusters": ["east"]}),
+        (
+            "AdmissionCheck",
+            "far",
+            {
+                "controllerName": "kueue.x-k8s.io/multikueue",
+                "parameters": {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": "far"},
+            },
+        ),
+    ):
+        yield {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+    _, *rest = queues("far", admissionChecksStrategy={"admissionChecks": [{"name": "far"}]})
+    yield from rest
 
 
 @contextmanager
