@@ -6,7 +6,7 @@ import random
 import aiohttp
 import pytest
 
-from quorate.api.explanation import StartEstimate
+from quorate.api.explanation import StartAnswer, StartEstimate
 from quorate.api.meta import Key, at_epoch
 from quorate.controllers.unserved import why_not_queued
 from quorate.inspect.cluster_reader import ClusterReader
@@ -100,6 +100,40 @@ def test_estimates_are_served_for_what_waits_to_callers_that_may_list_workloads(
                     assert "p90" not in found["items"][1]["estimate"]
                 _, elsewhere = await ask(session, f"{PATH}/namespaces/other/estimates")
                 assert "items" not in elsewhere
+                question = {"metadata": {"name": "asked"}, "spec": {"queueName": "lq", "podSets": []}}
+                async with session.post(f"{PATH}/namespaces/ns/estimates", json=question) as response:
+                    assert response.status == 403, "it needs to create workloads"
+
+    asyncio.run(story())
+
+
+def test_a_question_about_a_workload_that_does_not_exist_is_answered_over_http() -> None:
+    async def story() -> None:
+        replica = a_replica_with_estimates()
+        async with api_server() as server:
+            client = Client(RestConfig(server.url, credentials=Token(server.token)), random.Random(1))
+            clock = VirtualClock(1000.0)
+            auth = DelegatedAuth(client, clock)
+            app = visibility(replica, Explainer(replica, ClusterReader(client), auth, why_not_queued, clock))
+            async with (
+                client,
+                listening("visibilityServer", app) as url,
+                aiohttp.ClientSession(f"{url}/") as session,
+            ):
+                path = f"{PATH}/namespaces/ns/estimates"
+                question = {"metadata": {"name": "asked"}, "spec": {"queueName": "lq", "podSets": []}}
+                async with session.post(path, json=question) as response:
+                    off = await response.json()
+                assert (off["starts"], off["reason"]) == ("Unknown", "estimates are turned off")
+                async with session.post(path, data=b"[]") as response:
+                    assert response.status == 400
+                replica.estimates.are_computed = True
+                asking = asyncio.ensure_future(session.post(path, json=question))
+                asked = await asyncio.wait_for(replica.estimates.questions.get(), 20)
+                assert asked.workload.metadata.key == Key("ns", "asked")
+                asked.answer.set_result(StartAnswer(starts="Within", p50_seconds=60.0))
+                found = await (await asking).json()
+                assert (found["kind"], found["p50Seconds"]) == ("StartAnswer", 60.0)
 
     asyncio.run(story())
 

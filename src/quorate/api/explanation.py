@@ -225,6 +225,17 @@ class StartEstimateList(Struct):
     kind: str = msgspec.field(default_factory=lambda: "StartEstimateList")
 
 
+class StartAnswer(Struct):
+    """When a workload would start that may not exist yet, in seconds from now."""
+
+    starts: Literal["Within", "Later", "Never", "Unknown"]  # Later: after the time that is simulated
+    p50_seconds: float | None = None  # of Within: half of the runs start it in that time
+    p90_seconds: float | None = None  # nine of ten runs do; absent if fewer start it
+    reason: str = ""  # of Never and Unknown
+    api_version: str = msgspec.field(default_factory=lambda: API_VERSION)
+    kind: str = msgspec.field(default_factory=lambda: "StartAnswer")
+
+
 class ExplanationSummary(Struct):
     """The parts of an explanation that lists show; ``metadata`` names the explained version."""
 
@@ -364,8 +375,11 @@ def discovery() -> dict[str, dict[str, Any]]:
         for plural, namespaced, _ in EXPLAINED
     ]  # fmt: skip
     resources += [
-        {"name": plural, "singularName": plural[:-1], "namespaced": True, "kind": kind, "verbs": ["list"]}
-        for plural, kind in ((ESTIMATES, "StartEstimate"), (EXPLANATIONS, "ExplanationSummary"))
+        {"name": plural, "singularName": plural[:-1], "namespaced": True, "kind": kind, "verbs": verbs}
+        for plural, kind, verbs in (
+            (ESTIMATES, "StartEstimate", ["create", "list"]),
+            (EXPLANATIONS, "ExplanationSummary", ["list"]),
+        )
     ]
     return {
         f"/apis/{GROUP}": {"kind": "APIGroup", "apiVersion": "v1", **api_group()},
@@ -384,7 +398,9 @@ def open_api() -> dict[str, dict[str, Any]]:
 
 
 def _open_api_document() -> dict[str, Any]:
-    (explanation, *lists), schemas = components([Explanation, StartEstimateList, ExplanationSummaryList])
+    (explanation, answered, *lists), schemas = components(
+        [Explanation, StartAnswer, StartEstimateList, ExplanationSummaryList]
+    )
     explanations = {
         path: _operation(f"readExplanationOf{plural}", explanation, _parameters(plural, namespaced))
         for path, plural, namespaced in _paths()
@@ -396,6 +412,10 @@ def _open_api_document() -> dict[str, Any]:
         of_namespace = [_path_parameter("namespace"), *query]
         listed[_list_path(plural, "{namespace}")] = _operation(name, answer, of_namespace)
         listed[_list_path(plural, "")] = _operation(f"{name}OfAllNamespaces", answer, query)
+    question = _operation("createEstimates", answered, [_path_parameter("namespace")])["get"]
+    workload = {"schema": {"type": "object"}}
+    question["requestBody"] = {"required": True, "content": {"application/json": workload}}
+    listed[_list_path(ESTIMATES, "{namespace}")]["post"] = question
     return {
         "openapi": "3.0.0",
         "info": {"title": "Quorate", "version": VERSION},

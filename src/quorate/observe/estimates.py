@@ -1,12 +1,15 @@
 """The latest estimates of when waiting workloads start, as the process that computes them reports them."""
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from statistics import median
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from quorate.api.explanation import NamedEstimate, StartEstimate, StartEstimateList
+from quorate.api.explanation import NamedEstimate, StartAnswer, StartEstimate, StartEstimateList
+from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, epoch
+from quorate.observe.limits import MOST_QUESTIONS, QUESTION_DEADLINE_S
 from quorate.queueing.state import State
 
 PERCENTILES: Final = ("50", "90")
@@ -20,10 +23,21 @@ class MedianWait(NamedTuple):
     seconds: float
 
 
+class Question(NamedTuple):
+    """When a workload would start that may not exist yet."""
+
+    workload: Workload
+    answer: asyncio.Future[StartAnswer]  # done if none is wanted any more
+
+
 class Estimates:
     """Written by the process of the controllers; a workload that was admitted since then has none."""
 
     def __init__(self) -> None:
+        self.questions: asyncio.Queue[Question] = asyncio.Queue(MOST_QUESTIONS)
+        self.are_computed = False  # by this process
+        # Answers for a cluster that serves no estimates: gets its name, a client of it, and the workload.
+        self.ask_model: Callable[[str, Any, Workload], Awaitable[StartAnswer]] | None = None
         self.computed_at: float | None = None  # the moment that was played, epoch seconds; None: none yet
         self.processor_s = 0.0  # of the last refresh
         self._by_workload: Mapping[Key, StartEstimate] = {}
@@ -37,6 +51,21 @@ class Estimates:
     def of(self, state: State, key: Key) -> StartEstimate | None:
         """Return the estimate of a workload that waits by ``state``."""
         return self._by_workload.get(key) if key in state.ledger.entries else None
+
+    async def would_start(self, workload: Workload) -> StartAnswer:
+        """Return when ``workload`` would start, within ``QUESTION_DEADLINE_S``."""
+        if not self.are_computed:
+            return StartAnswer(starts="Unknown", reason="estimates are turned off")
+        if self.questions.full():
+            return StartAnswer(starts="Unknown", reason=f"{MOST_QUESTIONS} other questions wait")
+        answer: asyncio.Future[StartAnswer] = asyncio.get_running_loop().create_future()
+        self.questions.put_nowait(Question(workload, answer))
+        try:
+            async with asyncio.timeout(QUESTION_DEADLINE_S):
+                return await answer
+        except TimeoutError:
+            reason = f"it was not estimated within {QUESTION_DEADLINE_S:g} s"
+            return StartAnswer(starts="Unknown", reason=reason)
 
     def in_namespace(self, state: State, namespace: str) -> StartEstimateList:
         """Return the estimates of a namespace, or of all if it is empty, by key."""

@@ -4,6 +4,7 @@
     GET /apis/visibility.quorate.dev/v1beta1/clusterqueues/NAME/explanation, the same for the other kinds
     GET /apis/visibility.quorate.dev/v1beta1/namespaces/NAMESPACE/explanations, the summaries of all
     GET /apis/visibility.quorate.dev/v1beta1/namespaces/NAMESPACE/estimates, when workloads start
+    POST to the same, with a Workload: when it would start, in seconds from now
 
 A caller that may get the object gets its explanation.  Names of other objects are left out unless it may list
 workloads in their namespaces.  Long queues are read in steps, between which the process does other work.
@@ -28,7 +29,7 @@ from quorate.api.explanation import (
 )
 from quorate.api.kueue import GROUP as KUEUE
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key
+from quorate.api.meta import Key, Uid
 from quorate.api.volcano import GROUP as VOLCANO
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import explain_group, waiting_group
@@ -103,6 +104,8 @@ class Explainer:
         for where in ("", "/namespaces/{namespace}"):
             app.router.add_get(f"{PREFIX}{where}/{ESTIMATES}", self._answering(self._estimates))
             app.router.add_get(f"{PREFIX}{where}/{EXPLANATIONS}", self._answering(self._summaries))
+        questions = f"{PREFIX}/namespaces/{{namespace}}/{ESTIMATES}"
+        app.router.add_post(questions, self._answering(self._would_start))
 
     def _answering(self, answer: Answer) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def respond(request: web.Request) -> web.Response:
@@ -123,6 +126,17 @@ class Explainer:
     async def _estimates(self, view: View, request: web.Request) -> bytes:
         namespace = request.match_info.get("namespace", "")
         return codec.encode(self._replica.estimates.in_namespace(view.state, namespace))
+
+    async def _would_start(self, view: View, request: web.Request) -> bytes | web.Response:
+        try:
+            workload = codec.decode(Workload, await request.read())
+        except msgspec.MsgspecError as error:
+            return refusal(400, "BadRequest", f"the body is no Workload: {error}")
+        metadata = msgspec.structs.replace(
+            workload.metadata, namespace=request.match_info["namespace"], uid=Uid("")
+        )
+        submitted = Workload(metadata=metadata, spec=workload.spec)
+        return codec.encode(await self._replica.estimates.would_start(submitted))
 
     async def _summaries(self, view: View, request: web.Request) -> bytes | web.Response:
         namespace, kind = request.match_info.get("namespace", ""), _listed_kind(request)
@@ -237,7 +251,8 @@ def explanation_access(request: web.Request) -> Access | None:
     """
     match, parts = request.match_info, request.path.rstrip("/").split("/")
     if parts[-1] == ESTIMATES and request.path.startswith(PREFIX):
-        return ResourceAccess("list", KUEUE, "workloads", "", match.get("namespace", ""))
+        verb = "create" if request.method == "POST" else "list"
+        return ResourceAccess(verb, KUEUE, "workloads", "", match.get("namespace", ""))
     if parts[-1] == EXPLANATIONS and request.path.startswith(PREFIX):
         group, plural = _LISTED.get(_listed_kind(request), _LISTED["Workload"])
         return ResourceAccess("list", group, plural, "", match.get("namespace", ""))

@@ -8,3 +8,5 @@ MAX_DIGITS: Final = 9  # of a number in a query
 SLICE_S: Final = 0.005  # for which a list of explanations is computed before other tasks run
 KEEP_S: Final = 1.0  # for which the same list is returned again
 RENEW_EVERY_S: Final = 300 * 86400.0  # certificates are valid for a year
+MOST_QUESTIONS: Final = 32  # about the start of workloads that do not exist yet, which wait for an answer
+QUESTION_DEADLINE_S: Final = 12.0  # of one answer: a refresh of the estimates may come before it

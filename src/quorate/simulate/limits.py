@@ -20,6 +20,7 @@ NOTICED_MS: Final = 1000.0  # a smaller difference between two waits is none
 
 # Estimates
 PLAYS: Final = 20  # runs of one forecast, enough for its median and its 90th percentile
+QUESTION_PLAYS: Final = 5  # runs for the start of one workload that may not exist yet
 REPEATED: Final = 0.25  # the part of the budget of a refresh within which a further run must end
 BACKTEST_SAMPLES: Final = 40  # moments of a backtest
 MANY_WAITING: Final = 500  # workloads from which a forecast is coarse

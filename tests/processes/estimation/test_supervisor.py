@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from bench.scale.objects import Size, controllers_series
 from bench.scale.synthetic_client import SyntheticClient
+from msgspec.structs import replace
 
 from quorate.api.configuration import default_configuration
 from quorate.api.configuration.process import EstimateRules
+from quorate.api.kueue import Workload
 from quorate.controllers.process import follow
 from quorate.kube.resources import WORKLOADS, Json
 from quorate.observe.replica import Replica
@@ -55,7 +57,15 @@ async def _story() -> None:
         estimating = tasks.create_task(run_estimation(replica, in_force, clock, EstimateRules()))
         await until(lambda: replica.estimates.processor_s > 0)
         assert len(children()) == 1
+        (waiting,) = (entry.workload for entry in _state(replica).ledger.entries.values())
+        metadata = replace(waiting.metadata, name="asked", uid="")
+        asked = Workload(metadata=metadata, spec=waiting.spec)
+        assert (await replica.estimates.would_start(asked)).starts == "Within"
         finish("first-0")
+        await until(lambda: not children())
+        async with asyncio.timeout(DEADLINE_S):
+            while (await replica.estimates.would_start(asked)).starts != "Within":
+                pass  # a question starts the process too
         await until(lambda: not children())
         await client.add(WORKLOADS, "large", range(2))
         finish("large-0")

@@ -4,16 +4,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quorate.controllers.multikueue.dispatch.cluster_starts import (
+    ClusterStart,
     NeverStarts,
     StartsBy,
     StartsLater,
     UnknownStart,
+    cluster_start,
 )
 from quorate.controllers.multikueue.dispatch.dispatchers import Nomination, NominationInput
 from quorate.controllers.multikueue.dispatch.earliest_start import earliest_start
 from quorate.simulate.engine.clusters import Clusters
-from quorate.simulate.estimates.cluster_starts import SimulatedStarts, cluster_start
-from quorate.simulate.estimates.forecast import NeverFits, StartTime
+from quorate.simulate.estimates.cluster_starts import SimulatedStarts
+from quorate.simulate.estimates.forecast import NeverFits, StartTime, start_answer
 from quorate.simulate.results.summary import waits_ms
 from tests.simulate.worlds import queue, world_of
 
@@ -73,8 +75,10 @@ def test_the_chosen_cluster_starts_the_last_job_first(
 
 
 def test_an_answer_is_in_epoch_seconds() -> None:
-    start = StartTime("ns", "w", "q", 60.0, None, 3, 5)
-    assert cluster_start(start, 1000.0) == StartsBy(1060.0, None)
-    assert cluster_start(StartTime("ns", "w", "q", None, None, 1, 5), 1000.0) == StartsLater()
-    assert cluster_start(NeverFits("needs 8 cpus"), 1000.0) == NeverStarts("needs 8 cpus")
-    assert isinstance(cluster_start(None, 1000.0), UnknownStart)
+    def answered(start: StartTime | NeverFits | None) -> ClusterStart:
+        return cluster_start(start_answer(start), 1000.0)
+
+    assert answered(StartTime("ns", "w", "q", 60.0, None, 3, 5)) == StartsBy(1060.0, None)
+    assert answered(StartTime("ns", "w", "q", None, None, 1, 5)) == StartsLater()
+    assert answered(NeverFits("needs 8 cpus")) == NeverStarts("needs 8 cpus")
+    assert isinstance(answered(None), UnknownStart)

@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from quorate.api import codec
+from quorate.api.explanation import StartAnswer
+from quorate.api.kueue import Workload
 from quorate.api.meta import at_epoch, epoch
 from quorate.api.names.kueue import ADMISSION_GATE, ELASTIC_JOB, TOPOLOGY_GATE
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS
@@ -199,3 +201,43 @@ def test_a_finished_workload_is_learned_from_and_leaves() -> None:
     forecast.remove(WORKLOADS, b.key)
     (c,) = forecast.refresh(BEGAN, 1e9).starts
     assert c.p50 == BEGAN
+
+
+def asked(name: str, queue_name: str = "q", cpu: int = 1) -> Workload:
+    """Return a workload that does not exist yet."""
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": str(cpu)}}}]}}
+    pod_set = {"name": "main", "count": 1, "template": template}
+    body = {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"queueName": queue_name, "podSets": [pod_set]},
+    }
+    return codec.decode(Workload, codec.encode(body))
+
+
+def test_a_workload_that_does_not_exist_yet_waits_behind_those_that_do() -> None:
+    forecast = a_forecast(queue("q", 1), queue("free", 1), workload("b", "11:58:00", WAITS))
+
+    def ask(workload: Workload) -> StartAnswer:
+        return forecast.would_start(workload, BEGAN, 1e9).answer
+
+    assert ask(asked("x")) == StartAnswer(starts="Within", p50_seconds=3600.0, p90_seconds=3600.0)
+    assert ask(asked("x", "free")) == StartAnswer(starts="Within", p50_seconds=0.0, p90_seconds=0.0)
+    assert ask(asked("b")) == ask(asked("x", "free")), "the stored workload of that name is meant"
+    never = ask(asked("x", cpu=2))
+    assert (never.starts, never.p50_seconds) == ("Never", None)
+    assert "cpu" in never.reason
+    missing = ask(asked("x", "absent"))
+    assert missing.starts == "Never"
+    assert "absent" in missing.reason
+    assert starts(forecast.refresh(BEGAN, 1e9).starts) == {"b": (BEGAN, PLAYS)}, "nothing was stored"
+
+
+def test_a_workload_that_was_admitted_meanwhile_starts_now() -> None:
+    forecast = a_forecast(queue("q", 1), running("a", "11:50:00"))
+    answer = forecast.would_start(asked("a"), BEGAN, 1e9).answer
+    assert answer == StartAnswer(starts="Within", p50_seconds=0.0, p90_seconds=0.0)
+
+
+def test_a_question_is_given_up_when_its_processor_time_is_used() -> None:
+    forecast = a_forecast(queue("q", 1), workload("b", "11:58:00", WAITS), step_s=1.0)
+    assert forecast.would_start(asked("x"), BEGAN, 0.5).answer.starts == "Unknown"

@@ -7,6 +7,7 @@ from quorate.controllers.informers import synced
 from quorate.controllers.multikueue.connection.check_controller import CheckController
 from quorate.controllers.multikueue.connection.cluster_controller import ClusterController
 from quorate.controllers.multikueue.connection.collector import Collector
+from quorate.controllers.multikueue.dispatch.start_questions import StartQuestions
 from quorate.controllers.multikueue.dispatch.workload_controller import DispatchController
 from quorate.controllers.multikueue.jobs.job_copies import JobCopies
 from quorate.controllers.multikueue.jobs.local_changes import follow_local_jobs
@@ -37,7 +38,10 @@ async def run_multikueue(context: ControllerContext, replica: Replica) -> None:
         kinds = remote_kinds(configuration)
         jobs = RemoteJobs(workers, clock, origin, short_names=short_names)
         copies = JobCopies(client, clock, kinds, jobs, workloads, origin)
-        dispatch = DispatchController(context, configs, workers, copies)
+        questions = StartQuestions(workers, clock, replica.estimates.ask_model)
+        tasks.create_task(questions.run(), name="questions to worker clusters")
+        dispatch = DispatchController(context, configs, workers, copies, questions.starts_of)
+        questions.on_answered = dispatch.reconciler.enqueue
         cluster_controller = ClusterController(context, clusters, workers)
         check_controller = CheckController(context, configs, clusters)
         replica.worker_clusters = check_controller.statuses

@@ -2,7 +2,7 @@
 
 import asyncio
 import struct
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, TypeVar
 
 import msgspec
 
@@ -12,11 +12,12 @@ from quorate.kube.resources import (
     PLACEABLE_NODES,
     Resource,
 )
-from quorate.simulate.estimates.rolling_forecast import Refresh
+from quorate.simulate.estimates.rolling_forecast import Answer, Refresh
 from quorate.simulate.estimates.snapshot import KINDS as SNAPSHOT_KINDS
 
 # What is sent, by the number of the kind in messages.
 KINDS: Final[tuple[Resource[Any], ...]] = (*SNAPSHOT_KINDS, PLACEABLE_NODES)
+T = TypeVar("T", Refresh, Answer)
 _HEAD: Final = struct.Struct("<I")
 
 
@@ -41,10 +42,18 @@ class Play(msgspec.Struct, tag=True):
     budget_s: float  # of processor time
 
 
-Message = Configure | Put | Remove | Play
+class Ask(msgspec.Struct, tag=True):
+    """Answer when a workload would start that may not exist yet, with ``Answer``."""
+
+    workload: msgspec.Raw
+    now: float
+    budget_s: float  # of processor time
 
 
-def frame(message: Message | Refresh) -> bytes:
+Message = Configure | Put | Remove | Play | Ask
+
+
+def frame(message: Message | Refresh | Answer) -> bytes:
     body = codec.encode(message)
     return _HEAD.pack(len(body)) + body
 
@@ -59,7 +68,7 @@ def read_message(stream: BinaryIO) -> Message | None:
     return message
 
 
-async def read_refresh(stream: asyncio.StreamReader) -> Refresh:
-    """Return the next answer.  Raises ``IncompleteReadError`` at the end of the stream."""
+async def read_reply(stream: asyncio.StreamReader, kind: type[T]) -> T:
+    """Return the next reply.  Raises ``IncompleteReadError`` at the end of the stream."""
     (length,) = _HEAD.unpack(await stream.readexactly(_HEAD.size))
-    return codec.decode(Refresh, await stream.readexactly(length))
+    return codec.decode(kind, await stream.readexactly(length))

@@ -25,16 +25,18 @@ from quorate.kube.clock import Clock
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.informer import Change
 from quorate.kube.log import logger
-from quorate.kube.resources import metadata_of
+from quorate.kube.resources import WORKLOADS, metadata_of
+from quorate.observe.estimates import Estimates, Question
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
 from quorate.processes.configuration_reload import ConfigurationInForce
-from quorate.processes.estimation.messages import KINDS, Configure, Play, Put, Remove, frame, read_refresh
-from quorate.simulate.estimates.rolling_forecast import Refresh
+from quorate.processes.estimation.messages import KINDS, Ask, Configure, Play, Put, Remove, frame, read_reply
+from quorate.simulate.estimates.rolling_forecast import Answer, Refresh
 
 FIRST_AFTER_S: Final = 10.0  # of waiting: most workloads of a cluster with room start sooner
 INTERVAL_S: Final = 10.0  # between refreshes, at least
 BUDGET_S: Final = 10.0  # of processor time, for one refresh
+QUESTION_BUDGET_S: Final = 2.0  # of processor time, for one question
 IDLE_S: Final = 600.0  # without a waiting workload, after which the process ends and frees its memory
 DEADLINE_S: Final = 300.0  # of one refresh: it is starved of processor time, or does not end
 SLICE_S: Final = 0.005  # of work on the event loop
@@ -47,6 +49,7 @@ async def run_estimation(
 ) -> None:
     """Refresh ``replica.estimates`` until cancelled.  A failure of the process leaves them as they are."""
     failures = 0
+    replica.estimates.are_computed = True
     changes: _Changes | None = None
     while True:
         view = await _something_waits(replica, clock)
@@ -66,12 +69,14 @@ async def run_estimation(
 
 
 async def _something_waits(replica: Replica, clock: Clock) -> View:
-    """Return the view once something has waited in it for ``FIRST_AFTER_S``."""
+    """Return the view once something has waited in it for ``FIRST_AFTER_S``, or a question is asked."""
     since: float | None = None
     while True:
         view = replica.view
         waits = view is not None and len(view.state.ledger.entries) > 0
         since = (clock.now() if since is None else since) if waits else None
+        if view is not None and not replica.estimates.questions.empty():
+            return view
         if view is not None and since is not None and clock.now() - since >= FIRST_AFTER_S:
             return view
         await clock.sleep_until(clock.now() + _POLL_S)
@@ -92,21 +97,54 @@ async def _refresh_while_needed(
     assert worker.stdin is not None
     assert worker.stdout is not None
     worker.stdin.write(frame(Configure(in_force.text)))
-    waited_at = clock.now()  # when something last waited
+    waited_at = refresh_at = clock.now()  # when something last waited, and when the next refresh is due
     while replica.view is changes.view and clock.now() - waited_at < IDLE_S:
         await changes.send(worker.stdin)
-        if changes.view.state.ledger.entries:
+        question = await _question(replica.estimates, clock, refresh_at)
+        if question is not None:
+            await changes.send(worker.stdin)
+            processor_s = await _answer(worker.stdin, worker.stdout, question, clock.now())
             waited_at = clock.now()
+            refresh_at += processor_s / rules.cpu
+        elif changes.view.state.ledger.entries:
             worker.stdin.write(frame(Play(clock.now(), BUDGET_S)))
             async with asyncio.timeout(DEADLINE_S):
                 await worker.stdin.drain()
-                refresh = await read_refresh(worker.stdout)
+                refresh = await read_reply(worker.stdout, Refresh)
             replica.estimates.replace(await _estimates(refresh), refresh.at, refresh.processor_s)
             changes.view.learn({bound.kind: bound.seconds for bound in refresh.bounds})
-            pause_s = max(INTERVAL_S, refresh.processor_s / rules.cpu)
+            waited_at = clock.now()
+            refresh_at = waited_at + max(INTERVAL_S, refresh.processor_s / rules.cpu)
         else:
-            pause_s = INTERVAL_S
-        await clock.sleep_until(clock.now() + pause_s)
+            refresh_at = clock.now() + INTERVAL_S
+
+
+async def _question(estimates: Estimates, clock: Clock, until: float) -> Question | None:
+    """Return the next question that still wants an answer; None if there is none ``until`` that time."""
+    if clock.now() >= until and estimates.questions.empty():
+        return None
+    asking = asyncio.ensure_future(estimates.questions.get())
+    waiting = asyncio.ensure_future(clock.sleep_until(until))
+    try:
+        await asyncio.wait((asking, waiting), return_when=asyncio.FIRST_COMPLETED)
+        question = asking.result() if asking.done() else None
+    finally:
+        for task in (asking, waiting):
+            task.cancel()
+    return None if question is None or question.answer.done() else question
+
+
+async def _answer(
+    stdin: asyncio.StreamWriter, stdout: asyncio.StreamReader, question: Question, now: float
+) -> float:
+    """Answer a question; return the processor time that it took, in seconds."""
+    stdin.write(frame(Ask(msgspec.Raw(WORKLOADS.encode(question.workload)), now, QUESTION_BUDGET_S)))
+    async with asyncio.timeout(DEADLINE_S):
+        await stdin.drain()
+        answered = await read_reply(stdout, Answer)
+    if not question.answer.done():
+        question.answer.set_result(answered.answer)
+    return answered.processor_s
 
 
 async def _estimates(refresh: Refresh) -> Mapping[Key, StartEstimate]:

@@ -13,7 +13,17 @@ from typing import Final, assert_never
 
 from quorate.api import codec
 from quorate.api.configuration import default_configuration, load_configuration
-from quorate.processes.estimation.messages import KINDS, Configure, Play, Put, Remove, frame, read_message
+from quorate.api.kueue import Workload
+from quorate.processes.estimation.messages import (
+    KINDS,
+    Ask,
+    Configure,
+    Play,
+    Put,
+    Remove,
+    frame,
+    read_message,
+)
 from quorate.processes.process_setup import tune_garbage_collection
 from quorate.simulate.estimates.rolling_forecast import RollingForecast
 
@@ -39,6 +49,10 @@ def main() -> None:
                 forecast.remove(KINDS[kind], key)
             case Play(now, budget_s):
                 sys.stdout.buffer.write(frame(forecast.refresh(now, budget_s)))
+                sys.stdout.buffer.flush()
+            case Ask(raw, now, budget_s):
+                workload = codec.decode(Workload, raw)
+                sys.stdout.buffer.write(frame(forecast.would_start(workload, now, budget_s)))
                 sys.stdout.buffer.flush()
             case _:
                 assert_never(message)

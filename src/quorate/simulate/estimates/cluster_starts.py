@@ -2,29 +2,12 @@
 
 from collections.abc import Mapping
 
-from quorate.controllers.multikueue.dispatch.cluster_starts import (
-    ClusterStart,
-    NeverStarts,
-    StartsBy,
-    StartsLater,
-    UnknownStart,
-)
+from quorate.controllers.multikueue.dispatch.cluster_starts import ClusterStart, StartsBy, cluster_start
 from quorate.simulate.engine.clusters import Clusters
 from quorate.simulate.engine.simulated_job import SimulatedJob
-from quorate.simulate.estimates.forecast import NeverFits, StartTime, forecast_one
+from quorate.simulate.estimates.forecast import forecast_one, start_answer
 from quorate.simulate.estimates.observed_history import ObservedHistory, waiting_jobs
 from quorate.simulate.inputs.world import World
-
-
-def cluster_start(start: StartTime | NeverFits | None, now: float) -> ClusterStart:
-    """Return the answer of a forecast that was made at ``now``; None: it was not made in time."""
-    if start is None:
-        return UnknownStart("it was not estimated in time")
-    if isinstance(start, NeverFits):
-        return NeverStarts(start.reason)
-    if start.p50_s is None:
-        return StartsLater()
-    return StartsBy(now + start.p50_s, None if start.p90_s is None else now + start.p90_s)
 
 
 class SimulatedStarts:
@@ -54,7 +37,7 @@ class SimulatedStarts:
                 waiting += 1
             world = self._histories[name].world_at(player.clock.ms, workloads.values(), waiting)
             now = player.clock.now
-            starts[name] = cluster_start(forecast_one(world, job.key, self._plays), now)
+            starts[name] = cluster_start(start_answer(forecast_one(world, job.key, self._plays)), now)
             if starts[name] == StartsBy(now, now):
                 break
         return starts

@@ -11,10 +11,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from quorate.api.explanation import FEWEST_RUNS, Confidence
+from quorate.api.explanation import FEWEST_RUNS, Confidence, StartAnswer
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.queueing.explain import outcome_of
+from quorate.queueing.inadmissible_reasons import QueueInactive, QueueMissing
 from quorate.queueing.state import State
 from quorate.simulate.engine.player import Rest, play_until_started
 from quorate.simulate.engine.records import NEVER
@@ -128,22 +129,36 @@ def forecast_one(
     def look(state: State, now: float) -> None:
         """Note at the first instant whether the workload can start at all."""
         facts = outcome_of(state, key) if now == world.begins_s else None
-        if facts is not None and facts.hold is not None and (facts.can_never_fit or facts.exceeds_nodes):
+        if facts is None or facts.hold is None:
+            return
+        has_no_queue = any(isinstance(reason, QueueMissing | QueueInactive) for reason in facts.hold.reasons)
+        if facts.can_never_fit or facts.exceeds_nodes or has_no_queue:
             never.append(facts.hold.message)
 
     starts: list[float] = []
-    while len(starts) < plays and (starts or not is_over()):
+    while len(starts) < plays and not is_over():
         run = play_waiting(world, waiting, len(starts), lambda: bool(never) or is_over(), key, look)
         if never:
             return NeverFits(never[0])
-        if is_over():
-            break
+        if is_over() and math.isinf(run.starts_s[number]):
+            break  # it was cut
         starts.append(run.starts_s[number])
         if starts == [0.0]:
             break
     if not starts:
         return None
     return _start_time(waiting[number], starts)
+
+
+def start_answer(start: StartTime | NeverFits | None) -> StartAnswer:
+    """Return the result of ``forecast_one`` as it is served."""
+    if start is None:
+        return StartAnswer(starts="Unknown", reason="it was not estimated in time")
+    if isinstance(start, NeverFits):
+        return StartAnswer(starts="Never", reason=start.reason)
+    if start.p50_s is None:
+        return StartAnswer(starts="Later")
+    return StartAnswer(starts="Within", p50_seconds=start.p50_s, p90_seconds=start.p90_s)
 
 
 def waiting_workloads(world: World) -> dict[int, Workload]:

@@ -14,22 +14,24 @@ from typing import Any, NamedTuple
 import msgspec
 
 from quorate.api.configuration import Configuration, default_configuration
-from quorate.api.explanation import FEWEST_RUNS, Confidence
+from quorate.api.explanation import FEWEST_RUNS, Confidence, StartAnswer
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, Uid
+from quorate.api.meta import Key, Uid, at_epoch
 from quorate.kube.resources import WORKLOADS, Resource
 from quorate.queueing.conditions import is_finished
 from quorate.queueing.planning.work_kinds import WorkKind, kind_of
 from quorate.simulate.estimates.expected_arrivals import ArrivalStore, can_be_played
 from quorate.simulate.estimates.forecast import (
     confidence_of,
+    forecast_one,
     play_waiting,
     quantile,
+    start_answer,
     waiting_workloads,
 )
 from quorate.simulate.estimates.run_time_store import RunTimeStore
 from quorate.simulate.estimates.snapshot import RunTimes, run_times, snapshot_world, with_expected
-from quorate.simulate.limits import ASSUMED_RUN_S, LONGEST_KEPT_S, PLAYS, REPEATED
+from quorate.simulate.limits import ASSUMED_RUN_S, LONGEST_KEPT_S, PLAYS, QUESTION_PLAYS, REPEATED
 
 
 class WaitingStart(msgspec.Struct, frozen=True):
@@ -62,6 +64,11 @@ class Refresh(msgspec.Struct, frozen=True):
     runs: int  # of this refresh
     processor_s: float  # that it took, with all that was put since the refresh before
     bounds: tuple[LearnedBound, ...] = ()
+
+
+class Answer(msgspec.Struct, frozen=True):
+    answer: StartAnswer
+    processor_s: float  # that it took, with all that was put since the last refresh or answer
 
 
 class _Run(NamedTuple):
@@ -159,6 +166,39 @@ class RollingForecast:
         before_s, self._reported_s = self._reported_s, self._processor_s()
         bounds = tuple(LearnedBound(kind, seconds) for kind, seconds in self._run_times.bounds())
         return Refresh(now, quantiles, played, self._reported_s - before_s, bounds)
+
+    def would_start(self, workload: Workload, now: float, budget_s: float) -> Answer:
+        """Return when ``workload`` would start if it were submitted now.
+
+        If a workload of its key is stored, return when that one starts.  At most ``QUESTION_PLAYS`` runs are
+        played, with ``budget_s`` of processor time.
+        """
+        began_s, key = self._processor_s(), workload.metadata.key
+
+        def used_s() -> float:
+            return self._processor_s() - began_s
+
+        def answered(answer: StartAnswer) -> Answer:
+            before_s, self._reported_s = self._reported_s, self._processor_s()
+            return Answer(answer, self._reported_s - before_s)
+
+        workloads = dict(self._objects.get(WORKLOADS, {}))
+        stored = workloads.get(key)
+        if stored is None and not can_be_played(workload):
+            return answered(StartAnswer(starts="Unknown", reason="a pod template cannot be decoded"))
+        if stored is None:
+            metadata = msgspec.structs.replace(workload.metadata, creation_timestamp=at_epoch(now))
+            workloads[key] = Workload(metadata=metadata, spec=workload.spec)
+        times = list(run_times(workloads.values(), ASSUMED_RUN_S, self._run_times))
+        objects = {resource: each.values() for resource, each in self._objects.items()}
+        world = snapshot_world(objects | {WORKLOADS: workloads.values()}, times, now, self._configuration)
+        waiting = waiting_workloads(world)
+        if all(waits.metadata.key != key for waits in waiting.values()):
+            return answered(StartAnswer(starts="Within", p50_seconds=0.0, p90_seconds=0.0))
+        expected = self._arrivals.expected(self._run_times, now, ASSUMED_RUN_S, len(waiting))
+        start = forecast_one(with_expected(world, expected), key, QUESTION_PLAYS, lambda: used_s() > budget_s)
+        self._after_run()
+        return answered(start_answer(start))
 
     def _none_is_due(self, now: float) -> bool:
         """Return True if no run has a start after its own moment that was to come before now."""

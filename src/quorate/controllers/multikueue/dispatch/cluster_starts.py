@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from quorate.api.explanation import StartAnswer
 from quorate.api.human_duration import spelled_duration
 
 
@@ -46,6 +47,16 @@ class UnknownStart(msgspec.Struct, frozen=True):
 
 
 ClusterStart = StartsBy | StartsLater | NeverStarts | UnknownStart
+
+
+def cluster_start(answer: StartAnswer, now: float) -> ClusterStart:
+    """Return an answer that arrived at ``now``."""
+    if answer.starts == "Within" and answer.p50_seconds is not None:
+        p90 = None if answer.p90_seconds is None else now + answer.p90_seconds
+        return StartsBy(now + answer.p50_seconds, p90)
+    if answer.starts == "Later":
+        return StartsLater()
+    return NeverStarts(answer.reason) if answer.starts == "Never" else UnknownStart(answer.reason)
 
 
 def starts_text(clusters: Iterable[str], starts: Mapping[str, ClusterStart], now: float) -> str:

@@ -12,7 +12,7 @@ from quorate.api.configuration.multikueue import MultiKueue
 from quorate.api.kueue import AdmissionCheck, AdmissionCheckState, Workload
 from quorate.api.kueue.multikueue import MultiKueueConfig
 from quorate.api.meta import Key
-from quorate.api.names.multikueue import ALL_AT_ONCE, CONTROLLER, INCREMENTAL
+from quorate.api.names.multikueue import ALL_AT_ONCE, CONTROLLER, EARLIEST_START, INCREMENTAL
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor
 from quorate.controllers.informers import WORKLOADS_OF
@@ -23,6 +23,7 @@ from quorate.controllers.multikueue.dispatch.dispatchers import (
     all_at_once,
     incremental_with,
 )
+from quorate.controllers.multikueue.dispatch.earliest_start import earliest_start
 from quorate.controllers.multikueue.dispatch.job_copies import JobCopies, JobRef
 from quorate.controllers.multikueue.dispatch.plan import (
     DispatchInput,
@@ -41,12 +42,8 @@ from quorate.queueing import conditions as c
 
 _BY_CHECK: Final = "dispatched workloads by check"  # index of workloads by the names of their checks
 
-# Estimates of each cluster for a workload; empty: none are known.
-EstimatesOf = Callable[[Workload], Mapping[str, ClusterStart]]
-
-
-def no_estimates(_: Workload) -> Mapping[str, ClusterStart]:
-    return {}
+# Gets a workload and its configured clusters; returns the start in each cluster of which it is known.
+StartsOf = Callable[[Workload, tuple[str, ...]], Mapping[str, ClusterStart]]
 
 
 class DispatchController:
@@ -56,13 +53,11 @@ class DispatchController:
         configs: Informer[MultiKueueConfig],
         workers: Workers,
         jobs: JobCopies,
-        dispatchers: Mapping[str, Dispatcher] | None = None,
-        estimates_of: EstimatesOf = no_estimates,
+        starts_of: StartsOf,
     ) -> None:
-        """``dispatchers`` are those by name that are not Kueue's."""
         self._context, self._configs, self._workers, self._jobs = context, configs, workers, jobs
-        self._estimates_of = estimates_of
-        self._settings = _settings(context, {**_kueue_dispatchers(context), **(dispatchers or {})})
+        self._starts_of = starts_of
+        self._settings = _settings(context, _dispatchers(context))
         self._workloads, self._checks = context.informers.workloads, context.informers.checks
         self._deleted: dict[Key, Workload] = {}  # local workloads that may have copies
         self._absent: dict[str, float] = {}  # since when we know of no connection to these clusters
@@ -170,7 +165,12 @@ class DispatchController:
             rejection = f"The owner is not managed by Kueue: {reason}" if reason else ""
         config = self._configs.get(Key("", _config_name(self._checks.get(Key("", check.name)))))
         clusters = None if config is None else config.spec.clusters
-        waits = check.state == "Pending" and c.has_quota_reservation(workload)
+        asks = (
+            self._settings.dispatcher is earliest_start
+            and check.state == "Pending"
+            and c.has_quota_reservation(workload)
+            and not workload.status.cluster_name
+        )
         return DispatchInput(
             workload=workload,
             check=check,
@@ -186,7 +186,7 @@ class DispatchController:
             rejection=rejection,
             is_deleted=is_deleted,
             components=None if job is None else self._jobs.components(workload, job),
-            estimates=self._estimates_of(workload) if waits and not workload.status.cluster_name else {},
+            estimates=self._starts_of(workload, clusters or ()) if asks else {},
         )
 
     def _lost_since(self, cluster: str, now: float) -> float | None:
@@ -266,13 +266,14 @@ def _config_name(check: AdmissionCheck | None) -> str:
     return check.spec.parameters.name
 
 
-def _kueue_dispatchers(context: ControllerContext) -> dict[str, Dispatcher]:
+def _dispatchers(context: ControllerContext) -> dict[str, Dispatcher]:
     gates, rules = context.configuration.multikueue_gates, context.configuration.multikueue
     step = rules.step_size if gates.incremental_dispatcher_config else MultiKueue().step_size
     in_order = gates.incremental_in_configured_order
     return {
         ALL_AT_ONCE: all_at_once,
         INCREMENTAL: incremental_with(step, in_configured_order=in_order),
+        EARLIEST_START: earliest_start,
     }
 
 

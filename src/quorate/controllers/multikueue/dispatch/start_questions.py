@@ -1,0 +1,155 @@
+"""Ask worker clusters when they would start a workload, for the EarliestStart dispatcher.
+
+All clusters of a workload are asked at once, and each within a deadline.  A cluster that missed a deadline is
+not asked for a while: its start is unknown until then, so that it does not delay every workload.  A cluster
+gets a bounded number of questions a second, and workloads wait for their turn.  Answers are kept in memory
+only: a new process asks again.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.explanation import StartAnswer, estimates_path
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key, ObjectMeta, Uid
+from quorate.controllers.multikueue.dispatch.cluster_starts import ClusterStart, UnknownStart, cluster_start
+from quorate.controllers.multikueue.dispatch.earliest_start import ASK_AGAIN_AT_MOST_S, ask_again_s
+from quorate.controllers.multikueue.workers import Worker, Workers
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable
+from quorate.kube.flowcontrol import TokenBucketRateLimiter
+from quorate.kube.resources import WORKLOADS
+
+DEADLINE_S: Final = 15.0  # of one answer
+QUESTIONS_A_SECOND: Final = 10.0  # to one cluster
+BURST: Final = 20
+OPEN_AT_ONCE: Final = 4  # questions to one cluster that have no answer yet
+SLOW_S: Final = 60.0  # for which a cluster is not asked after it missed a deadline
+_LONGEST: Final = 200  # characters of a problem
+
+# Gets the name of a worker cluster that serves no estimates, its client, and a workload.
+AskModel = Callable[[str, Client, Workload], Awaitable[StartAnswer]]
+
+
+class _Answers:
+    """The questions about one workload and their last answers."""
+
+    __slots__ = ("at", "clusters", "is_asking", "starts", "uid")
+
+    def __init__(self, uid: Uid) -> None:
+        self.uid = uid
+        self.at = 0.0  # epoch seconds of the last answers
+        self.clusters: frozenset[str] = frozenset()  # that were asked
+        self.starts: Mapping[str, ClusterStart] = {}
+        self.is_asking = False
+
+
+class _Turns:
+    """When one worker cluster may be asked."""
+
+    def __init__(self) -> None:
+        self.limiter = TokenBucketRateLimiter(QUESTIONS_A_SECOND, BURST)
+        self.at_once = asyncio.Semaphore(OPEN_AT_ONCE)
+        self.slow_until = 0.0  # epoch seconds
+
+
+class StartQuestions:
+    def __init__(self, workers: Workers, clock: Clock, ask_model: AskModel | None) -> None:
+        """``ask_model``: None if clusters that serve no estimates have no model."""
+        self.on_answered: Callable[[Key], object] = lambda key: None
+        self._workers = workers
+        self._clock = clock
+        self._ask_model = ask_model
+        self._answers: dict[Key, _Answers] = {}  # that which was needed last at the end
+        self._turns: dict[str, _Turns] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        async with asyncio.TaskGroup() as self._tasks:
+            await asyncio.Event().wait()
+
+    def starts_of(self, workload: Workload, clusters: tuple[str, ...]) -> Mapping[str, ClusterStart]:
+        """Return the last answers about a workload, and ask again if they are too old or miss a cluster.
+
+        ``on_answered`` is called with the key of the workload once all clusters have answered.
+        """
+        key, now = workload.metadata.key, self._clock.now()
+        answers = self._answers.pop(key, None)
+        if answers is None or answers.uid != workload.metadata.uid:
+            answers = _Answers(workload.metadata.uid)
+        self._answers[key] = answers
+        connected = frozenset(name for name in clusters if self._workers.get(name) is not None)
+        count_s = ask_again_s(answers.starts, workload.status.nominated_cluster_names, answers.at)
+        is_due = now >= answers.at + count_s or not connected <= answers.clusters
+        if is_due and connected and not answers.is_asking and self._tasks is not None:
+            answers.is_asking = True
+            self._tasks.create_task(self._ask_all(workload, answers, connected))
+            self._forget_unneeded(now)
+        return answers.starts
+
+    def _forget_unneeded(self, now: float) -> None:
+        """Drop answers that are too old to be needed; the oldest are the first ones."""
+        for key in list(self._answers)[:2]:
+            answers = self._answers[key]
+            if not answers.is_asking and now > answers.at + 2 * ASK_AGAIN_AT_MOST_S:
+                del self._answers[key]
+
+    async def _ask_all(self, workload: Workload, answers: _Answers, clusters: frozenset[str]) -> None:
+        names = sorted(clusters)
+        starts = await asyncio.gather(*(self._ask(name, workload) for name in names))
+        answers.starts = dict(zip(names, starts, strict=True))
+        answers.at, answers.clusters, answers.is_asking = self._clock.now(), clusters, False
+        self.on_answered(workload.metadata.key)
+
+    async def _ask(self, name: str, workload: Workload) -> ClusterStart:
+        """Return when a cluster would start a workload, once it is the turn of this question."""
+        turns = self._turns.setdefault(name, _Turns())
+        async with turns.at_once:
+            await turns.limiter.wait()
+            worker = self._workers.get(name)
+            if worker is None:
+                return UnknownStart("not connected")
+            if self._clock.now() < turns.slow_until:
+                return UnknownStart("it answers too slowly")
+            try:
+                async with asyncio.timeout(DEADLINE_S):
+                    answer = await self._answer(worker, workload)
+            except TimeoutError:
+                turns.slow_until = self._clock.now() + SLOW_S
+                return UnknownStart(f"no answer within {DEADLINE_S:g} s")
+            except (ApiError, Unreachable, msgspec.MsgspecError) as error:
+                return UnknownStart(str(error)[:_LONGEST])
+            return cluster_start(answer, self._clock.now())
+
+    async def _answer(self, worker: Worker, workload: Workload) -> StartAnswer:
+        with contextlib.suppress(NotFound, Forbidden):
+            return await served_start(worker, workload)
+        if self._ask_model is None:
+            return StartAnswer(starts="Unknown", reason="it serves no estimates")
+        return await self._ask_model(worker.name, worker.client, workload)
+
+
+async def served_start(worker: Worker, workload: Workload) -> StartAnswer:
+    """Return the answer of the estimates API of a worker cluster.
+
+    Raises ``NotFound`` if it is not served there, ``ApiError``, ``Unreachable`` and ``MsgspecError``.
+    """
+    metadata = workload.metadata
+    question = Workload(
+        metadata=ObjectMeta(
+            namespace=metadata.namespace, name=metadata.name, owner_references=metadata.owner_references
+        ),
+        spec=workload.spec,
+    )
+    path = estimates_path(metadata.namespace)
+    body = await worker.client.request(
+        "POST", path, body=WORKLOADS.encode(question), headers={"Content-Type": "application/json"}
+    )
+    return codec.decode(StartAnswer, body)

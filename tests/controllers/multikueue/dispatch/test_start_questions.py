@@ -1,0 +1,174 @@
+"""Worker clusters are asked over HTTP; one that is slow delays no other."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from quorate.api import codec
+from quorate.api.explanation import StartAnswer
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key
+from quorate.controllers.multikueue.dispatch import start_questions
+from quorate.controllers.multikueue.dispatch.cluster_starts import NeverStarts, StartsBy, UnknownStart
+from quorate.controllers.multikueue.dispatch.earliest_start import ASK_AGAIN_S
+from quorate.controllers.multikueue.dispatch.start_questions import StartQuestions
+from quorate.controllers.multikueue.workers import Worker, Workers
+from quorate.kube.client import Client
+from quorate.kube.informer import Informer
+from quorate.kube.resources import WORKLOADS
+from quorate.kube.rest.config import RestConfig
+from tests.controllers.multikueue.dispatch.dispatch_objects import local
+from tests.kube.virtual_clock import VirtualClock
+from tests.observe.listening import listening
+
+Answering = Callable[[Workload], Awaitable[StartAnswer | None]]
+CLUSTERS = ("a", "b", "c")
+
+
+@asynccontextmanager
+async def cluster(name: str, answering: Answering) -> AsyncIterator[Worker]:
+    """Serve the estimates API of a worker cluster; an answer of None: it is not served."""
+
+    async def answer(request: web.Request) -> web.Response:
+        answered = await answering(codec.decode(Workload, await request.read()))
+        if answered is None:
+            raise web.HTTPNotFound
+        return web.Response(body=codec.encode(answered), content_type="application/json")
+
+    app = web.Application()
+    app.router.add_post("/apis/visibility.quorate.dev/v1beta1/namespaces/{namespace}/estimates", answer)
+    async with (
+        listening("estimates", app) as url,
+        Client(RestConfig(url), random.Random(1)) as client,
+    ):
+        yield Worker(name, client, Informer(client, WORKLOADS))
+
+
+async def within(seconds: float) -> StartAnswer:
+    return StartAnswer(starts="Within", p50_seconds=seconds)
+
+
+async def never() -> StartAnswer:
+    return StartAnswer(starts="Never", reason="no such flavor")
+
+
+def test_all_clusters_are_asked_and_a_slow_one_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start_questions, "DEADLINE_S", 0.5)
+    asyncio.run(_story())
+
+
+async def _story() -> None:
+    clock, workers = VirtualClock(1000.0), Workers()
+    released, answered = asyncio.Event(), asyncio.Queue[Key]()
+    counts = dict.fromkeys(CLUSTERS, 0)
+
+    async def from_a(workload: Workload) -> StartAnswer:
+        counts["a"] += 1
+        assert workload.spec == local().spec
+        return await within(180)
+
+    async def from_b(workload: Workload) -> StartAnswer:
+        counts["b"] += 1
+        await released.wait()
+        return await within(0)
+
+    async def from_c(workload: Workload) -> StartAnswer:
+        counts["c"] += 1
+        return await never()
+
+    questions = StartQuestions(workers, clock, None)
+    questions.on_answered = answered.put_nowait
+    async with (
+        cluster("a", from_a) as a,
+        cluster("b", from_b) as b,
+        cluster("c", from_c) as c,
+        asyncio.TaskGroup() as tasks,
+    ):
+        for worker in (a, b, c):
+            workers.connected(worker)
+        running = tasks.create_task(questions.run())
+        await asyncio.sleep(0)
+        workload = local()
+        assert questions.starts_of(workload, CLUSTERS) == {}
+        assert await asyncio.wait_for(answered.get(), 20) == workload.metadata.key
+        expected = {
+            "a": StartsBy(1180.0),
+            "b": UnknownStart("no answer within 0.5 s"),
+            "c": NeverStarts("no such flavor"),
+        }
+        assert questions.starts_of(workload, CLUSTERS) == expected
+        assert counts == {"a": 1, "b": 1, "c": 1}, "answers count for a while"
+
+        released.set()
+        clock.pass_time(ASK_AGAIN_S)
+        assert questions.starts_of(workload, CLUSTERS) == expected, "old answers are kept meanwhile"
+        await asyncio.wait_for(answered.get(), 20)
+        assert questions.starts_of(workload, CLUSTERS) == {
+            "a": StartsBy(1480.0),
+            "b": StartsBy(1300.0),
+            "c": NeverStarts("no such flavor"),
+        }
+        running.cancel()
+
+
+def test_a_slow_cluster_is_not_asked_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start_questions, "DEADLINE_S", 0.3)
+
+    async def story() -> None:
+        clock, workers, answered, asked = VirtualClock(1000.0), Workers(), asyncio.Queue[Key](), 0
+
+        async def slow(workload: Workload) -> StartAnswer:
+            nonlocal asked
+            asked += 1
+            await asyncio.sleep(1)
+            return await within(0)
+
+        questions = StartQuestions(workers, clock, None)
+        questions.on_answered = answered.put_nowait
+        async with cluster("a", slow) as a, asyncio.TaskGroup() as tasks:
+            workers.connected(a)
+            running = tasks.create_task(questions.run())
+            await asyncio.sleep(0)
+            for name in ("x", "y", "z"):
+                questions.starts_of(local(name=name), ("a",))
+                await asyncio.wait_for(answered.get(), 20)
+            assert asked == 1
+            assert questions.starts_of(local(name="z"), ("a",)) == {
+                "a": UnknownStart("it answers too slowly")
+            }
+            running.cancel()
+
+    asyncio.run(story())
+
+
+def test_a_cluster_without_estimates_is_asked_through_a_model_of_it() -> None:
+    async def story() -> None:
+        workers, answered = Workers(), asyncio.Queue[Key]()
+
+        async def none(workload: Workload) -> None:
+            return None
+
+        async def model(name: str, client: Client, workload: Workload) -> StartAnswer:
+            assert (name, client) == ("a", a.client)
+            return await within(60)
+
+        for ask_model, expected in (
+            (model, StartsBy(1060.0)),
+            (None, UnknownStart("it serves no estimates")),
+        ):
+            questions = StartQuestions(workers, VirtualClock(1000.0), ask_model)
+            questions.on_answered = answered.put_nowait
+            async with cluster("a", none) as a, asyncio.TaskGroup() as tasks:
+                workers.connected(a)
+                running = tasks.create_task(questions.run())
+                await asyncio.sleep(0)
+                questions.starts_of(local(), ("a",))
+                await asyncio.wait_for(answered.get(), 20)
+                assert questions.starts_of(local(), ("a",)) == {"a": expected}
+                running.cancel()
+
+    asyncio.run(story())
