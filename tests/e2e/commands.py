@@ -44,7 +44,7 @@ def cluster(data_dir: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
                 yield process
         finally:
             process.terminate()
-            process.communicate(timeout=20)
+            process.communicate(timeout=60)
 
 
 def kubectl(data_dir: Path, *arguments: str) -> str:

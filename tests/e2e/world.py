@@ -269,6 +269,7 @@ class World:
         annotations: Mapping[str, str] | None = None,
         pod_labels: Mapping[str, str] | None = None,
         suspend: bool = False,
+        managed_by: str = "",
         **pod_spec: Any,
     ) -> None:
         container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
@@ -282,7 +283,9 @@ class World:
             "labels": {**({"kueue.x-k8s.io/queue-name": queue} if queue else {}), **(labels or {})},
             "annotations": dict(annotations or {}),
         }
-        spec = {"parallelism": pods, "completions": pods, "suspend": suspend, "template": template}
+        spec: Json = {"parallelism": pods, "completions": pods, "suspend": suspend, "template": template}
+        if managed_by:
+            spec["managedBy"] = managed_by
         await self.client.create(JOBS, {"metadata": metadata, "spec": spec}, NAMESPACE)
 
     async def get_job(self, name: str) -> Job:

@@ -47,7 +47,8 @@ def main() -> int:
 
 def _all(first: int, runs: int, kinds: Sequence[Kind]) -> Iterator[Report]:
     trials = [Trial(seed, kinds[seed % len(kinds)]) for seed in range(first, first + runs)]
-    groups = [trials[at : at + CONCURRENT_RUNS] for at in range(0, len(trials), CONCURRENT_RUNS)]
+    at_once = 1 if kinds == ("clusters",) else CONCURRENT_RUNS  # a run of that kind has four clusters
+    groups = [trials[at : at + at_once] for at in range(0, len(trials), at_once)]
     columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
         ProcessPoolExecutor(os.cpu_count(), initializer=_quiet) as processes,

@@ -15,6 +15,7 @@ from quorate.api import codec
 from quorate.api.batch import Job
 from quorate.api.core import Pod
 from quorate.api.kueue import Workload
+from quorate.api.meta import find_condition
 from quorate.api.volcano import PodGroup
 from quorate.kube.client import Client
 from quorate.kube.errors import Gone
@@ -45,6 +46,21 @@ class History:
 
     def in_order(self) -> Iterator[Step]:
         return iter(sorted(self.steps, key=lambda step: step.version))
+
+    def evictions_of(self, job: str) -> int:
+        """Return how often the workloads of a job began to be evicted."""
+        evicted: set[tuple[str, str]] = set()
+        for step in self.steps:
+            match step.object:
+                case Workload(metadata=metadata, status=status) if metadata.controller is not None:
+                    condition = find_condition(status.conditions, "Evicted")
+                    if (
+                        metadata.controller.name == job
+                        and condition is not None
+                        and condition.status == "True"
+                    ):
+                        evicted.add((metadata.uid, str(condition.last_transition_time)))
+        return len(evicted)
 
     def write(self, file: Path) -> None:
         """Write the stored states as JSON lines."""

@@ -157,6 +157,14 @@ TOPOLOGY_WRITES: Final[tuple[RequestKind, ...]] = (
     "PATCH pods",  # twice: it ungates
     "PATCH pods/status",
 )
+# The writes of a manager in its own cluster between the reservation of quota and the end of a remote job.
+CLUSTER_WRITES: Final[tuple[RequestKind, ...]] = (
+    "PATCH workloads/status",
+    "PATCH workloads/status",  # twice: it records the cluster
+    "PATCH jobs",
+    "PATCH jobs/status",
+    "POST workloads",
+)
 _DELAYS_S: Final = (0.005, 0.02, 0.08, 0.2)
 
 

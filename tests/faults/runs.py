@@ -34,6 +34,7 @@ from tests.e2e.world import World, running_cluster
 from tests.elections import in_this_loop
 from tests.faults import processes
 from tests.faults.administrator import changes
+from tests.faults.cluster_runs import run_clusters
 from tests.faults.final_state import final_state_findings, lasting_model_differences
 from tests.faults.gang_runs import run_gangs
 from tests.faults.history import History, recorded
@@ -77,11 +78,13 @@ async def run(trial: Trial) -> Report:
     """Execute ``trial`` and return its report; a run beyond the timeout is cancelled and a finding."""
     report = Report(trial)
     began = asyncio.get_running_loop().time()
-    scenario = run_gangs if trial.kind == "gangs" else _run_scene
+    scenarios = {"gangs": run_gangs, "clusters": run_clusters}
+    scenario = scenarios.get(trial.kind, _run_scene)
     running = asyncio.create_task(_with_logged_errors(scenario, trial, report))
-    ended, _ = await asyncio.wait({running}, timeout=RUN_TIMEOUT_S)
+    timeout_s = RUN_TIMEOUT_S * (3 if trial.kind == "clusters" else 1)
+    ended, _ = await asyncio.wait({running}, timeout=timeout_s)
     if not ended:
-        report.findings.append(f"no end after {RUN_TIMEOUT_S:g} s; where each task waits:\n{waiting_tasks()}")
+        report.findings.append(f"no end after {timeout_s:g} s; where each task waits:\n{waiting_tasks()}")
     for _ in range(STOPS):  # repeatedly, as a task may ignore a cancellation
         if not ended:
             running.cancel()

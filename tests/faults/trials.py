@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
 from tests.faults.plan import (
+    CLUSTER_WRITES,
     GANG_WRITES,
     TOPOLOGY_WRITES,
     WRITES,
@@ -28,6 +29,7 @@ Kind = Literal[
     "crashes",  # the controllers are a process and end by SIGKILL
     "topologies",  # jobs request places, and nodes die and return
     "gangs",  # the gang scheduler instead of the controllers (see gang_runs)
+    "clusters",  # a manager and three workers, with partitions, restarts and clocks (see cluster_runs)
 ]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
@@ -46,7 +48,9 @@ class Trial:
     def _scheduled(self) -> Iterator[tuple[tuple[RequestKind, int], Fault]]:
         rng = random.Random(f"trial {self.seed}")
         # The seed selects the write at which the client dies, so that consecutive seeds cover all writes.
-        writes = {"gangs": GANG_WRITES, "topologies": TOPOLOGY_WRITES}.get(self.kind, WRITES)
+        writes = {
+            "gangs": GANG_WRITES, "topologies": TOPOLOGY_WRITES, "clusters": CLUSTER_WRITES,
+        }.get(self.kind, WRITES)  # fmt: skip
         request_kind, done = writes[self.seed % len(writes)], bool(self.seed // len(writes) % 2)
         yield (request_kind, rng.randint(1, 3)), Killed(done)
         yield (rng.choice(writes), rng.randint(1, 8)), Killed(rng.random() < 0.5)

@@ -1,0 +1,103 @@
+"""A manager with three workers, generated from a seed: queues, jobs, clocks, and what happens to them.
+
+Each job fits into the queue of each worker, so all jobs that are not deleted must complete.
+"""
+
+import random
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from msgspec.structs import replace
+
+from quorate.api.configuration import Configuration
+from quorate.api.configuration.multikueue import MultiKueue
+from quorate.api.names.multikueue import ALL_AT_ONCE, INCREMENTAL
+from tests.faults.scene import PRIORITIES
+
+MANAGER: Final = "manager"
+WORKERS: Final = ("worker1", "worker2", "worker3")
+SHORT_TIMEOUT_S: Final = 1.0  # workerLostTimeout of some runs
+LONG_TIMEOUT_S: Final = 900.0  # of all others: no job is given to another worker because of a lost one
+
+Happening = Literal[
+    "cut",  # connections of the manager to a worker are closed and refused
+    "stall",  # they stay open, and nothing answers
+    "expire",  # the kubeconfig of a worker has a token that is not valid any more
+    "dead",  # "cut", and the controllers of the worker do not run
+    "restart",  # new processes of the controllers of one cluster
+    "restart all",  # of all clusters
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    at_s: float
+    what: Happening
+    cluster: str
+    for_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteJob:
+    """A job that the manager dispatches, to create ``at_s`` after the start."""
+
+    name: str
+    at_s: float
+    pods: int
+    runs: str
+    priority: str
+    delete_at_s: float | None
+
+
+@dataclass(frozen=True)
+class ClusterScene:
+    configuration: Configuration
+    cpu: dict[str, int]  # quota of the queue by cluster
+    queue: dict[str, Any]  # more fields of all cluster queues
+    clocks_off_s: dict[str, float]
+    jobs: tuple[RemoteJob, ...]
+    events: tuple[Event, ...]
+
+    @property
+    def gives_back(self) -> bool:
+        """Return True if jobs of a lost worker are given to others while it is lost."""
+        return self.configuration.multikueue.worker_lost_timeout_s == SHORT_TIMEOUT_S
+
+
+def generate_cluster_scene(seed: int) -> ClusterScene:
+    rng = random.Random(f"clusters {seed}")
+    multikueue = MultiKueue(
+        gc_interval_s=0.5,
+        worker_lost_timeout_s=rng.choice((SHORT_TIMEOUT_S, LONG_TIMEOUT_S, LONG_TIMEOUT_S)),
+        dispatcher=rng.choice((ALL_AT_ONCE, ALL_AT_ONCE, INCREMENTAL)),
+        step_size=rng.choice((1, 2, 3)),
+    )
+    return ClusterScene(
+        replace(Configuration(), multikueue=multikueue),
+        {MANAGER: rng.choice((5, 8, 12))} | {name: rng.choice((3, 4)) for name in WORKERS},
+        {
+            "preemption": {"withinClusterQueue": rng.choice(("Never", "LowerPriority"))},
+            "queueingStrategy": rng.choice(("BestEffortFIFO", "StrictFIFO")),
+        },
+        {name: rng.choice((0.0, 0.0, 3600.0, -3600.0, 1.5)) for name in (MANAGER, *WORKERS)},
+        tuple(_job(rng, number) for number in range(rng.randint(5, 8))),
+        tuple(_event(rng) for _ in range(rng.randint(3, 7))),
+    )
+
+
+def _job(rng: random.Random, number: int) -> RemoteJob:
+    at_s = rng.choice((0.0, 0.0, 0.3, 1.0))
+    return RemoteJob(
+        f"job{number}",
+        at_s,
+        rng.choice((1, 1, 2, 3)),
+        f"{rng.choice((30, 100, 400, 1500))}ms",
+        rng.choice(("", *PRIORITIES)),
+        at_s + rng.choice((0.05, 0.5, 1.5)) if rng.random() < 0.15 else None,
+    )
+
+
+def _event(rng: random.Random) -> Event:
+    what: Happening = rng.choice(("cut", "stall", "expire", "dead", "restart", "restart all"))
+    cluster = rng.choice((MANAGER, *WORKERS)) if what == "restart" else rng.choice(WORKERS)
+    return Event(rng.uniform(0.1, 3.0), what, cluster, rng.choice((0.1, 0.5, 1.5, 3.0)))
