@@ -18,6 +18,7 @@ PAGES = (
     "all-or-nothing.md",
     "delay-pod-creation.md",
     "give-up-and-come-back.md",
+    "many-clusters.md",
     "native-pod-groups.md",
     "plain-pods.md",
     "rack-aware-training.md",
