@@ -19,8 +19,11 @@ from quorate.controllers.multikueue.connection import connection
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
+    EVENTS,
     JOBS,
+    LOCAL_QUEUES,
     MULTIKUEUE_CLUSTERS,
+    NAMESPACES,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
@@ -54,7 +57,14 @@ class Clusters:
         self.freeze = freeze  # after a call the manager gets no answer of the worker cluster any more
 
     async def submit(
-        self, name: str, cpu: str = "1", runs: str = "60s", *, elastic: bool = False, priority: str = ""
+        self,
+        name: str,
+        cpu: str = "1",
+        runs: str = "60s",
+        *,
+        elastic: bool = False,
+        priority: str = "",
+        namespace: str = NAMESPACE,
     ) -> None:
         """Create a job that only a worker cluster runs, with one pod."""
         container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
@@ -73,7 +83,7 @@ class Clusters:
                 "spec": {"restartPolicy": "Never", "containers": [container]},
             },
         }
-        await self.manager.client.create(JOBS, {"metadata": metadata, "spec": spec}, NAMESPACE)
+        await self.manager.client.create(JOBS, {"metadata": metadata, "spec": spec}, namespace)
 
     async def copies(self, workload: Workload) -> dict[str, Workload]:
         """Return the copies of a workload by cluster."""
@@ -338,5 +348,21 @@ def test_a_changed_priority_follows_into_the_worker_cluster() -> None:
         await world.manager.until("the copy has the new priority", follows)
         now = await world.until_in("train", workload.status.cluster_name)
         assert now.status.scheduling_stats is None, "it was never evicted"
+
+    run(story)
+
+
+def test_an_event_tells_that_a_worker_cluster_lacks_the_namespace() -> None:
+    async def story(world: Clusters) -> None:
+        manager = world.manager
+        await manager.create(NAMESPACES, "team")
+        await manager.create(LOCAL_QUEUES, "queue", "team", spec={"clusterQueue": "research"})
+        await world.submit("train", namespace="team")
+
+        async def is_told() -> bool:
+            notes = [event.note for event in (await manager.client.list(EVENTS, "team")).items]
+            return any('cluster "a" refuses it' in note and '"team" not found' in note for note in notes)
+
+        await manager.until("the event exists", is_told)
 
     run(story)

@@ -29,13 +29,23 @@ from quorate.controllers.multikueue.dispatch.plan import (
     SyncJob,
     UpdateCopy,
 )
+from quorate.controllers.multikueue.dispatch.rules import EVENT
 from quorate.controllers.multikueue.workers import Worker
 from quorate.kube.controller.reconcile import RETRY
-from quorate.kube.errors import AlreadyExists, ApiError, Unreachable, Unreadable
+from quorate.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+    Unreadable,
+)
 from quorate.kube.limits import OWN_WRITE_TIMEOUT_S
 from quorate.kube.log import logger
 from quorate.kube.patches import merge_patch
-from quorate.kube.resources import WORKLOADS
+from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Delete, Patch, send, status_patch
 from quorate.queueing import conditions as c
 
@@ -118,10 +128,6 @@ class RemoteWrites:
     def _epoch(self, steady: float) -> float:
         return self._clock.now() + steady - self._steady.now()
 
-    def may_have_job(self, key: Key, cluster: str) -> bool:
-        progress = self._progress.get(key, {}).get(cluster)
-        return progress is not None and progress.has_job
-
     def job_changed(self, key: Key) -> None:
         """Sync the job again: something of it or of its workload has changed, here or there."""
         for progress in self._progress.get(key, {}).values():
@@ -173,6 +179,9 @@ class RemoteWrites:
             if isinstance(error, ApiError | Unreachable | Unreadable | ForeignCopy):
                 text = str(error)
                 self._log.warning("worker cluster not written", **about, problem=text, retry_in_s=pause_s)
+                if _is_refusal(error, action):
+                    note = f'Worker cluster "{worker.name}" refuses it: {text}'
+                    self._context.events.event(reference_to(WORKLOADS, workload), "Warning", EVENT, note)
             else:
                 self._log.fault("worker cluster not written", error, **about, retry_in_s=pause_s)
         else:
@@ -262,6 +271,14 @@ async def _remove(worker: Worker, copy: Workload | None) -> frozenset[str]:
     produced = await send(worker.client, remove_finalizer(WORKLOADS, metadata))
     await send(worker.client, (Delete(WORKLOADS, metadata.key, metadata.uid),))
     return frozenset((metadata.resource_version, *(each.metadata.resource_version for each in produced)))
+
+
+def _is_refusal(error: Exception, action: RemoteAction) -> bool:
+    """Return True if somebody must change something in the worker cluster, such as create the namespace."""
+    if isinstance(error, NotFound):
+        return isinstance(action, CreateCopy)
+    is_passing = isinstance(error, Conflict | ServerError | TooManyRequests | Unreachable | Unreadable)
+    return not is_passing
 
 
 def _version(copy: Workload | None) -> str:
