@@ -75,8 +75,7 @@ def sync_admitted(context: WorkloadContext) -> Transition | None:
     checks = workload.status.admission_checks
     if not c.is_admitted(workload) and all(check.state == "Ready" for check in checks):
         gives_places = context.configuration.topology_gates is not None
-        awaits_places = gives_places and c.awaits_places(workload.status.admission)
-        return None if awaits_places else _admit(context)
+        return admit(workload, context.now, gives_places=gives_places)
     if rejected := [check for check in checks if check.state == "Rejected"]:
         return _reject(context, rejected)
     if retry := [check for check in checks if check.state == "Retry"]:
@@ -97,13 +96,21 @@ def _reset_late_checks(context: WorkloadContext) -> Transition | None:
     return Transition(replace(status, admission_checks=reset_admission_checks(workload, context.now)))
 
 
-def _admit(context: WorkloadContext) -> Transition:
-    workload, status = context.workload, context.workload.status
+def admit(workload: Workload, now: float, *, gives_places: bool) -> Transition | None:
+    """Return the admission of a workload with quota; None while a check is not Ready or pods wait for places.
+
+    A controller that makes the last check Ready writes both at once.
+    """
+    status = workload.status
+    if any(check.state != "Ready" for check in status.admission_checks):
+        return None
+    if c.is_admitted(workload) or (gives_places and c.awaits_places(status.admission)):
+        return None
     reserved = find_condition(status.conditions, c.QUOTA_RESERVED)
-    waited_s = int(context.now - c.transition_time(reserved)) if reserved is not None else 0
+    waited_s = int(now - c.transition_time(reserved)) if reserved is not None else 0
     cluster_queue = status.admission.cluster_queue if status.admission is not None else ""
     text = f"Admitted by ClusterQueue {cluster_queue}, wait time since reservation was {waited_s}s"
-    admitted = admitted_condition(workload, context.now)
+    admitted = admitted_condition(workload, now)
     new = replace(status, conditions=with_conditions(status.conditions, admitted))
     return Transition(new, events=(Event("Normal", "Admitted", text),))
 

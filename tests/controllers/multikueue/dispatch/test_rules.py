@@ -120,9 +120,9 @@ CASES: list[tuple[str, Workload, dict[str, Any], dict[str, Any], str]] = [
     ("one that is not nominated", local(nominated=("b",)), {"a": "Admitted", "b": None},
      {"settings": replace(SETTINGS, dispatcher=None)}, "+b -a"),
     ("the job is created", CHOSEN, {"a": "Admitted"}, {}, "sync:a"),
-    ("the job exists", CHOSEN, {"a": synced(CHOSEN, "Admitted")}, {}, "check=Ready +last"),
+    ("the job exists", CHOSEN, {"a": synced(CHOSEN, "Admitted")}, {}, "check=Ready +last Admitted"),
     ("the status comes later", CHOSEN, {"a": synced(CHOSEN, "Admitted", job="deferred", sync_at=NOW + 2)}, {},
-     "check=Ready +last"),
+     "check=Ready +last Admitted"),
     ("something changed", READY, {"a": "Admitted"}, {}, "sync:a"),
     ("a copy is left elsewhere", READY, {"a": "Admitted", "b": "Admitted@-9"}, {}, "-b sync:a"),
     ("chosen by an older version", local(check="Ready"), {"a": "Admitted", "b": ""}, {}, "-b sync:a"),
@@ -166,7 +166,7 @@ CASES: list[tuple[str, Workload, dict[str, Any], dict[str, Any], str]] = [
     ("finished", READY, {"a": synced(READY, "Admitted Finished")}, {}, "Finished"),
     ("finished while lost", NOMINATED, {"a": synced(READY, "Admitted Finished"), "b": None}, {}, "Finished"),
     ("finished in a former cluster", READY, {"a": synced(READY, "Admitted"), "b": "Admitted Finished"}, {},
-     "+last -b"),
+     "+last Admitted -b"),
     ("out of sync", READY, {"a": "Finished=OutOfSync"}, {}, "check=Retry"),
     ("out of sync before the job", NOMINATED, {"a": "Finished=OutOfSync", "b": ""}, {}, "-a"),
     # Another spec
@@ -298,6 +298,16 @@ def test_places_found_by_the_worker_cluster_let_the_workload_be_admitted() -> No
     plan = decided(workload, {"a": remote(copy, job="done")})
     assert plan.status is not None
     assert not c.awaits_places(plan.status.admission)
+
+
+def test_a_workload_is_admitted_with_its_last_check() -> None:
+    copies = {"a": synced(CHOSEN, "Admitted")}
+    plan = decided(CHOSEN, copies)
+    assert [event.reason for event in plan.events] == ["MultiKueue", "Admitted"]
+    assignment = PodSetAssignment(count=3, delayed_topology_request="Pending")
+    status = replace(CHOSEN.status, admission=Admission(pod_set_assignments=(assignment,)))
+    waiting = decided(replace(CHOSEN, status=status), copies)
+    assert [event.reason for event in waiting.events] == ["MultiKueue"]
 
 
 def test_the_last_cluster_is_recorded_and_replaced() -> None:

@@ -43,6 +43,7 @@ class DispatchSettings(msgspec.Struct, frozen=True, kw_only=True):
     dispatcher_name: str
     dispatcher: Dispatcher | None  # None: another program nominates
     orchestrates_preemption: bool = True
+    gives_places: bool = True  # pods get places in topologies
     elastic_jobs: bool = False
 
 

@@ -274,7 +274,7 @@ async def _remove(worker: Worker, copy: Workload | None) -> frozenset[str]:
 
 
 def _is_refusal(error: Exception, action: RemoteAction) -> bool:
-    """Return True if somebody must change something in the worker cluster, such as create the namespace."""
+    """Return True if an administrator must change the worker cluster, such as create the namespace."""
     if isinstance(error, NotFound):
         return isinstance(action, CreateCopy)
     is_passing = isinstance(error, Conflict | ServerError | TooManyRequests | Unreachable | Unreadable)

@@ -34,8 +34,9 @@ from quorate.controllers.multikueue.dispatch.plan import (
 )
 from quorate.controllers.multikueue.dispatch.preemption_gates import NextGate, next_gate
 from quorate.queueing import conditions as c
+from quorate.queueing.lifecycle.admission_checks import admit
 from quorate.queueing.lifecycle.statuses import finish_status
-from quorate.queueing.lifecycle.transition import Event
+from quorate.queueing.lifecycle.transition import Event, Transition
 
 OUT_OF_SYNC: Final = "OutOfSync"  # reason of Finished: the job differs from its prebuilt workload
 EVENT: Final = "MultiKueue"
@@ -272,19 +273,19 @@ def _follow(info: DispatchInput, check: AdmissionCheckState, cluster: str) -> Di
     status = _with_cluster(info, _with_delayed_topology(status, remote.copy), status.cluster_name)
     if (check.state, check.message) == ("Ready", text):
         return DispatchPlan(status=_changed(info, status), actions=actions, wake_at=remote.sync_at)
-    status = replace(status, admission_checks=_with_check(info, _ready(check, text)).admission_checks)
+    ready = replace(check, state="Ready", message=text)
+    status = replace(status, admission_checks=_with_check(info, ready).admission_checks)
     is_new = check.state != "Ready"
+    admitted = admit(replace(info.workload, status=status), info.now, gives_places=info.settings.gives_places)
+    if admitted is None:
+        admitted = Transition(status)
     return DispatchPlan(
-        status=status,
-        events=(Event("Normal", EVENT, text),),
+        status=admitted.status,
+        events=(Event("Normal", EVENT, text), *admitted.events),
         actions=actions,
         wake_at=remote.sync_at,
         admitted_in=cluster if is_new else "",
     )
-
-
-def _ready(check: AdmissionCheckState, text: str) -> AdmissionCheckState:
-    return replace(check, state="Ready", message=text)
 
 
 def _may_choose(info: DispatchInput, cluster: str) -> tuple[bool, float | None]:

@@ -284,6 +284,7 @@ def _settings(context: ControllerContext, dispatchers: Mapping[str, Dispatcher])
         worker_lost_timeout_s=rules.worker_lost_timeout_s,
         dispatcher_name=rules.dispatcher,
         dispatcher=dispatchers.get(rules.dispatcher),
+        gives_places=configuration.topology_gates is not None,
         orchestrates_preemption=configuration.multikueue_gates.orchestrated_preemption,
         elastic_jobs=configuration.gates.elastic_jobs_via_workload_slices,
     )
