@@ -30,7 +30,7 @@ def one_large_gang() -> float:
     model.set_group(group("large", 10_000))
     for number in range(10_000):
         model.set_pod(pod(number, "large", 4_000, 8))
-    seconds, outcome = _timed(model)
+    seconds, outcome = timed(model)
     assert len(outcome.binds) == 10_000, "the measure is of placement, not of refusals"
     return seconds
 
@@ -45,7 +45,7 @@ def small_gangs() -> float:
         model.set_group(group(f"gang-{gang}", MEMBERS))
         for _ in range(MEMBERS):
             model.set_pod(pod(next(numbers), f"gang-{gang}", *kinds[gang % len(kinds)]))
-    seconds, outcome = _timed(model)
+    seconds, outcome = timed(model)
     assert len(outcome.binds) == 10_000, "the measure is of placement, not of refusals"
     return len(outcome.binds) / seconds
 
@@ -64,7 +64,7 @@ def gang_within_a_hyper_node() -> float:
         model.set_group(group(f"gang-{gang}", 1_000, hard_tier=2))
         for _ in range(1_000):
             model.set_pod(pod(next(numbers), f"gang-{gang}", 4_000, 8))
-        seconds, outcome = _timed(model)
+        seconds, outcome = timed(model)
         assert len(outcome.binds) == 1_000, "the measure is of placement, not of refusals"
         times.append(1_000 * seconds)
     return median(times[1:])
@@ -86,8 +86,8 @@ def idle_session() -> float:
         model.set_group(group(f"waits-{gang}", MEMBERS))
         for _ in range(MEMBERS):
             model.set_pod(pod(next(numbers), f"waits-{gang}", 90_000 + 100 * (gang % 20), 8))
-    _timed(model)  # the first session writes the status of every gang
-    seconds, outcome = _timed(model)
+    timed(model)  # the first session writes the status of every gang
+    seconds, outcome = timed(model)
     assert not outcome.binds, "nothing can start"
     return 1_000 * seconds
 
@@ -103,11 +103,11 @@ def behind_hopeless_gangs() -> float:
         model.set_group(group(f"a-{gang:05}", MEMBERS))
         for _ in range(MEMBERS):
             model.set_pod(pod(next(numbers), f"a-{gang:05}", 90_000 + 100 * (gang % 20), 8))
-    _timed(model)  # places those that fit, and writes the status of every gang
+    timed(model)  # places those that fit, and writes the status of every gang
     model.set_group(group("fits", MEMBERS))
     for _ in range(MEMBERS):
         model.set_pod(pod(next(numbers), "fits", 1_000, 1))
-    seconds, outcome = _timed(model)
+    seconds, outcome = timed(model)
     assert len(outcome.binds) == MEMBERS, "only the gang that fits is placed"
     assert len(outcome.pending_reasons) > 9_000, "the gangs before it are tried"
     return seconds
@@ -127,11 +127,11 @@ def behind_gangs_of_many_shapes() -> float:
     model.set_group(group("first", MEMBERS))
     for _ in range(MEMBERS):
         model.set_pod(pod(next(numbers), "first", 1_000, 1))
-    _timed(model)  # places the first one, and writes the status of every gang
+    timed(model)  # places the first one, and writes the status of every gang
     model.set_group(group("fits", MEMBERS))
     for _ in range(MEMBERS):
         model.set_pod(pod(next(numbers), "fits", 1_000, 1))
-    seconds, outcome = _timed(model)
+    seconds, outcome = timed(model)
     assert len(outcome.binds) == MEMBERS, "only the gang that fits is placed"
     assert len(outcome.pending_reasons) == 1_000, "the gangs before it are tried"
     return seconds
@@ -148,11 +148,11 @@ def behind_gangs_that_fit_in_part() -> float:
         model.set_group(group(f"a-{gang:04}", 60))
         for _ in range(60):
             model.set_pod(pod(next(numbers), f"a-{gang:04}", 90_000 + 3 * gang, 8))
-    _timed(model)  # writes the status of every gang
+    timed(model)  # writes the status of every gang
     model.set_group(group("fits", MEMBERS))
     for _ in range(MEMBERS):
         model.set_pod(pod(next(numbers), "fits", 1_000, 1))
-    seconds, outcome = _timed(model)
+    seconds, outcome = timed(model)
     assert len(outcome.binds) == MEMBERS, "only the gang that fits is placed"
     assert len(outcome.pending_reasons) == 1_000, "the gangs before it are tried"
     return seconds
@@ -189,8 +189,9 @@ def bytes_a_pod() -> float:
     return (after - before) / (6 * NODES_IN_USE)
 
 
-def _timed(model: Model) -> tuple[float, Outcome]:
-    settings = configuration()
+def timed(model: Model, actions: str = "enqueue, allocate, backfill") -> tuple[float, Outcome]:
+    """Run a session; return its seconds and its outcome."""
+    settings = configuration(actions=actions)
     gc.collect()
     before = thread_time()
     outcome = run_session(model, settings, NOW_S)

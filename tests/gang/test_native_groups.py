@@ -109,6 +109,41 @@ def test_groups_are_placed_and_disrupted_by_their_terms(world: Json) -> None:
         before = rows
 
 
+def room_without_less_important_pods(world: Json, played: NativeWorld, group: Json) -> int:
+    """Return how many pods of ``group`` fit the nodes beside the pods that it may not evict."""
+    priority = PRIORITIES.get(group.get("priority", ""), 0)
+    free = {node["name"]: node["cpu"] for node in world["nodes"]}
+    for key, pod in played.pods.items():
+        other = next(step["add"] for step in world["steps"] if step["add"]["name"] == key.name.split("-")[0])
+        if pod.node_name and PRIORITIES.get(other.get("priority", ""), 0) >= priority:
+            free[pod.node_name] -= other["cpu"]
+    return sum(cpu // group["cpu"] for cpu in free.values())
+
+
+@settings(max_examples=200, deadline=None)
+@given(world=worlds())
+def test_a_group_waits_only_if_no_evictions_make_room_for_its_minimum(world: Json) -> None:
+    played, added = NativeWorld(world), list[Json]()
+    for step in world["steps"]:
+        rows = played.play(step)
+        added.append(step["add"])
+        for group in added:
+            row, least = rows[group["name"]], group.get("minCount", 1)
+            has_members = group["pods"] - row["disrupted"] >= least
+            if has_members and row["bound"] == 0 and "topology" not in group:
+                assert room_without_less_important_pods(world, played, group) < least
+
+
+def test_a_group_without_victims_is_tried_again_when_a_pod_ends() -> None:
+    world = NativeWorld({"nodes": [{"name": "n0", "cpu": 8}]})
+    world.play({"add": {"name": "equal", "pods": 1, "cpu": 4, "priority": "high"}})
+    world.play({"add": {"name": "low", "pods": 4, "cpu": 1, "priority": "low"}})
+    urgent = {"name": "urgent", "pods": 1, "cpu": 6, "minCount": 1, "priority": "high"}
+    assert world.play({"add": urgent})["urgent"]["bound"] == 0
+    rows = world.play({"delete": "equal"})
+    assert (rows["urgent"]["bound"], rows["low"]["bound"], rows["low"]["disrupted"]) == (1, 2, 2)
+
+
 @pytest.mark.parametrize("most_placements", [pytest.param(5_000, id="few"), pytest.param(0, id="many")])
 def test_no_more_pods_are_evicted_than_a_group_needs(
     most_placements: int, monkeypatch: pytest.MonkeyPatch

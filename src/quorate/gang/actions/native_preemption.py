@@ -4,26 +4,22 @@ Everything in the queue with a lower priority than the group may be evicted: a g
 of a native group that is disrupted by pod.  The least important are evicted until enough members of the group
 have room; then each victim is spared, the most important first, without which they still have.
 
-Of equal priority gangs are more important than pods, larger gangs than smaller ones, and older than newer
-ones.  Nothing is evicted for a group that must be within one topology domain.
+Nothing is evicted for a group that must be within one topology domain.
 
 Source: Kubernetes 1.36, KEP-5710.  There all possible victims are evicted first; the result is the same,
 because a group that has room without some pods has room without more of them.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Final
 
-from quorate.api.meta import Key
 from quorate.gang.actions.hyper_node_rooms import hard_limit
+from quorate.gang.actions.native_victims import NativeVictims, VictimUnit
 from quorate.gang.actions.ordering import tasks_to_place
 from quorate.gang.actions.victim_search import awaits_evictions, carry_out
-from quorate.gang.actions.whole_gang_eviction import is_evictable
 from quorate.gang.cache.gang import Gang
-from quorate.gang.cache.task import EVICTABLE_STATUSES, Task, TaskStatus
+from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.pending_reasons import GangUnschedulable
-from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Statement
 from quorate.placement.node_finder import Choice
@@ -33,26 +29,23 @@ MAX_VICTIMS: Final = 1_000  # considered for one group, the least important
 VICTIMS_PER_MEMBER: Final = 8  # considered for a group that needs many members, if that is more
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """Tasks that are evicted together, or not at all."""
+def preempt_for_native_group(session: Session, gang: Gang, victims_of: NativeVictims) -> bool:
+    """Evict what members of ``gang`` need; return False, without evictions, if nothing suffices.
 
-    tasks: Sequence[Task]
-    priority: int
-    is_gang: bool
-
-    @property
-    def importance(self) -> tuple[int, bool, int]:
-        """What decides which of two units is more important; of equal ones the older unit is."""
-        return (self.priority, self.is_gang, len(self.tasks) * self.is_gang)
-
-    @property
-    def creation_order(self) -> tuple[float, Key]:
-        return min(task.creation_order for task in self.tasks)
+    A search that found nothing is not repeated before an object changes.
+    """
+    version = session.model.version
+    if gang.without_victims_at == version:
+        return False
+    gang.without_victims_at = None
+    if _preempt(session, gang, victims_of):
+        return True
+    if not (session.binds or session.evictions or session.pipelined):
+        gang.without_victims_at = version
+    return False
 
 
-def preempt_for_native_group(session: Session, gang: Gang) -> bool:
-    """Evict what members of ``gang`` need; return False, without evictions, if nothing suffices."""
+def _preempt(session: Session, gang: Gang, victims_of: NativeVictims) -> bool:
     tasks = tasks_to_place(session, gang, best_effort=True)
     if hard_limit(gang) is not None or not tasks or not all(task.may_preempt for task in tasks):
         return False
@@ -62,9 +55,9 @@ def preempt_for_native_group(session: Session, gang: Gang) -> bool:
     if any(awaits_evictions(session, task) for task in tasks) or gang.task_counts.pipelined:
         return False
     needed = max(1, gang.min_member - gang.task_counts.ready)
-    newest_first = sorted(_units(session, gang), key=lambda unit: unit.creation_order, reverse=True)
-    most = max(MAX_VICTIMS, VICTIMS_PER_MEMBER * needed)
-    units = sorted(newest_first, key=lambda unit: unit.importance)[:most]
+    if not victims_of.may_suffice(gang, tasks, needed):
+        return False
+    units = victims_of.units(gang)[: max(MAX_VICTIMS, VICTIMS_PER_MEMBER * needed)]
     with session.statement() as statement:
         victims = _first_sufficient(session, statement, tasks, needed, units)
         if not victims:
@@ -81,24 +74,9 @@ def preempt_for_native_group(session: Session, gang: Gang) -> bool:
     return True
 
 
-def _units(session: Session, preemptor: Gang) -> Iterator[_Unit]:
-    protections = list(all_callbacks(session.callbacks.protected))
-    for gang in session.gangs:
-        if gang is preemptor or gang.queue != preemptor.queue:
-            continue
-        if gang.native is None or gang.native.disrupted_as_a_whole:
-            if gang.priority < preemptor.priority and is_evictable(session, gang):
-                yield _Unit(gang.with_status(*EVICTABLE_STATUSES), gang.priority, is_gang=True)
-            continue
-        for task in gang.with_status(*EVICTABLE_STATUSES):
-            is_protected = task.critical or any(protects(task) for protects in protections)
-            if task.priority < preemptor.priority and task.preemptable and not is_protected:
-                yield _Unit((task,), task.priority, is_gang=False)
-
-
 def _first_sufficient(
-    session: Session, statement: Statement, tasks: Sequence[Task], needed: int, units: Sequence[_Unit]
-) -> Sequence[_Unit]:
+    session: Session, statement: Statement, tasks: Sequence[Task], needed: int, units: Sequence[VictimUnit]
+) -> Sequence[VictimUnit]:
     """Return the shortest beginning of ``units`` without which ``needed`` tasks have room; () if none.
 
     Its length is doubled until it suffices: most often few units do, and there may be thousands.
@@ -119,13 +97,13 @@ def _first_sufficient(
 
 
 def _without_unneeded(
-    session: Session, statement: Statement, tasks: Sequence[Task], needed: int, victims: Sequence[_Unit]
-) -> Sequence[_Unit]:
+    session: Session, statement: Statement, tasks: Sequence[Task], needed: int, victims: Sequence[VictimUnit]
+) -> Sequence[VictimUnit]:
     """Take back the evictions without which ``needed`` tasks still have room; return the other victims.
 
     All tasks are placed again for each victim, or of a large group those on the nodes of a victim.
     """
-    kept: list[_Unit] = []
+    kept: list[VictimUnit] = []
     is_small = len(victims) * len(tasks) <= MAX_PLACEMENTS
     by_node: dict[str, set[Task]] = {}
     for task in tasks:
@@ -154,7 +132,7 @@ def _without_unneeded(
 
 
 def _suffice(
-    session: Session, statement: Statement, tasks: Sequence[Task], needed: int, units: Sequence[_Unit]
+    session: Session, statement: Statement, tasks: Sequence[Task], needed: int, units: Sequence[VictimUnit]
 ) -> bool:
     """Return True if ``needed`` of ``tasks`` have room without ``units``; nothing is evicted afterwards."""
     _evict(statement, units)
@@ -163,7 +141,7 @@ def _suffice(
     return placed >= needed
 
 
-def _evict(statement: Statement, units: Sequence[_Unit]) -> None:
+def _evict(statement: Statement, units: Sequence[VictimUnit]) -> None:
     for unit in units:
         for task in unit.tasks:
             statement.evict(task)

@@ -10,6 +10,7 @@ holds for Volcano's name ``gangpreempt``, with which only gangs of lower priorit
 from quorate.gang.actions.allocate import allocate_minimum, allocate_nominated
 from quorate.gang.actions.hyper_node_rooms import hard_limit, is_pipelined, may_have_victims
 from quorate.gang.actions.native_preemption import preempt_for_native_group
+from quorate.gang.actions.native_victims import NativeVictims
 from quorate.gang.actions.ordering import GangQueues, tasks_to_place
 from quorate.gang.actions.victim_search import VictimSearch, evict_tasks
 from quorate.gang.actions.whole_gang_eviction import evict_whole_gangs
@@ -23,7 +24,7 @@ _VICTIM_STATUSES = (TaskStatus.BOUND, TaskStatus.RUNNING)
 
 def preempt(session: Session) -> None:
     place_nominated(session)
-    gang_queues = GangQueues(session)
+    gang_queues, native = GangQueues(session), NativeVictims(session)
     for gang in session.gangs:
         if is_preemptor(session, gang, "preempt"):
             gang_queues.push(gang)
@@ -31,7 +32,7 @@ def preempt(session: Session) -> None:
         preemptors = []
         for gang in gang_queues.pop_all(queue):
             preemptors.append(gang)
-            _preempt_for(session, gang)
+            _preempt_for(session, gang, native)
         if not session.settings.preempt.only_lower_gangs:
             for gang in preemptors:
                 if gang.native is None:
@@ -58,13 +59,13 @@ def place_without_evictions(session: Session, gang: Gang) -> bool:
 
 def preempt_for(session: Session, gang: Gang) -> bool:
     """Evict what ``gang`` needs to be pipelined; return False, without evictions, if nothing suffices."""
-    return is_preemptor(session, gang, "preempt") and _preempt_for(session, gang)
+    return is_preemptor(session, gang, "preempt") and _preempt_for(session, gang, NativeVictims(session))
 
 
-def _preempt_for(session: Session, gang: Gang) -> bool:
+def _preempt_for(session: Session, gang: Gang, native: NativeVictims) -> bool:
     with session.model.room_lent_to(gang):
         if gang.native is not None:
-            return preempt_for_native_group(session, gang)
+            return preempt_for_native_group(session, gang, native)
         if hard_limit(gang) is not None and place_without_evictions(session, gang):
             return True
         if _preempt_other_gangs(session, gang):
