@@ -236,6 +236,7 @@ def test_workloads() -> None:
         podSetAssignments:
         - {name: workers, count: 3, resourceUsage: {cpu: 300m, memory: 4Gi}}
         - {name: others}
+        - {name: more, resourceUsage: {cpu: 1m}}
       reclaimablePods: [{name: leader, count: 2}, {name: none, count: 1}]
     """
     assert findings("Workload", text) == [

@@ -143,7 +143,7 @@ def _assignments(workload: Workload, counts: Mapping[str, int]) -> Findings:
             rule = f"is not a pod set of this workload ({known_names_text(counts)})"
             yield Finding(f"{path}.name", assignment.name, rule)
             continue
-        count = counts[assignment.name] if assignment.count is None else assignment.count
+        count = assignment.count or 0  # without a count the amounts are not those of each pod
         for name, total in assignment.resource_usage.items():
             # Cpu is counted in thousandths, all other resources in whole units.
             amount = total.milli if name == "cpu" else total.units
