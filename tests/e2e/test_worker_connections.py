@@ -37,7 +37,7 @@ from tests.e2e.worker_clusters import (
     worker_cluster,
 )
 from tests.e2e.world import World, run_story
-from tests.kube.fake_server import Answer, FakeServer, Request, listing, refusal
+from tests.kube.fake_server import Answer, FakeServer, Request, Stream, listing, refusal
 from tests.local.clusters import TOKEN
 
 pytestmark = pytest.mark.slow
@@ -147,6 +147,38 @@ def test_a_worker_that_hangs_without_breaking_its_connections_is_lost(
             freeze()
             lost = await until_active(world, MULTIKUEUE_CLUSTERS, "a", "False", "ClientConnectionFailed")
             assert "the deadline passed" in lost.message
+
+    run_story(scenario, Configuration())
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "stays"), [(401, "Unauthorized", False), (403, "Forbidden", True)]
+)
+def test_a_worker_that_refuses_the_token_meanwhile_is_lost(
+    monkeypatch: pytest.MonkeyPatch, code: int, reason: str, stays: bool
+) -> None:
+    monkeypatch.setattr(connection, "PROBE_S", 0.2)
+
+    async def scenario(world: World) -> None:
+        await create_namespace(world)
+        hold = asyncio.Event()
+
+        def script(request: Request) -> Answer | Stream:
+            if request.path == "/livez":
+                return Answer(code, refusal(code, reason))
+            return Stream((), hold=hold) if "watch" in request.query else listing(1)
+
+        async with FakeServer(script) as server:
+            await create_secret(world, "a", kubeconfig(server.url))
+            await create_cluster(world, "a")
+
+            async def is_probed() -> bool:
+                return [request.path for request in server.requests].count("/livez") >= (3 if stays else 1)
+
+            await world.until("the worker is probed", is_probed)
+            status, want = ("True", "Active") if stays else ("False", "ClientConnectionFailed")
+            await until_active(world, MULTIKUEUE_CLUSTERS, "a", status, want)
+            hold.set()
 
     run_story(scenario, Configuration())
 

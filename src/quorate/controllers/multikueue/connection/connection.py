@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +11,7 @@ from quorate.controllers.context import ControllerContext
 from quorate.controllers.multikueue.workers import Worker, Workers
 from quorate.kube.cancellation import end_tasks
 from quorate.kube.client import Client
-from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable, Unreadable
+from quorate.kube.errors import ApiError, Unauthorized, Unreachable, Unreadable
 from quorate.kube.flowcontrol import Backoff, TokenBucketRateLimiter
 from quorate.kube.informer import Change, Informer
 from quorate.kube.limits import STABLE_WATCH_S
@@ -129,8 +128,13 @@ class Connection:
         steady = self._clock.steady
         while True:
             await steady.sleep_until(steady.now() + PROBE_S)
-            with suppress(Forbidden, NotFound):  # an answer all the same
-                await client.request("GET", "/version")
+            try:
+                # An overloaded API server answers it, too: priority and fairness exempts it.
+                await client.request("GET", "/livez")
+            except Unauthorized:
+                raise
+            except ApiError:
+                continue  # an answer all the same
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         self._workers.workload_changed(change.key)
