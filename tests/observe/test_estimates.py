@@ -28,6 +28,7 @@ from tests.observe.test_explanations import PATH, a_replica
 from tests.observe.test_visibility import a_state, ask, refused
 
 pytestmark = pytest.mark.slow
+SPEC = {"queueName": "lq", "podSets": []}
 
 
 def a_replica_with_estimates() -> Replica:
@@ -100,7 +101,7 @@ def test_estimates_are_served_for_what_waits_to_callers_that_may_list_workloads(
                     assert "p90" not in found["items"][1]["estimate"]
                 _, elsewhere = await ask(session, f"{PATH}/namespaces/other/estimates")
                 assert "items" not in elsewhere
-                question = {"metadata": {"name": "asked"}, "spec": {"queueName": "lq", "podSets": []}}
+                question = {"workload": {"metadata": {"name": "asked", "namespace": "ns"}, "spec": SPEC}}
                 async with session.post(f"{PATH}/namespaces/ns/estimates", json=question) as response:
                     assert response.status == 403, "it needs to create workloads"
 
@@ -121,16 +122,18 @@ def test_a_question_about_a_workload_that_does_not_exist_is_answered_over_http()
                 aiohttp.ClientSession(f"{url}/") as session,
             ):
                 path = f"{PATH}/namespaces/ns/estimates"
-                question = {"metadata": {"name": "asked"}, "spec": {"queueName": "lq", "podSets": []}}
+                question = {"workload": {"metadata": {"name": "asked", "namespace": "ns"}, "spec": SPEC}}
                 async with session.post(path, json=question) as response:
                     off = await response.json()
                 assert (off["starts"], off["reason"]) == ("Unknown", "estimates are turned off")
                 async with session.post(path, data=b"[]") as response:
                     assert response.status == 400
+                async with session.post(f"{PATH}/namespaces/other/estimates", json=question) as response:
+                    assert response.status == 400, "it is of another namespace"
                 replica.estimates.are_computed = True
                 asking = asyncio.ensure_future(session.post(path, json=question))
                 asked = await asyncio.wait_for(replica.estimates.questions.get(), 20)
-                assert asked.workload.metadata.key == Key("ns", "asked")
+                assert asked.content.workload.metadata.key == Key("ns", "asked")
                 asked.answer.set_result(StartAnswer(starts="Within", p50_seconds=60.0))
                 found = await (await asking).json()
                 assert (found["kind"], found["p50Seconds"]) == ("StartAnswer", 60.0)

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, Struct, always_encoded
 from quorate.api.open_api import components, json_content
 
@@ -223,6 +224,13 @@ class StartEstimateList(Struct):
     items: tuple[NamedEstimate, ...] = ()
     api_version: str = msgspec.field(default_factory=lambda: API_VERSION)
     kind: str = msgspec.field(default_factory=lambda: "StartEstimateList")
+
+
+class StartQuestion(Struct):
+    """When a workload would start that may not exist yet."""
+
+    workload: Workload
+    ahead: tuple[Workload, ...] = ()  # submitted just before it; those that exist by now are left out
 
 
 class StartAnswer(Struct):

@@ -2,12 +2,17 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from statistics import median
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from quorate.api.explanation import NamedEstimate, StartAnswer, StartEstimate, StartEstimateList
-from quorate.api.kueue import Workload
+from quorate.api.explanation import (
+    NamedEstimate,
+    StartAnswer,
+    StartEstimate,
+    StartEstimateList,
+    StartQuestion,
+)
 from quorate.api.meta import Key, ObjectMeta, epoch
 from quorate.observe.limits import MOST_QUESTIONS, QUESTION_DEADLINE_S
 from quorate.queueing.state import State
@@ -24,9 +29,7 @@ class MedianWait(NamedTuple):
 
 
 class Question(NamedTuple):
-    """When a workload would start that may not exist yet."""
-
-    workload: Workload
+    content: StartQuestion
     answer: asyncio.Future[StartAnswer]  # done if none is wanted any more
 
 
@@ -36,8 +39,6 @@ class Estimates:
     def __init__(self) -> None:
         self.questions: asyncio.Queue[Question] = asyncio.Queue(MOST_QUESTIONS)
         self.are_computed = False  # by this process
-        # Answers for a cluster that serves no estimates: gets its name, a client of it, and the workload.
-        self.ask_model: Callable[[str, Any, Workload], Awaitable[StartAnswer]] | None = None
         self.computed_at: float | None = None  # the moment that was played, epoch seconds; None: none yet
         self.processor_s = 0.0  # of the last refresh
         self._by_workload: Mapping[Key, StartEstimate] = {}
@@ -52,14 +53,14 @@ class Estimates:
         """Return the estimate of a workload that waits by ``state``."""
         return self._by_workload.get(key) if key in state.ledger.entries else None
 
-    async def would_start(self, workload: Workload) -> StartAnswer:
-        """Return when ``workload`` would start, within ``QUESTION_DEADLINE_S``."""
+    async def would_start(self, question: StartQuestion) -> StartAnswer:
+        """Return when the workload of a question would start, within ``QUESTION_DEADLINE_S``."""
         if not self.are_computed:
             return StartAnswer(starts="Unknown", reason="estimates are turned off")
         if self.questions.full():
             return StartAnswer(starts="Unknown", reason=f"{MOST_QUESTIONS} other questions wait")
         answer: asyncio.Future[StartAnswer] = asyncio.get_running_loop().create_future()
-        self.questions.put_nowait(Question(workload, answer))
+        self.questions.put_nowait(Question(question, answer))
         try:
             async with asyncio.timeout(QUESTION_DEADLINE_S):
                 return await answer

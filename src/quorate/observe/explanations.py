@@ -4,7 +4,7 @@
     GET /apis/visibility.quorate.dev/v1beta1/clusterqueues/NAME/explanation, the same for the other kinds
     GET /apis/visibility.quorate.dev/v1beta1/namespaces/NAMESPACE/explanations, the summaries of all
     GET /apis/visibility.quorate.dev/v1beta1/namespaces/NAMESPACE/estimates, when workloads start
-    POST to the same, with a Workload: when it would start, in seconds from now
+    POST to the same, with a StartQuestion: when its Workload would start, in seconds from now
 
 A caller that may get the object gets its explanation.  Names of other objects are left out unless it may list
 workloads in their namespaces.  Long queues are read in steps, between which the process does other work.
@@ -26,10 +26,11 @@ from quorate.api.explanation import (
     EXPLANATIONS,
     SUBRESOURCE,
     Explanation,
+    StartQuestion,
 )
 from quorate.api.kueue import GROUP as KUEUE
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, Uid
+from quorate.api.meta import Key
 from quorate.api.volcano import GROUP as VOLCANO
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import explain_group, waiting_group
@@ -129,14 +130,21 @@ class Explainer:
 
     async def _would_start(self, view: View, request: web.Request) -> bytes | web.Response:
         try:
-            workload = codec.decode(Workload, await request.read())
+            question = codec.decode(StartQuestion, await request.read())
         except msgspec.MsgspecError as error:
-            return refusal(400, "BadRequest", f"the body is no Workload: {error}")
-        metadata = msgspec.structs.replace(
-            workload.metadata, namespace=request.match_info["namespace"], uid=Uid("")
-        )
-        submitted = Workload(metadata=metadata, spec=workload.spec)
-        return codec.encode(await self._replica.estimates.would_start(submitted))
+            return refusal(400, "BadRequest", f"the body is no question about a Workload: {error}")
+        namespaces = {workload.metadata.namespace for workload in (question.workload, *question.ahead)}
+        if question.workload.metadata.namespace != request.match_info["namespace"]:
+            return refusal(400, "BadRequest", "the Workload is of another namespace than the path")
+        user = request.get(USER)
+        answers = await asyncio.gather(*(self._may_create(user, name) for name in sorted(namespaces)))
+        if not all(answers):
+            return refusal(403, "Forbidden", "it needs to create workloads in all namespaces of the question")
+        return codec.encode(await self._replica.estimates.would_start(question))
+
+    async def _may_create(self, user: User | None, namespace: str) -> bool:
+        access = ResourceAccess("create", KUEUE, "workloads", "", namespace)
+        return user is None or await self._auth.is_allowed(user, access)
 
     async def _summaries(self, view: View, request: web.Request) -> bytes | web.Response:
         namespace, kind = request.match_info.get("namespace", ""), _listed_kind(request)

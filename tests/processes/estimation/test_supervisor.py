@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from quorate.api.configuration import default_configuration
 from quorate.api.configuration.process import EstimateRules
+from quorate.api.explanation import StartQuestion
 from quorate.api.kueue import Workload
 from quorate.controllers.process import follow
 from quorate.kube.resources import WORKLOADS, Json
@@ -59,7 +60,7 @@ async def _story() -> None:
         assert len(children()) == 1
         (waiting,) = (entry.workload for entry in _state(replica).ledger.entries.values())
         metadata = replace(waiting.metadata, name="asked", uid="")
-        asked = Workload(metadata=metadata, spec=waiting.spec)
+        asked = StartQuestion(workload=Workload(metadata=metadata, spec=waiting.spec))
         assert (await replica.estimates.would_start(asked)).starts == "Within"
         finish("first-0")
         await until(lambda: not children())

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from quorate.api import codec
-from quorate.api.explanation import StartAnswer
+from quorate.api.explanation import StartAnswer, StartQuestion
 from quorate.api.kueue import Workload
 from quorate.api.meta import at_epoch, epoch
 from quorate.api.names.kueue import ADMISSION_GATE, ELASTIC_JOB, TOPOLOGY_GATE
@@ -217,11 +217,15 @@ def asked(name: str, queue_name: str = "q", cpu: int = 1) -> Workload:
 def test_a_workload_that_does_not_exist_yet_waits_behind_those_that_do() -> None:
     forecast = a_forecast(queue("q", 1), queue("free", 1), workload("b", "11:58:00", WAITS))
 
-    def ask(workload: Workload) -> StartAnswer:
-        return forecast.would_start(workload, BEGAN, 1e9).answer
+    def ask(workload: Workload, *ahead: Workload) -> StartAnswer:
+        return forecast.would_start(StartQuestion(workload=workload, ahead=ahead), BEGAN, 1e9).answer
 
     assert ask(asked("x")) == StartAnswer(starts="Within", p50_seconds=3600.0, p90_seconds=3600.0)
     assert ask(asked("x", "free")) == StartAnswer(starts="Within", p50_seconds=0.0, p90_seconds=0.0)
+    assert ask(asked("x", "free"), asked("y", "free")).p50_seconds == 3600.0, (
+        "the other one was submitted first"
+    )
+    assert ask(asked("x"), asked("b")).p50_seconds == 3600.0, "the other one exists already"
     assert ask(asked("b")) == ask(asked("x", "free")), "the stored workload of that name is meant"
     never = ask(asked("x", cpu=2))
     assert (never.starts, never.p50_seconds) == ("Never", None)
@@ -234,10 +238,10 @@ def test_a_workload_that_does_not_exist_yet_waits_behind_those_that_do() -> None
 
 def test_a_workload_that_was_admitted_meanwhile_starts_now() -> None:
     forecast = a_forecast(queue("q", 1), running("a", "11:50:00"))
-    answer = forecast.would_start(asked("a"), BEGAN, 1e9).answer
+    answer = forecast.would_start(StartQuestion(workload=asked("a")), BEGAN, 1e9).answer
     assert answer == StartAnswer(starts="Within", p50_seconds=0.0, p90_seconds=0.0)
 
 
 def test_a_question_is_given_up_when_its_processor_time_is_used() -> None:
     forecast = a_forecast(queue("q", 1), workload("b", "11:58:00", WAITS), step_s=1.0)
-    assert forecast.would_start(asked("x"), BEGAN, 0.5).answer.starts == "Unknown"
+    assert forecast.would_start(StartQuestion(workload=asked("x")), BEGAN, 0.5).answer.starts == "Unknown"

@@ -45,7 +45,7 @@ class Play(msgspec.Struct, tag=True):
 class Ask(msgspec.Struct, tag=True):
     """Answer when a workload would start that may not exist yet, with ``Answer``."""
 
-    workload: msgspec.Raw
+    question: msgspec.Raw  # a StartQuestion
     now: float
     budget_s: float  # of processor time
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
+from quorate.api import codec
 from quorate.api.configuration.process import EstimateRules
 from quorate.api.explanation import StartEstimate
 from quorate.api.meta import Key, at_epoch
@@ -25,7 +26,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.informer import Change
 from quorate.kube.log import logger
-from quorate.kube.resources import WORKLOADS, metadata_of
+from quorate.kube.resources import metadata_of
 from quorate.observe.estimates import Estimates, Question
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
@@ -138,7 +139,7 @@ async def _answer(
     stdin: asyncio.StreamWriter, stdout: asyncio.StreamReader, question: Question, now: float
 ) -> float:
     """Answer a question; return the processor time that it took, in seconds."""
-    stdin.write(frame(Ask(msgspec.Raw(WORKLOADS.encode(question.workload)), now, QUESTION_BUDGET_S)))
+    stdin.write(frame(Ask(msgspec.Raw(codec.encode(question.content)), now, QUESTION_BUDGET_S)))
     async with asyncio.timeout(DEADLINE_S):
         await stdin.drain()
         answered = await read_reply(stdout, Answer)

@@ -13,7 +13,7 @@ from typing import Final, assert_never
 
 from quorate.api import codec
 from quorate.api.configuration import default_configuration, load_configuration
-from quorate.api.kueue import Workload
+from quorate.api.explanation import StartQuestion
 from quorate.processes.estimation.messages import (
     KINDS,
     Ask,
@@ -51,8 +51,8 @@ def main() -> None:
                 sys.stdout.buffer.write(frame(forecast.refresh(now, budget_s)))
                 sys.stdout.buffer.flush()
             case Ask(raw, now, budget_s):
-                workload = codec.decode(Workload, raw)
-                sys.stdout.buffer.write(frame(forecast.would_start(workload, now, budget_s)))
+                question = codec.decode(StartQuestion, raw)
+                sys.stdout.buffer.write(frame(forecast.would_start(question, now, budget_s)))
                 sys.stdout.buffer.flush()
             case _:
                 assert_never(message)

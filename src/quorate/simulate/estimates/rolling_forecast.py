@@ -9,12 +9,12 @@ While nothing has changed, and no start was expected in the meantime, nothing is
 import math
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from quorate.api.configuration import Configuration, default_configuration
-from quorate.api.explanation import FEWEST_RUNS, Confidence, StartAnswer
+from quorate.api.explanation import FEWEST_RUNS, Confidence, StartAnswer, StartQuestion
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, at_epoch
 from quorate.kube.resources import WORKLOADS, Resource
@@ -32,6 +32,8 @@ from quorate.simulate.estimates.forecast import (
 from quorate.simulate.estimates.run_time_store import RunTimeStore
 from quorate.simulate.estimates.snapshot import RunTimes, run_times, snapshot_world, with_expected
 from quorate.simulate.limits import ASSUMED_RUN_S, LONGEST_KEPT_S, PLAYS, QUESTION_PLAYS, REPEATED
+
+_ORDER_S: Final = 0.001  # between submissions that are named in one question
 
 
 class WaitingStart(msgspec.Struct, frozen=True):
@@ -167,13 +169,14 @@ class RollingForecast:
         bounds = tuple(LearnedBound(kind, seconds) for kind, seconds in self._run_times.bounds())
         return Refresh(now, quantiles, played, self._reported_s - before_s, bounds)
 
-    def would_start(self, workload: Workload, now: float, budget_s: float) -> Answer:
-        """Return when ``workload`` would start if it were submitted now.
+    def would_start(self, question: StartQuestion, now: float, budget_s: float) -> Answer:
+        """Return when the workload of a question would start if it were submitted now.
 
         If a workload of its key is stored, return when that one starts.  At most ``QUESTION_PLAYS`` runs are
         played, with ``budget_s`` of processor time.
         """
-        began_s, key = self._processor_s(), workload.metadata.key
+        began_s, workload = self._processor_s(), question.workload
+        key = workload.metadata.key
 
         def used_s() -> float:
             return self._processor_s() - began_s
@@ -186,9 +189,13 @@ class RollingForecast:
         stored = workloads.get(key)
         if stored is None and not can_be_played(workload):
             return answered(StartAnswer(starts="Unknown", reason="a pod template cannot be decoded"))
-        if stored is None:
-            metadata = msgspec.structs.replace(workload.metadata, creation_timestamp=at_epoch(now))
-            workloads[key] = Workload(metadata=metadata, spec=workload.spec)
+        for number, submitted in enumerate((*question.ahead, workload)):
+            if submitted.metadata.key not in workloads and can_be_played(submitted):
+                created = at_epoch(now - (len(question.ahead) - number) * _ORDER_S)
+                metadata = msgspec.structs.replace(
+                    submitted.metadata, creation_timestamp=created, uid=Uid(submitted.metadata.name)
+                )
+                workloads[submitted.metadata.key] = Workload(metadata=metadata, spec=submitted.spec)
         times = list(run_times(workloads.values(), ASSUMED_RUN_S, self._run_times))
         objects = {resource: each.values() for resource, each in self._objects.items()}
         world = snapshot_world(objects | {WORKLOADS: workloads.values()}, times, now, self._configuration)

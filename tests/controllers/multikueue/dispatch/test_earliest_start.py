@@ -15,6 +15,7 @@ from quorate.controllers.multikueue.dispatch.dispatchers import Nomination, Nomi
 from quorate.controllers.multikueue.dispatch.earliest_start import (
     ASK_AGAIN_AT_MOST_S,
     ASK_AGAIN_S,
+    ASK_SOON_S,
     earliest_start,
 )
 from tests.controllers.multikueue.dispatch.dispatch_objects import NOW, local
@@ -97,7 +98,8 @@ def test_the_explanation_has_the_numbers_of_each_cluster_in_the_configured_order
 @pytest.mark.parametrize(
     ("starts", "expected_s"),
     [
-        ({"a": within(3)}, ASK_AGAIN_S),
+        ({"a": within(0)}, ASK_SOON_S),
+        ({"a": within(4)}, 60),
         ({"a": within(60)}, 900),  # a quarter of the wait
         ({"a": within(6000)}, ASK_AGAIN_AT_MOST_S),
         ({"a": UNKNOWN}, ASK_AGAIN_S),

@@ -7,14 +7,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from quorate.api import codec
-from quorate.api.explanation import StartAnswer
+from quorate.api.explanation import StartAnswer, StartQuestion
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.controllers.multikueue.dispatch import start_questions
 from quorate.controllers.multikueue.dispatch.cluster_starts import NeverStarts, StartsBy, UnknownStart
-from quorate.controllers.multikueue.dispatch.earliest_start import ASK_AGAIN_S
+from quorate.controllers.multikueue.dispatch.earliest_start import ASK_SOON_S
 from quorate.controllers.multikueue.dispatch.start_questions import StartQuestions
 from quorate.controllers.multikueue.workers import Worker, Workers
 from quorate.kube.client import Client
@@ -25,7 +26,7 @@ from tests.controllers.multikueue.dispatch.dispatch_objects import local
 from tests.kube.virtual_clock import VirtualClock
 from tests.observe.listening import listening
 
-Answering = Callable[[Workload], Awaitable[StartAnswer | None]]
+Answering = Callable[[StartQuestion], Awaitable[StartAnswer | None]]
 CLUSTERS = ("a", "b", "c")
 
 
@@ -34,7 +35,7 @@ async def cluster(name: str, answering: Answering) -> AsyncIterator[Worker]:
     """Serve the estimates API of a worker cluster; an answer of None: it is not served."""
 
     async def answer(request: web.Request) -> web.Response:
-        answered = await answering(codec.decode(Workload, await request.read()))
+        answered = await answering(codec.decode(StartQuestion, await request.read()))
         if answered is None:
             raise web.HTTPNotFound
         return web.Response(body=codec.encode(answered), content_type="application/json")
@@ -66,21 +67,21 @@ async def _story() -> None:
     released, answered = asyncio.Event(), asyncio.Queue[Key]()
     counts = dict.fromkeys(CLUSTERS, 0)
 
-    async def from_a(workload: Workload) -> StartAnswer:
+    async def from_a(question: StartQuestion) -> StartAnswer:
         counts["a"] += 1
-        assert workload.spec == local().spec
+        assert question.workload.spec == local().spec
         return await within(180)
 
-    async def from_b(workload: Workload) -> StartAnswer:
+    async def from_b(question: StartQuestion) -> StartAnswer:
         counts["b"] += 1
         await released.wait()
         return await within(0)
 
-    async def from_c(workload: Workload) -> StartAnswer:
+    async def from_c(question: StartQuestion) -> StartAnswer:
         counts["c"] += 1
         return await never()
 
-    questions = StartQuestions(workers, clock, None)
+    questions = StartQuestions(workers, clock)
     questions.on_answered = answered.put_nowait
     async with (
         cluster("a", from_a) as a,
@@ -104,7 +105,7 @@ async def _story() -> None:
         assert counts == {"a": 1, "b": 1, "c": 1}, "answers count for a while"
 
         released.set()
-        clock.pass_time(ASK_AGAIN_S)
+        clock.pass_time(ASK_SOON_S + 270)
         assert questions.starts_of(workload, CLUSTERS) == expected, "old answers are kept meanwhile"
         await asyncio.wait_for(answered.get(), 20)
         assert questions.starts_of(workload, CLUSTERS) == {
@@ -121,54 +122,85 @@ def test_a_slow_cluster_is_not_asked_for_a_while(monkeypatch: pytest.MonkeyPatch
     async def story() -> None:
         clock, workers, answered, asked = VirtualClock(1000.0), Workers(), asyncio.Queue[Key](), 0
 
-        async def slow(workload: Workload) -> StartAnswer:
+        async def slow(question: StartQuestion) -> StartAnswer:
             nonlocal asked
             asked += 1
             await asyncio.sleep(1)
             return await within(0)
 
-        questions = StartQuestions(workers, clock, None)
+        questions = StartQuestions(workers, clock)
         questions.on_answered = answered.put_nowait
         async with cluster("a", slow) as a, asyncio.TaskGroup() as tasks:
             workers.connected(a)
             running = tasks.create_task(questions.run())
             await asyncio.sleep(0)
             for name in ("x", "y", "z"):
-                questions.starts_of(local(name=name), ("a",))
+                questions.starts_of(named(name), ("a",))
                 await asyncio.wait_for(answered.get(), 20)
             assert asked == 1
-            assert questions.starts_of(local(name="z"), ("a",)) == {
-                "a": UnknownStart("it answers too slowly")
-            }
+            assert questions.starts_of(named("z"), ("a",)) == {"a": UnknownStart("it answers too slowly")}
             running.cancel()
 
     asyncio.run(story())
 
 
-def test_a_cluster_without_estimates_is_asked_through_a_model_of_it() -> None:
+def test_a_cluster_without_estimates_is_unknown() -> None:
     async def story() -> None:
         workers, answered = Workers(), asyncio.Queue[Key]()
 
-        async def none(workload: Workload) -> None:
+        async def none(question: StartQuestion) -> None:
             return None
 
-        async def model(name: str, client: Client, workload: Workload) -> StartAnswer:
-            assert (name, client) == ("a", a.client)
-            return await within(60)
-
-        for ask_model, expected in (
-            (model, StartsBy(1060.0)),
-            (None, UnknownStart("it serves no estimates")),
-        ):
-            questions = StartQuestions(workers, VirtualClock(1000.0), ask_model)
-            questions.on_answered = answered.put_nowait
-            async with cluster("a", none) as a, asyncio.TaskGroup() as tasks:
-                workers.connected(a)
-                running = tasks.create_task(questions.run())
-                await asyncio.sleep(0)
-                questions.starts_of(local(), ("a",))
-                await asyncio.wait_for(answered.get(), 20)
-                assert questions.starts_of(local(), ("a",)) == {"a": expected}
-                running.cancel()
+        questions = StartQuestions(workers, VirtualClock(1000.0))
+        questions.on_answered = answered.put_nowait
+        async with cluster("a", none) as a, asyncio.TaskGroup() as tasks:
+            workers.connected(a)
+            running = tasks.create_task(questions.run())
+            await asyncio.sleep(0)
+            questions.starts_of(local(), ("a",))
+            await asyncio.wait_for(answered.get(), 20)
+            assert questions.starts_of(local(), ("a",)) == {"a": UnknownStart("it serves no estimates")}
+            running.cancel()
 
     asyncio.run(story())
+
+
+def test_the_next_question_names_what_was_nominated_a_moment_ago() -> None:
+    """Two workloads are not offered the same room, although no cluster knows a copy of the first one yet."""
+
+    async def story() -> None:
+        workers, answered = Workers(), asyncio.Queue[Key]()
+
+        async def one_fits(question: StartQuestion) -> StartAnswer:
+            return await within(600.0 * len(question.ahead))
+
+        questions = StartQuestions(workers, VirtualClock(1000.0))
+        questions.on_answered = answered.put_nowait
+        async with (
+            cluster("b", one_fits) as b,
+            cluster("a", one_fits) as a,
+            asyncio.TaskGroup() as tasks,
+        ):
+            for worker in (a, b):
+                workers.connected(worker)
+            running = tasks.create_task(questions.run())
+            await asyncio.sleep(0)
+            workloads = [named(name) for name in ("x", "y", "z")]
+            for workload in workloads:
+                questions.starts_of(workload, ("b", "a"))
+            for _ in workloads:
+                await asyncio.wait_for(answered.get(), 20)
+            now, later = StartsBy(1000.0), StartsBy(1600.0)
+            assert [questions.starts_of(workload, ("b", "a")) for workload in workloads] == [
+                {"b": now, "a": now},
+                {"b": later, "a": now},
+                {"b": later, "a": later},
+            ]
+            running.cancel()
+
+    asyncio.run(story())
+
+
+def named(name: str) -> Workload:
+    workload = local()
+    return replace(workload, metadata=replace(workload.metadata, name=name))

@@ -22,7 +22,8 @@ from quorate.controllers.multikueue.dispatch.cluster_starts import (
 )
 from quorate.controllers.multikueue.dispatch.dispatchers import Nomination, NominationInput
 
-ASK_AGAIN_S: Final = 300.0  # at least, after the last answers: as long as a round of Incremental
+ASK_SOON_S: Final = 30.0  # after the last answers, at least: most workloads that start now have started
+ASK_AGAIN_S: Final = 300.0  # if it is not known when the workload starts: a round of Incremental
 ASK_AGAIN_AT_MOST_S: Final = 3600.0
 PART_OF_WAIT: Final = 0.25  # of the estimated wait, after which the clusters are asked again
 MARGIN_S: Final = 60.0  # a copy moves if another cluster is earlier by more than this,
@@ -62,7 +63,7 @@ def ask_again_s(starts: Mapping[str, ClusterStart], nominated: tuple[str, ...], 
         for name in nominated
         if isinstance(start := starts.get(name), StartsBy)
     ]
-    return min(max(ASK_AGAIN_S, *waits), ASK_AGAIN_AT_MOST_S) if waits else ASK_AGAIN_S
+    return min(max(ASK_SOON_S, *waits), ASK_AGAIN_AT_MOST_S) if waits else ASK_AGAIN_S
 
 
 def _rank(start: ClusterStart, now: float) -> tuple[int, float]:

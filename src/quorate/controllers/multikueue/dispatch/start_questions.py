@@ -1,40 +1,43 @@
 """Ask worker clusters when they would start a workload, for the EarliestStart dispatcher.
 
 All clusters of a workload are asked at once, and each within a deadline.  A cluster that missed a deadline is
-not asked for a while: its start is unknown until then, so that it does not delay every workload.  A cluster
-gets a bounded number of questions a second, and workloads wait for their turn.  Answers are kept in memory
-only: a new process asks again.
+not asked for a while: its start is unknown until then, so that it does not delay every workload.
+
+One workload is asked about after the other: a cluster may not know the copy yet that the answers before led
+to, and would offer the same room again.  The next questions therefore name the workloads that were nominated
+a moment ago.  A cluster gets a bounded number of questions a second.  Answers are kept in memory only: a new
+process asks again.
 """
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
 
 from quorate.api import codec
-from quorate.api.explanation import StartAnswer, estimates_path
+from quorate.api.explanation import StartAnswer, StartQuestion, estimates_path
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, Uid
 from quorate.controllers.multikueue.dispatch.cluster_starts import ClusterStart, UnknownStart, cluster_start
-from quorate.controllers.multikueue.dispatch.earliest_start import ASK_AGAIN_AT_MOST_S, ask_again_s
+from quorate.controllers.multikueue.dispatch.dispatchers import NominationInput
+from quorate.controllers.multikueue.dispatch.earliest_start import (
+    ASK_AGAIN_AT_MOST_S,
+    ask_again_s,
+    earliest_start,
+)
 from quorate.controllers.multikueue.workers import Worker, Workers
-from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from quorate.kube.flowcontrol import TokenBucketRateLimiter
-from quorate.kube.resources import WORKLOADS
 
 DEADLINE_S: Final = 15.0  # of one answer
 QUESTIONS_A_SECOND: Final = 10.0  # to one cluster
 BURST: Final = 20
-OPEN_AT_ONCE: Final = 4  # questions to one cluster that have no answer yet
+RECENT_S: Final = 30.0  # for which a cluster may not know a copy: it is created, watched and modelled
+MOST_RECENT: Final = 20  # workloads that a question names
 SLOW_S: Final = 60.0  # for which a cluster is not asked after it missed a deadline
 _LONGEST: Final = 200  # characters of a problem
-
-# Gets the name of a worker cluster that serves no estimates, its client, and a workload.
-AskModel = Callable[[str, Client, Workload], Awaitable[StartAnswer]]
 
 
 class _Answers:
@@ -55,19 +58,18 @@ class _Turns:
 
     def __init__(self) -> None:
         self.limiter = TokenBucketRateLimiter(QUESTIONS_A_SECOND, BURST)
-        self.at_once = asyncio.Semaphore(OPEN_AT_ONCE)
+        self.recent: dict[Key, tuple[float, Workload]] = {}  # that were nominated, and when
         self.slow_until = 0.0  # epoch seconds
 
 
 class StartQuestions:
-    def __init__(self, workers: Workers, clock: Clock, ask_model: AskModel | None) -> None:
-        """``ask_model``: None if clusters that serve no estimates have no model."""
+    def __init__(self, workers: Workers, clock: Clock) -> None:
         self.on_answered: Callable[[Key], object] = lambda key: None
         self._workers = workers
         self._clock = clock
-        self._ask_model = ask_model
         self._answers: dict[Key, _Answers] = {}  # that which was needed last at the end
         self._turns: dict[str, _Turns] = {}
+        self._turn = asyncio.Lock()  # of one workload
         self._tasks: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -90,7 +92,7 @@ class StartQuestions:
         is_due = now >= answers.at + count_s or not connected <= answers.clusters
         if is_due and connected and not answers.is_asking and self._tasks is not None:
             answers.is_asking = True
-            self._tasks.create_task(self._ask_all(workload, answers, connected))
+            self._tasks.create_task(self._ask_all(workload, answers, connected, clusters))
             self._forget_unneeded(now)
         return answers.starts
 
@@ -101,55 +103,80 @@ class StartQuestions:
             if not answers.is_asking and now > answers.at + 2 * ASK_AGAIN_AT_MOST_S:
                 del self._answers[key]
 
-    async def _ask_all(self, workload: Workload, answers: _Answers, clusters: frozenset[str]) -> None:
-        names = sorted(clusters)
-        starts = await asyncio.gather(*(self._ask(name, workload) for name in names))
-        answers.starts = dict(zip(names, starts, strict=True))
-        answers.at, answers.clusters, answers.is_asking = self._clock.now(), clusters, False
+    async def _ask_all(
+        self, workload: Workload, answers: _Answers, clusters: frozenset[str], configured: tuple[str, ...]
+    ) -> None:
+        names = [name for name in configured if name in clusters]
+        async with self._turn:
+            starts = await asyncio.gather(*(self._ask(name, workload) for name in names))
+            answers.starts = dict(zip(names, starts, strict=True))
+            answers.at, answers.clusters, answers.is_asking = self._clock.now(), clusters, False
+            self._note_nomination(workload, configured, answers)
         self.on_answered(workload.metadata.key)
 
+    def _note_nomination(self, workload: Workload, configured: tuple[str, ...], answers: _Answers) -> None:
+        """Remember the cluster that the answers lead to, which the dispatcher nominates next."""
+        info = NominationInput(
+            workload=workload,
+            clusters=configured,
+            connected=answers.clusters,
+            nominated=workload.status.nominated_cluster_names,
+            round_started=None,
+            now=answers.at,
+            estimates=answers.starts,
+        )
+        for name in earliest_start(info).clusters:
+            if name not in info.nominated:
+                self._turns[name].recent[workload.metadata.key] = answers.at, workload
+
     async def _ask(self, name: str, workload: Workload) -> ClusterStart:
-        """Return when a cluster would start a workload, once it is the turn of this question."""
+        """Return when a cluster would start a workload."""
         turns = self._turns.setdefault(name, _Turns())
-        async with turns.at_once:
-            await turns.limiter.wait()
-            worker = self._workers.get(name)
-            if worker is None:
-                return UnknownStart("not connected")
-            if self._clock.now() < turns.slow_until:
-                return UnknownStart("it answers too slowly")
-            try:
-                async with asyncio.timeout(DEADLINE_S):
-                    answer = await self._answer(worker, workload)
-            except TimeoutError:
-                turns.slow_until = self._clock.now() + SLOW_S
-                return UnknownStart(f"no answer within {DEADLINE_S:g} s")
-            except (ApiError, Unreachable, msgspec.MsgspecError) as error:
-                return UnknownStart(str(error)[:_LONGEST])
-            return cluster_start(answer, self._clock.now())
+        await turns.limiter.wait()
+        worker, now = self._workers.get(name), self._clock.now()
+        if worker is None:
+            return UnknownStart("not connected")
+        if now < turns.slow_until:
+            return UnknownStart("it answers too slowly")
+        turns.recent = {key: each for key, each in turns.recent.items() if each[0] >= now - RECENT_S}
+        others = [other for key, (_, other) in turns.recent.items() if key != workload.metadata.key]
+        ahead = tuple(_submitted(other) for other in others[-MOST_RECENT:])
+        question = StartQuestion(workload=_submitted(workload), ahead=ahead)
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                answer = await self._answer(worker, question)
+        except TimeoutError:
+            turns.slow_until = self._clock.now() + SLOW_S
+            return UnknownStart(f"no answer within {DEADLINE_S:g} s")
+        except (ApiError, Unreachable, msgspec.MsgspecError) as error:
+            return UnknownStart(str(error)[:_LONGEST])
+        return cluster_start(answer, self._clock.now())
 
-    async def _answer(self, worker: Worker, workload: Workload) -> StartAnswer:
-        with contextlib.suppress(NotFound, Forbidden):
-            return await served_start(worker, workload)
-        if self._ask_model is None:
+    async def _answer(self, worker: Worker, question: StartQuestion) -> StartAnswer:
+        try:
+            return await served_start(worker, question)
+        except (NotFound, Forbidden):
             return StartAnswer(starts="Unknown", reason="it serves no estimates")
-        return await self._ask_model(worker.name, worker.client, workload)
 
 
-async def served_start(worker: Worker, workload: Workload) -> StartAnswer:
-    """Return the answer of the estimates API of a worker cluster.
-
-    Raises ``NotFound`` if it is not served there, ``ApiError``, ``Unreachable`` and ``MsgspecError``.
-    """
+def _submitted(workload: Workload) -> Workload:
+    """Return what a copy of ``workload`` would be: its kind of work is that of its owner."""
     metadata = workload.metadata
-    question = Workload(
+    return Workload(
         metadata=ObjectMeta(
             namespace=metadata.namespace, name=metadata.name, owner_references=metadata.owner_references
         ),
         spec=workload.spec,
     )
-    path = estimates_path(metadata.namespace)
+
+
+async def served_start(worker: Worker, question: StartQuestion) -> StartAnswer:
+    """Return the answer of the estimates API of a worker cluster.
+
+    Raises ``NotFound`` if it is not served there, ``ApiError``, ``Unreachable`` and ``MsgspecError``.
+    """
+    path = estimates_path(question.workload.metadata.namespace)
     body = await worker.client.request(
-        "POST", path, body=WORKLOADS.encode(question), headers={"Content-Type": "application/json"}
+        "POST", path, body=codec.encode(question), headers={"Content-Type": "application/json"}
     )
     return codec.decode(StartAnswer, body)
