@@ -366,3 +366,14 @@ def test_an_event_tells_that_a_worker_cluster_lacks_the_namespace() -> None:
         await manager.until("the event exists", is_told)
 
     run(story)
+
+
+def test_a_manager_stops_while_a_worker_cluster_does_not_answer() -> None:
+    async def story(world: Clusters) -> None:
+        world.freeze["b"]()
+        for number in range(40):
+            await world.submit(f"job-{number}", cpu="10m")
+        await world.until_in("job-0", "a")
+        await world.manager.stop_queueing()
+
+    run(story)

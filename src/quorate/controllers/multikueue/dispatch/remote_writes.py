@@ -91,7 +91,10 @@ class RemoteWrites:
         """Send actions until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
-            await asyncio.get_running_loop().create_future()
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                self._tasks = None  # actions that are in flight end, and no other starts
 
     def state(self, worker: Worker, key: Key, job: JobRef | None) -> RemoteState:
         """Return what is known of a workload in a connected cluster."""
@@ -100,6 +103,9 @@ class RemoteWrites:
         progress = self._progress.get(key, {}).get(worker.name)
         if progress is None:
             return RemoteState(copy=copy, has_job=has_job)
+        is_busy = progress.in_flight or self._is_waiting(progress, copy)
+        if not (is_busy or progress.has_job or progress.failures):
+            del self._progress[key][worker.name]  # most clusters never get the job
         sync: JobSync = "due"
         if progress.synced == progress.wanted:
             sync = "done" if progress.sync_at is None else "deferred"
@@ -108,7 +114,7 @@ class RemoteWrites:
         return RemoteState(
             copy=copy,
             has_job=True if progress.has_job else has_job,
-            is_busy=progress.in_flight or self._is_waiting(progress, copy),
+            is_busy=is_busy,
             job=sync,
             sync_at=None if progress.sync_at is None else self._epoch(progress.sync_at),
         )
@@ -158,8 +164,7 @@ class RemoteWrites:
 
     def _start_next(self, cluster: str) -> None:
         queue = self._queues[cluster]
-        assert self._tasks is not None, "actions start while they are sent"
-        while queue and self._running.get(cluster, 0) < WRITES_TO_ONE_CLUSTER:
+        while queue and self._tasks is not None and self._running.get(cluster, 0) < WRITES_TO_ONE_CLUSTER:
             self._running[cluster] = self._running.get(cluster, 0) + 1
             self._tasks.create_task(self._run(*queue.popleft()))
 
