@@ -22,7 +22,7 @@ from quorate.queueing.planning.announced_starts import (
 )
 from quorate.queueing.planning.work_kinds import WorkKind
 from tests.queueing.notation import Json
-from tests.queueing.test_planned_starts import FIRST, LARGE, a_world, job, queue, run_cycle
+from tests.queueing.test_planned_starts import FIRST, LARGE, a_world, job, planned, queue, run_cycle
 from tests.queueing.world import World
 
 Times = st.one_of(st.integers(0, 2**32).map(float), st.just(math.inf))
@@ -148,6 +148,7 @@ def test_a_promise_moves_later_only_for_a_cause_that_it_names(changes: Json, rea
 
 
 def test_an_overrun_of_a_learned_bound_moves_a_promise() -> None:
+    """The promise allows for twice the bound, and the plan for the bound."""
     world = World(
         {
             "flavors": ["default"],
@@ -161,15 +162,21 @@ def test_an_overrun_of_a_learned_bound_moves_a_promise() -> None:
     assert run_cycle(world).wake_at == 61
     assert (
         told(world)[2]
-        == "starts at 1970-01-01T00:01:00Z at the latest (Learned), after 1 workloads have ended"
+        == "starts at 1970-01-01T00:01:50Z at the latest (Learned), after 1 workloads have ended"
     )
+    assert planned(world) == ("large", 60)
+    promised = told(world)
     world.now = 61.0
+    run_cycle(world)
+    assert planned(world) == ("large", 110)
+    assert told(world) == promised
+    world.now = 111.0
     run_cycle(world)
     assert told(world) == (
         "True",
         "BoundOverrun",
-        "starts at 1970-01-01T00:01:50Z at the latest (Learned), after 1 workloads have ended; was "
-        "1970-01-01T00:01:00Z: BoundOverrun: default/first runs longer than expected",
+        "starts at 1970-01-01T00:06:50Z at the latest (Learned), after 1 workloads have ended; was "
+        "1970-01-01T00:01:50Z: BoundOverrun: default/first runs longer than expected",
     )
 
 
@@ -201,7 +208,7 @@ def test_a_new_process_keeps_a_promise_until_run_times_are_learned_again() -> No
     world.state.set_learned_bounds({WorkKind(("default", "q")): 50.0})
     run_cycle(world)
     learned = told(world)
-    assert learned[2].startswith("starts at 1970-01-01T00:01:00Z at the latest (Learned)")
+    assert learned[2].startswith("starts at 1970-01-01T00:01:50Z at the latest (Learned)")
     restarted = World({"flavors": ["default"], "clusterQueues": {"q": queue(8)}, "workloads": (), "now": 20})
     restarted.put_queue_of({"queue": "q", "name": "any"})
     restarted.workloads = dict(world.workloads)
@@ -241,7 +248,8 @@ def test_an_overrun_evicts_what_passed_the_planned_workload_if_the_queue_says_so
     run_cycle(world)
     world.run({"create": ["short"]} if evicts else {"cycle": 1})
     run_cycle(world)
-    assert told(world)[2].startswith("starts at 1970-01-01T00:01:10Z at the latest (Learned)")
+    at = "00:01:10" if evicts else "00:01:50"  # what passes does not weaken a promise
+    assert told(world)[2].startswith(f"starts at 1970-01-01T{at}Z at the latest (Learned)")
     world.run({"finish": ["other"]})
     world.now = 72.0
     run_cycle(world)
@@ -257,6 +265,8 @@ def test_an_overrun_evicts_what_passed_the_planned_workload_if_the_queue_says_so
         run_cycle(world)
         assert told(world)[1] == "Started"
     else:
+        world.now = 112.0
+        run_cycle(world)
         assert told(world)[1] == "BoundOverrun"
 
 

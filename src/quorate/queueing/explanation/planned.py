@@ -29,7 +29,9 @@ def planned_start_of(state: State, workload: Workload) -> PlannedStart | None:
             f"{as_quantity(pair.resource, tree.potential_available(node, pair))} {pair.resource}"
             for pair, amount in sorted(plan.assignment.usage.items())
         )
-        announced = announced or AnnouncedStart(plan.at, plan.origin, plan.ended, state.ledger.now, plan.at)
+        announced = announced or AnnouncedStart(
+            plan.latest, plan.origin, plan.ended, state.ledger.now, plan.at
+        )
     assert announced is not None, "without a plan it is announced"
     return of_announcement(announced, needs, state.ledger.now)
 

@@ -125,9 +125,9 @@ def remedies(
     """
     by_pod_set: dict[str, dict[str, list[str]]] = {}
     sentences: list[str] = []
-    if (plan := planned_start(state, key)) is not None and math.isfinite(plan.at):
+    if (plan := planned_start(state, key)) is not None and math.isfinite(plan.latest):
         sentences.append(
-            f"wait until {at_epoch(plan.at):%Y-%m-%d %H:%M:%S} UTC at the latest: its start is planned"
+            f"wait until {at_epoch(plan.latest):%Y-%m-%d %H:%M:%S} UTC at the latest: its start is planned"
         )
     for reason in reasons:
         remedy = _remedy(state, key, reason)

@@ -132,12 +132,12 @@ class AnnouncedStart(msgspec.Struct, frozen=True):
 
 
 def kept(announced: AnnouncedStart, plan: AnnouncedStart) -> AnnouncedStart:
-    """Return what is told of ``plan``, which is not later than ``announced``."""
-    is_noticed = plan.planned_at < announced.at - NOTICED_S
-    if plan.origin != announced.origin:
-        is_noticed = plan.planned_at <= announced.at
+    """Return what is result of ``plan``, which is not later than ``announced``."""
+    result = plan if plan.at < announced.at - NOTICED_S else announced
+    if plan.origin != announced.origin and plan.planned_at <= announced.at:
+        result = msgspec.structs.replace(plan, at=min(plan.at, announced.at))
     return msgspec.structs.replace(
-        plan if is_noticed else announced,
+        result,
         planned_at=plan.planned_at,
         made_at=announced.made_at,
         revisions=announced.revisions,

@@ -37,7 +37,7 @@ def announced_start(
     restart until run times have been learned again.
     """
     new = AnnouncedStart(
-        at=plan.at,
+        at=plan.latest,
         origin=plan.origin,
         ended=plan.ended,
         made_at=now,

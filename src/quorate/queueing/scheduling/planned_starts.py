@@ -31,7 +31,7 @@ from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMo
 from quorate.queueing.scheduling.later_fits import LaterFits, reaches
 from quorate.queueing.scheduling.nomination import Nomination
 from quorate.queueing.scheduling.reserved_windows import ReservedWindows
-from quorate.queueing.scheduling.timeline import PlannedStart, Timeline
+from quorate.queueing.scheduling.timeline import PlannedStart, Rest, Timeline
 from quorate.queueing.state import State
 from quorate.quota.tree import Node
 
@@ -254,7 +254,9 @@ class PlannedStarts:
             return False
         timeline = self.timeline(queue, now)
         before = timeline.moment_before(at, now)
-        if before is None or timeline.rest(at, usage.keys()) != (plan.ended, plan.origin):
+        rest = timeline.rest(at, usage.keys())
+        of_plan = Rest(plan.ended, plan.origin, plan.latest)
+        if before is None or rest._replace(latest=max(at, rest.latest)) != of_plan:
             return False
         starts_later = before == now and entry is self._refused and not timeline.ended(now)
         return timeline.fits(at, queue.node, usage) and (
@@ -310,7 +312,7 @@ class PlannedStarts:
             at = announced.planned_at
             assignment = self._fits.assignment_at(at, timeline, queue, entry, plans)
             if assignment is not None:
-                plans.append(self._planned_start(timeline, queue, entry, at, assignment))
+                plans.append(self._planned_start(timeline, queue, entry, plans, at, assignment))
         return tuple(plans[len(earlier) :])
 
     def _announce(self, key: Key, announced: AnnouncedStart) -> None:
@@ -368,7 +370,7 @@ class PlannedStarts:
                 assignment = self._fits.assignment_at(moments[middle], timeline, queue, entry, others)
                 least, most, best = _narrowed(least, most, best, middle, assignment)
             if best is not None:
-                return self._planned_start(timeline, queue, entry, moments[most], best)
+                return self._planned_start(timeline, queue, entry, others, moments[most], best)
         return None
 
     def _planned_start(
@@ -376,13 +378,16 @@ class PlannedStarts:
         timeline: Timeline,
         queue: ClusterQueueState,
         entry: Entry,
+        others: Iterable[PlannedStart],
         at: float,
         assignment: Assignment,
     ) -> PlannedStart:
         rest = timeline.rest(at, assignment.usage.keys())
+        before = [other for other in others if other.ends <= at < math.inf]
+        latest = max(at, rest.latest, *(_latest_end(queue, other) for other in before))
         replaced = self._state.ledger.replaced_reservation(entry.workload, queue)
         ends = at + queue.bound(entry.workload).seconds
-        return PlannedStart(entry, at, ends, assignment, rest.origin, rest.ended, replaced)
+        return PlannedStart(entry, at, latest, ends, assignment, rest.origin, rest.ended, replaced)
 
     # What may start before them.
 
@@ -459,6 +464,12 @@ def _narrowed(
 ) -> tuple[int, int, Assignment | None]:
     """Return the bounds of a search, and what fits at the upper one, after a probe between them."""
     return (probe + 1, most, best) if assignment is None else (least, probe, assignment)
+
+
+def _latest_end(queue: ClusterQueueState, plan: PlannedStart) -> float:
+    """Return when a planned workload ends that runs twice as long as was learned."""
+    factor = 2 if queue.bound(plan.entry.workload).origin == "Learned" else 1
+    return plan.latest + factor * (plan.ends - plan.at)
 
 
 def _may_compete(plan: PlannedStart, assignment: Assignment) -> bool:

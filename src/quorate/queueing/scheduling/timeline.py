@@ -28,6 +28,7 @@ class Rest(NamedTuple):
 
     ended: int  # workloads
     origin: Origin  # of the least certain bound
+    latest: float  # when all have ended that run twice as long as was learned
 
 
 class PlannedStart(NamedTuple):
@@ -35,6 +36,7 @@ class PlannedStart(NamedTuple):
 
     entry: Entry
     at: float  # epoch seconds; infinite: a workload without a bound must end first
+    latest: float  # if work before it runs twice as long as was learned
     ends: float  # by its own bound, if it starts then
     assignment: Assignment
     origin: Origin  # of the least certain bound that it rests on
@@ -55,6 +57,7 @@ class End(NamedTuple):
     usage: dict[FlavorResource, int]  # of the reservation, and where it counts
     node: Node
     origin: Origin | None
+    latest: float  # the same with twice its bound, if that was learned: one in ten runs longer
     is_overdue: bool  # it has run longer than a bound that is not enforced
     is_known: bool  # otherwise it depends on the time now: of what is not admitted, or being evicted
 
@@ -63,12 +66,14 @@ def _end_of(ledger: Ledger, queue: ClusterQueueState, reservation: Reservation, 
     """Return when a workload ends; one that is being evicted ends at any moment."""
     of = reservation.order, reservation, reservation.usage, queue.node
     if reservation.evicted or reservation.workload.metadata.uid in ledger.expected_evictions:
-        return End(now, *of, "Declared", False, False)
+        return End(now, *of, "Declared", now, False, False)
     since = now if reservation.admitted_at is None else reservation.admitted_at
     bound = queue.bound(reservation.workload)
     is_overdue = not bound.is_enforced and since + bound.seconds < now
     is_known = reservation.admitted_at is not None
-    return End(bound.ends_at(since, now), *of, bound.origin, is_overdue, is_known)
+    at = bound.ends_at(since, now)
+    latest = at + (at - since) if bound.origin == "Learned" else at
+    return End(at, *of, bound.origin, latest, is_overdue, is_known)
 
 
 def ends_at(ledger: Ledger, queue: ClusterQueueState, reservation: Reservation, now: float) -> float:
@@ -207,10 +212,11 @@ class Timeline:
         number = bisect_right(self._times, at)
         key = number, frozenset(pairs)
         if key not in self._rests:
-            origins = [end.origin for end in self.ends[:number] if not key[1].isdisjoint(end.usage)]
-            found = frozenset(origins)
+            ends = [end for end in self.ends[:number] if not key[1].isdisjoint(end.usage)]
+            found = {end.origin for end in ends}
             least: Origin = next((origin for origin in _CERTAINTY if origin in found), "Declared")
-            self._rests[key] = Rest(len(origins), least)
+            latest = max((end.latest for end in ends), default=-math.inf)
+            self._rests[key] = Rest(len(ends), least, latest)
         return self._rests[key]
 
     def moments(self, after: float, before: float) -> list[float]:
