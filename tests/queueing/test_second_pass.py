@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from quorate.api.meta import Key, OwnerReference, Uid
+from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
 from quorate.queueing.conditions import NODE_FAILURES
 from quorate.queueing.decisions import AssignTopology, Decision, Reserve
 from quorate.queueing.explain import pending_facts, run
@@ -105,6 +106,16 @@ def test_delays_survive_a_rebuilt_model() -> None:
     due = world.state.ledger.second_pass.next_at()
     world.state.replace_with(fresh)
     assert world.state.ledger.second_pass.next_at() == due == world.now + 1
+
+
+def test_pods_that_run_in_a_worker_cluster_get_no_places_here() -> None:
+    world = World({**GIVEN, "nodes": {}, "admissionChecks": {"prov": {"controller": MULTIKUEUE}}})
+    world.run("cycle")
+    world.run({"checks": {"w": {"prov": "Ready"}}})
+    admission = world.workloads["w"].status.admission
+    assert admission is not None
+    assert [each.delayed_topology_request for each in admission.pod_set_assignments] == ["Pending"]
+    assert world.admission_cycle.run(world.now).decisions == ()
 
 
 def test_a_workload_without_places_is_held_with_the_numbers() -> None:

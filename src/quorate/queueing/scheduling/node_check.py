@@ -4,7 +4,7 @@ from quorate.api.configuration.queueing import NodeFitMode
 from quorate.api.kueue import Workload
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
-from quorate.queueing.nodes.node_fit import has_provisioned_nodes
+from quorate.queueing.nodes.node_fit import has_other_nodes
 from quorate.queueing.nodes.pod_constraints import VOLUMES_UNKNOWN
 from quorate.queueing.nodes.pod_templates import template_of
 from quorate.queueing.pending.entry import Entry
@@ -36,7 +36,7 @@ def pods_to_check(
             model.node_fit(names) == mode
             and assigned.count
             and not shape.topology.is_explicit
-            and not has_provisioned_nodes(queue.spec, names, state.checks)
+            and not has_other_nodes(queue.spec, names, state.checks)
         ):
             template = template_of(workload.metadata.namespace, pod_set.template)
             previous = () if replaced is None else previous_domains(replaced.admission, shape.name, names)

@@ -12,7 +12,7 @@ from quorate.placement.topology.request import NO_TOPOLOGY
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import PlacementRefused
 from quorate.queueing.nodes.model import TopologyModel
-from quorate.queueing.nodes.node_fit import has_provisioned_nodes
+from quorate.queueing.nodes.node_fit import has_other_nodes
 from quorate.queueing.nodes.pod_templates import template_of
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.shape import PodSetShape, Shape
@@ -37,7 +37,8 @@ def pod_sets_to_place(
 ) -> RequestedPlaces | PlacementRefused:
     """Return which pod sets of a workload without quota, of which some ``may_need_places``, need them.
 
-    Those of flavors to which a ProvisioningRequest brings nodes get places once these exist.
+    Those of flavors to which a ProvisioningRequest brings nodes get places once these exist.  Those of a
+    queue that dispatches to worker clusters get their places there.
     """
     model = state.ledger.topology
     if assignment.mode is AssignmentMode.NO_FIT:
@@ -67,7 +68,7 @@ def pod_sets_to_place(
         flavor = topology_flavor(model, pods, assigned.flavors, shape, flavors_of)
         if isinstance(flavor, PlacementRefused):
             return flavor
-        if has_provisioned_nodes(queue.spec, flavor, state.checks):
+        if has_other_nodes(queue.spec, flavor, state.checks):
             delayed.append(pods.name)
             continue
         previous = () if replaced is None else previous_domains(replaced.admission, pods.name, flavor)

@@ -12,6 +12,7 @@ from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.decisions import AssignTopology, CycleFault, Decision, Evict, SecondPassFailed
 from quorate.queueing.inadmissible_reasons import AwaitingPreemption, InadmissibleReason, inadmissible_message
+from quorate.queueing.nodes.node_fit import runs_elsewhere
 from quorate.queueing.nodes.places import Places
 from quorate.queueing.preemption.candidates import Target, preemption_decision
 from quorate.queueing.preemption.simulation import UsageSimulation
@@ -107,10 +108,13 @@ class SecondPass:
         return decisions
 
     def _has_ready_checks(self, reservation: Reservation) -> bool:
+        """Return True if the pods may get places here."""
         queue = self._ledger.cluster_queues.get(reservation.admission.cluster_queue)
         checks = reservation.workload.status.admission_checks
         ready = {check.name for check in checks if check.state == "Ready"}
-        return queue is not None and ready.issuperset(queue.checks_for(reservation.admission))
+        if queue is None or runs_elsewhere(queue.spec, self._state.checks):
+            return False
+        return ready.issuperset(queue.checks_for(reservation.admission))
 
     def _keeps_hosts(self, reservation: Reservation) -> bool:
         """Return True if nothing can replace the pods of a failed host: a single pod is its own job."""
