@@ -3,7 +3,7 @@
 import asyncio
 import random
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,7 @@ async def api_server(
     keep: int = 10_000,
     converters: Mapping[str, Converter] = NO_CONVERTERS,
     kubelet_socket: Path | None = None,
+    disabled_gates: Collection[str] = (),
 ) -> AsyncIterator[RunningServer]:
     """Run a server on a free loopback port; using the same path twice is a restart."""
     ids = random.Random()
@@ -51,6 +52,7 @@ async def api_server(
         converters,
         KEYS,
         kubelet_socket=kubelet_socket,
+        disabled_gates=frozenset(disabled_gates),
     )
     await server.start("127.0.0.1", port, tls)
     try:

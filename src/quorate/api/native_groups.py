@@ -1,8 +1,10 @@
-"""scheduling.k8s.io/v1alpha2: Kubernetes' own Workloads and PodGroups, as of 1.36.
+"""scheduling.k8s.io: Kubernetes' own Workloads and PodGroups, v1alpha2 of 1.36 and what is read of v1beta1.
 
-All that differs between the versions of this API is in this module.  Kubernetes 1.37 serves ``v1beta1``.
+All that differs between the versions of this API is in this module: Kubernetes 1.37 serves ``v1beta1``, of
+which the groups within groups (``CompositePodGroup``) are not read.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from quorate.api.meta import Condition, Int32, ObjectMeta, Struct, always_encoded
@@ -10,6 +12,8 @@ from quorate.api.meta import Condition, Int32, ObjectMeta, Struct, always_encode
 GROUP: Final = "scheduling.k8s.io"
 VERSION: Final = "v1alpha2"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
+BETA: Final = "v1beta1"
+VERSIONS: Final = (VERSION, BETA)  # that are read, the one to prefer first
 PROTECTION_FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
 """Keeps a pod group until no active pod refers to it."""
 
@@ -29,6 +33,11 @@ POLICY: Final = "quorate-native-gangs"
 # Condition types of a pod group.
 POD_GROUP_SCHEDULED: Final = "PodGroupScheduled"
 DISRUPTION_TARGET: Final = "DisruptionTarget"
+SCHEDULED_TYPES: Final[Mapping[str, str]] = {
+    VERSION: POD_GROUP_SCHEDULED,
+    BETA: "PodGroupInitiallyScheduled",
+}
+"""The condition of a group that was placed, by version."""
 # Reasons of these conditions.
 SCHEDULED: Final = "Scheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -83,12 +92,29 @@ class TemplateReference(Struct):
     workload: WorkloadTemplateReference | None = None
 
 
+class WorkloadReference(Struct):
+    """``v1beta1``: the workload and the template of a group."""
+
+    workload_name: str = ""
+    template_name: str = ""
+
+
+class AllPods(Struct):
+    """The pods of a group are disrupted together."""
+
+
+class DisruptionMode(Struct):
+    """``v1beta1``: one of two modes."""
+
+    all: AllPods | None = None
+
+
 class PodGroupTemplate(Struct):
     name: str = ""
     scheduling_policy: SchedulingPolicy = SchedulingPolicy()
     scheduling_constraints: SchedulingConstraints | None = None
     resource_claims: tuple[PodGroupResourceClaim, ...] = ()
-    disruption_mode: str = ""
+    disruption_mode: str | DisruptionMode = ""
     priority_class_name: str = ""
     priority: Int32 | None = None
 
@@ -113,26 +139,38 @@ class Workload(Struct):
 
 class PodGroupSpec(Struct):
     pod_group_template_ref: TemplateReference | None = None
+    workload_ref: WorkloadReference | None = None
     scheduling_policy: SchedulingPolicy = SchedulingPolicy()
     scheduling_constraints: SchedulingConstraints | None = None
     resource_claims: tuple[PodGroupResourceClaim, ...] = ()
-    disruption_mode: str = ""
+    disruption_mode: str | DisruptionMode = ""
     priority_class_name: str = ""
     priority: Int32 | None = None
 
     @property
     def workload_name(self) -> str:
         """The workload with the template of the group; empty if the group is of none."""
-        reference = self.pod_group_template_ref
-        return "" if reference is None or reference.workload is None else reference.workload.workload_name
+        return self._reference.workload_name
 
     @property
     def template_name(self) -> str:
         """The template of the group in its workload; empty if the group is of none."""
-        reference = self.pod_group_template_ref
-        if reference is None or reference.workload is None:
-            return ""
-        return reference.workload.pod_group_template_name
+        return self._reference.template_name
+
+    @property
+    def _reference(self) -> WorkloadReference:
+        alpha = self.pod_group_template_ref
+        if alpha is None or alpha.workload is None:
+            return self.workload_ref or WorkloadReference()
+        return WorkloadReference(
+            workload_name=alpha.workload.workload_name,
+            template_name=alpha.workload.pod_group_template_name,
+        )
+
+    @property
+    def is_disrupted_as_a_whole(self) -> bool:
+        mode = self.disruption_mode
+        return mode == AS_A_WHOLE if isinstance(mode, str) else mode.all is not None
 
     @property
     def topology_key(self) -> str:
@@ -159,3 +197,9 @@ class PodGroup(Struct):
     metadata: ObjectMeta
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
+
+
+def find_scheduled(conditions: Sequence[Condition]) -> Condition | None:
+    """Return the condition that says whether a group was placed; None if there is none."""
+    types = SCHEDULED_TYPES.values()
+    return next((condition for condition in conditions if condition.type in types), None)

@@ -3,12 +3,12 @@
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key, Uid
-from quorate.api.native_groups import PodGroup, Workload
+from quorate.api.native_groups import VERSIONS, PodGroup, Workload
 from quorate.controllers.limits import UNSERVED_INTERVAL_S
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -94,10 +94,12 @@ class NativeGroups:
 
     async def run(self) -> None:
         """Keep the groups up to date until cancelled, once the API server serves them."""
-        await wait_until_served(
+        groups = await wait_until_served(
             NATIVE_POD_GROUPS, self._client, self._clock, on_absent=self._note_absent,
-            interval_s=UNSERVED_INTERVAL_S,
+            interval_s=UNSERVED_INTERVAL_S, versions=VERSIONS,
         )  # fmt: skip
+        self._informer.resource = groups
+        self._workloads.resource = replace(NATIVE_WORKLOADS, version=groups.version)
         self._is_absent = False
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._informer.run(), name="watch native podgroups")

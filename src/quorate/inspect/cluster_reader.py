@@ -5,8 +5,10 @@ from typing import Final
 
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.meta import Key
+from quorate.api.native_groups import VERSIONS
 from quorate.api.volcano import PodGroup
 from quorate.kube.client import Client
+from quorate.kube.discovery import served_version
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.resources import NATIVE_POD_GROUPS, POD_GROUPS, Resource
 
@@ -21,7 +23,10 @@ async def native_pod_groups(
     None if the cluster does not serve them, or if they may not be listed.
     """
     try:
-        listed = (await client.list(NATIVE_POD_GROUPS, namespace, label_selector)).items
+        groups = await served_version(client, NATIVE_POD_GROUPS, VERSIONS)
+        if groups is None:
+            return None
+        listed = (await client.list(groups, namespace, label_selector)).items
     except (NotFound, Forbidden):
         return None
     if not listed:

@@ -1,6 +1,7 @@
 """Discovery of the resources that an API server serves."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,7 +12,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, NotFound, Unreachable, Unreadable
 from quorate.kube.limits import DISCOVERY_INTERVAL_S
 from quorate.kube.log import logger
-from quorate.kube.resources import Resource
+from quorate.kube.resources import Resource, T
 
 if TYPE_CHECKING:
     from quorate.kube.client import Client
@@ -51,6 +52,21 @@ async def served_resources(client: "Client", api_version: str) -> tuple[ServedRe
         raise Unreadable(f"GET {prefix}/{api_version}", str(error)) from error
 
 
+async def served_version(
+    client: "Client", resource: Resource[T], versions: Sequence[str]
+) -> Resource[T] | None:
+    """Return ``resource`` in the first of ``versions`` that the server has; None if it has none of them.
+
+    Raises ``Unreadable`` and the errors of the client.
+    """
+    for version in versions:
+        candidate = replace(resource, version=version)
+        served = await served_resources(client, candidate.api_version)
+        if resource.plural in {listed.name for listed in served}:
+            return candidate
+    return None
+
+
 async def wait_until_served(
     resource: Resource[Any],
     client: "Client",
@@ -58,8 +74,11 @@ async def wait_until_served(
     *,
     on_absent: Callable[[], None] | None = None,
     interval_s: float = DISCOVERY_INTERVAL_S,
-) -> None:
-    """Return once the server serves a kind, the definition of which may be installed at any time.
+    versions: Sequence[str] = (),
+) -> Resource[Any]:
+    """Return a kind once the server serves it; its definition may be installed at any time.
+
+    ``versions``: any of these will do, instead of the one of ``resource``.
 
     Log why it is not served.  With ``on_absent``, its absence is normal: call that instead at each answer.
     """
@@ -67,11 +86,12 @@ async def wait_until_served(
     while True:
         problem = ""
         try:
-            served = await served_resources(client, resource.api_version)
-            if resource.plural in {listed.name for listed in served}:
+            found = await served_version(client, resource, versions or (resource.version,))
+            if found is not None:
                 log.info("kind is served")
-                return
+                return found
             if on_absent is None:
+                served = await served_resources(client, resource.api_version)
                 problem = "its definition is not installed" + (" in this version" if served else "")
             else:
                 on_absent()

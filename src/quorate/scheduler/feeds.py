@@ -6,6 +6,7 @@ our own annotations.  A session follows only the changes that can.
 """
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -26,7 +27,7 @@ from quorate.gang.cache.model import Model
 from quorate.gang.cache.native_groups import as_volcano_group, native_key, native_terms
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.discovery import plural_of
+from quorate.kube.discovery import served_version
 from quorate.kube.feed import Feed, cluster_feed, load
 from quorate.kube.informer import Informer
 from quorate.kube.object_faults import ObjectFault
@@ -194,7 +195,12 @@ async def load_model(
         reservation_feed(model),
         *device_feeds(model),
     )
-    served = [feed for feed in optional if await serves(client, feed.resource)]
+    served: list[Feed[Any]] = []
+    for feed in optional:
+        versions = native_groups.VERSIONS if feed.resource == NATIVE_POD_GROUPS else (feed.resource.version,)
+        found = await served_version(client, feed.resource, versions)
+        if found is not None:
+            served.append(replace(feed, resource=found))
     await load(client, (*served, *feeds))
     return model
 
@@ -202,10 +208,6 @@ async def load_model(
 def placed_workload_feed(model: Model) -> Feed[PlacedWorkload]:
     """Return the feed of workloads that hold places, which clusters without queueing do not serve."""
     return Feed(PLACED_WORKLOADS, model.set_workload, model.remove_workload, _places_differ)
-
-
-async def serves(client: Client, resource: Resource[Any]) -> bool:
-    return bool(await plural_of(client, resource.api_version, resource.kind))
 
 
 def _labels_differ(old: Namespace, new: Namespace) -> bool:

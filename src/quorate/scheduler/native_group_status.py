@@ -16,7 +16,9 @@ from quorate.api.native_groups import (
     DISRUPTION_TARGET,
     POD_GROUP_SCHEDULED,
     PREEMPTION_BY_SCHEDULER,
+    SCHEDULED_TYPES,
     SCHEDULER_ERROR,
+    PodGroup,
 )
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.native_groups import native_name, scheduled_condition
@@ -25,7 +27,7 @@ from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
 from quorate.kube.controller.latest import LatestValueWriter
 from quorate.kube.errors import Conflict, NotFound
-from quorate.kube.resources import NATIVE_POD_GROUPS
+from quorate.kube.resources import NATIVE_POD_GROUPS, Resource
 from quorate.scheduler.limits import GROUP_WORKERS, STATUS_DELAY_S
 
 MAX_MESSAGE_BYTES: Final = 32_768
@@ -38,8 +40,13 @@ class NativeGroupStatusWriter:
         self._client = client
         self._clock = clock
         self._written: dict[Key, tuple[Uid, Condition]] = {}  # by gang, the last PodGroupScheduled
+        self._resource = NATIVE_POD_GROUPS
         self._writer = LatestValueWriter("native pod groups", self._write, clock, workers=GROUP_WORKERS)
         self._disruptions = LatestValueWriter("disrupted pod groups", self._write, clock, workers=1)
+
+    def write_to(self, resource: Resource[PodGroup]) -> None:
+        """Write to ``resource``, the pod groups in the version that the API server has."""
+        self._resource = resource
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -94,11 +101,13 @@ class NativeGroupStatusWriter:
         key = native_name(gang)
         assert key is not None, f"{gang} is no native group"
         body: dict[str, Any] = codec.to_builtins(condition)
+        if condition.type == POD_GROUP_SCHEDULED:
+            body["type"] = SCHEDULED_TYPES[self._resource.version]
         body["message"] = body.get("message", "").encode()[:MAX_MESSAGE_BYTES].decode(errors="ignore")
         patch: dict[str, Any] = {"status": {"conditions": [body]}}
         if uid is not None:
             patch["metadata"] = {"uid": uid}
         with suppress(NotFound, Conflict):  # deleted, or another group with the same name
             await self._client.patch(
-                NATIVE_POD_GROUPS, key, patch, subresource="status", kind=PatchKind.STRATEGIC
+                self._resource, key, patch, subresource="status", kind=PatchKind.STRATEGIC
             )

@@ -7,12 +7,14 @@ the API server.
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from quorate.api.configuration import Configuration
 from quorate.api.core import Namespace
 from quorate.api.meta import Key, ObjectMeta, Uid, matches_selector
 from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
+from quorate.api.native_groups import VERSIONS
 from quorate.controllers.informers import synced
 from quorate.controllers.integrations import intermediate_kinds
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
@@ -149,11 +151,16 @@ class CachedClusterReader:
         return not checks.isdisjoint(rule.name for rule in rules)
 
     async def native_queue(self, group: Key) -> str:
-        try:
-            name = (await self._client.get(NATIVE_POD_GROUPS, group)).spec.workload_name
-            if not name:
-                return ""
-            workload = await self._client.get(NATIVE_WORKLOADS, Key(group.namespace, name))
-        except (NotFound, Forbidden):
-            return ""
-        return queue_name_of(workload.metadata)
+        for version in VERSIONS:
+            groups, workloads = (
+                replace(NATIVE_POD_GROUPS, version=version), replace(NATIVE_WORKLOADS, version=version)
+            )  # fmt: skip
+            try:
+                name = (await self._client.get(groups, group)).spec.workload_name
+                if not name:
+                    return ""
+                workload = await self._client.get(workloads, Key(group.namespace, name))
+            except (NotFound, Forbidden):
+                continue
+            return queue_name_of(workload.metadata)
+        return ""

@@ -19,12 +19,12 @@ from quorate.dashboard.model.informers import informers_of
 from quorate.dashboard.queries import Viewer
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.discovery import served_version
 from quorate.kube.errors import Forbidden
 from quorate.kube.log import logger
 from quorate.kube.manager.restart import restarting
 from quorate.kube.resources import Resource
 from quorate.kube.selection import Watched
-from quorate.scheduler.feeds import serves
 
 FollowInformers = Callable[[Sequence[Watched], ClusterData], None]
 
@@ -88,7 +88,7 @@ async def run_model(
 
 async def _is_available(client: Client, resource: Resource[Any]) -> bool:
     """Return True if the cluster serves a kind and the dashboard may list it."""
-    if not await serves(client, resource):
+    if await served_version(client, resource, (resource.version,)) is None:
         return False
     try:
         await client.request("GET", resource.path(), query={"limit": "1"})

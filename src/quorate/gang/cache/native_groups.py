@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from quorate.api import native_groups
 from quorate.api.core.pod import Pod
-from quorate.api.meta import Condition, ConditionStatus, Key, find_condition
+from quorate.api.meta import Condition, ConditionStatus, Key
 from quorate.api.names.volcano import QUEUE_NAME
 from quorate.api.volcano import (
     DEFAULT_QUEUE,
@@ -63,7 +63,7 @@ def as_volcano_group(group: native_groups.PodGroup) -> PodGroup:
     """
     metadata, gang = group.metadata, group.spec.scheduling_policy.gang
     queue = metadata.annotations.get(QUEUE_NAME) or metadata.labels.get(QUEUE_NAME)
-    condition = find_condition(group.status.conditions, native_groups.POD_GROUP_SCHEDULED)
+    condition = native_groups.find_scheduled(group.status.conditions)
     is_scheduled = condition is not None and condition.status == "True"
     return PodGroup(
         metadata=type(metadata)(
@@ -91,7 +91,7 @@ def native_terms(spec: native_groups.PodGroupSpec) -> NativeTerms:
     key = spec.topology_key
     return NativeTerms(
         priority=spec.priority or 0,
-        disrupted_as_a_whole=spec.disruption_mode == native_groups.AS_A_WHOLE,
+        disrupted_as_a_whole=spec.is_disrupted_as_a_whole,
         topology=GangTopology(TierLimit(label=key), ()) if key else None,
     )
 
