@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from quorate.api.configuration import Configuration
 from quorate.api.kueue import Workload
 from quorate.api.names.multikueue import ORIGIN
 from quorate.controllers.context import ControllerContext
@@ -36,6 +37,24 @@ class Failure:
     problem: str
     attempts: int
     next_attempt: float
+
+
+def worker_client(config: RestConfig, configuration: Configuration, local: Client) -> Client:
+    """Return a client that may write as long as the client of this cluster may: while this process leads.
+
+    The limits of ``clientConnection`` hold for each worker cluster too, unless a gate is off.
+    """
+    limits = configuration.client_connection
+    if not configuration.multikueue_gates.reuse_client_connection:
+        limits = None
+    return Client(
+        config,
+        local.rng,
+        concurrency=CONCURRENCY,
+        deadline_s=REQUEST_S,
+        rate_limiter=None if limits is None else TokenBucketRateLimiter(limits.qps, limits.burst),
+        permit=local.permit,
+    )
 
 
 class Connection:
@@ -88,7 +107,11 @@ class Connection:
         """Connect, and stay connected until a list or watch fails."""
         try:
             async with asyncio.timeout(ESTABLISH.delay_s(self._attempts + 1)) as establishing:
-                async with self._client(await config_of(credentials)) as client, asyncio.TaskGroup() as tasks:
+                config = await config_of(credentials)
+                async with (
+                    worker_client(config, self._context.configuration, self._context.client) as client,
+                    asyncio.TaskGroup() as tasks,
+                ):
                     selector = f"{ORIGIN}={self._context.configuration.multikueue.origin}"
                     workloads = Informer(client, WORKLOADS, label_selector=selector)
                     following = tasks.create_task(workloads.run_until_failure())
@@ -100,21 +123,6 @@ class Connection:
                         await self._probe(client)
         except Exception as error:
             self._ended(error)
-
-    def _client(self, config: RestConfig) -> Client:
-        """Return a client with the permission of the local one: only a leader writes."""
-        configuration, local = self._context.configuration, self._context.client
-        limits = configuration.client_connection
-        if not configuration.multikueue_gates.reuse_client_connection:
-            limits = None
-        return Client(
-            config,
-            self._context.rng,
-            concurrency=CONCURRENCY,
-            deadline_s=REQUEST_S,
-            rate_limiter=None if limits is None else TokenBucketRateLimiter(limits.qps, limits.burst),
-            permit=local.permit,
-        )
 
     async def _connected(self, worker: Worker) -> None:
         self.failure, self._connected_at = None, self._clock.steady.now()
