@@ -132,7 +132,7 @@ class AnnouncedStart(msgspec.Struct, frozen=True):
 
 
 def kept(announced: AnnouncedStart, plan: AnnouncedStart) -> AnnouncedStart:
-    """Return what is result of ``plan``, which is not later than ``announced``."""
+    """Return the announcement of ``plan``, which is not later than ``announced``."""
     result = plan if plan.at < announced.at - NOTICED_S else announced
     if plan.origin != announced.origin and plan.planned_at <= announced.at:
         result = msgspec.structs.replace(plan, at=min(plan.at, announced.at))
