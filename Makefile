@@ -25,7 +25,7 @@ LINTS := lint-types lint-tests lint-format lint-style lint-layers lint-dead-code
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint check quick test test-extras test-long failed-alone coverage docs docs-serve wheel requirements image chart release $(LINTS) search rest loops vectors mutations test-real test-faults crashes fuzz bench bench-admission bench-binding bench-scale bench-simulate crds manifests helm reference dashboard dashboard-check test-browser test-clients test-newcomer screenshots clean
+.PHONY: help install demo lint check quick test test-extras test-long failed-alone coverage docs docs-serve wheel requirements image chart release $(LINTS) search rest loops vectors mutations test-real test-faults crashes fuzz bench bench-admission bench-binding bench-dispatch bench-scale bench-simulate crds manifests helm reference dashboard dashboard-check test-browser test-clients test-newcomer screenshots clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -169,6 +169,9 @@ bench-simulate: $(STAMP) ## measure simulations of up to a million jobs, and hol
 
 bench-binding: $(STAMP) ## measure how fast gangs are bound over HTTP, beside bare bind calls (a minute)
 	@$(BIN)/python -m bench.binding
+
+bench-dispatch: $(STAMP) ## measure a manager that gives 10,000 jobs to 5 worker clusters, and hold it to its limits (a quarter of an hour)
+	@$(BIN)/python -m bench.dispatch
 
 bench-scale: $(STAMP) ## measure the processes with 5,000 nodes and 150,000 pods, and hold them to their limits (minutes)
 	@$(BIN)/python -m bench.scale
