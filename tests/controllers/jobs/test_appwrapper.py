@@ -10,7 +10,7 @@ from quorate.api.kueue import PodSet
 from quorate.controllers.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobframework.interface import Outcome, ValidationScope
 from quorate.controllers.jobframework.pod_counts import are_ready
-from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
+from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, read_template
 from quorate.controllers.jobs.spark import SparkApplication
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.patches import merged
@@ -58,6 +58,31 @@ ANY = an_object("example.com/v1", "Any", list=[{"template": PODS}])
 )
 def test_a_wrapper_has_the_pod_sets_of_its_components(component: Any, want: int) -> None:
     assert sizes(component) == {"train-0": want}
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ("example.com:5000/train", "Always"),
+        ("train:latest", "Always"),
+        ("example.com:5000/train:1.2", "IfNotPresent"),
+        ("train@sha256:0123", "IfNotPresent"),
+    ],
+)
+def test_the_containers_of_a_wrapper_are_those_that_a_kueue_worker_compares(image: str, policy: str) -> None:
+    container = {"name": "main", "image": image, "env": [{"name": "A", "value": "b"}], "args": ["x"]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container]}}
+    (pod_set,) = WRAPPER.pod_sets(foreign_job({"components": [wrapped(pod)]}))
+    assert read_template(pod_set.template)["spec"]["containers"] == [
+        {
+            "name": "main",
+            "image": image,
+            "args": ["x"],
+            "terminationMessagePath": "/dev/termination-log",
+            "terminationMessagePolicy": "File",
+            "imagePullPolicy": policy,
+        }
+    ]
 
 
 def test_components_without_pods_have_no_pod_sets() -> None:

@@ -8,6 +8,9 @@ merges it when it creates them.
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+from msgspec.structs import replace
+
 from quorate.api import codec
 from quorate.api.field_path import (
     InvalidPath,
@@ -23,7 +26,7 @@ from quorate.api.kueue import PodSet
 from quorate.api.kueue.topology_annotations import NO_INDEX, PodIndex
 from quorate.api.syntax import signed_int32
 from quorate.controllers.jobframework.interface import ManagedBy, Outcome
-from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
+from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject, read_template
 from quorate.controllers.jobs.batch import COMPLETION_INDEX
 from quorate.controllers.jobs.unstructured import (
     PodSetSpec,
@@ -40,6 +43,11 @@ _COMPONENTS: Final[Path] = ("spec", "components")
 _INFOS: Final = "podSetInfos"
 _TAS_PREFIX: Final = "workload.codeflare.dev.appwrapper/tas-"
 _TOO_MANY: Final = f"makes more than the {MAX_POD_SETS} pod sets of a workload"
+# What the library keeps of a container, and what it leaves out although quota counts it.
+_CONTAINER_FIELDS: Final = (
+    "name", "image", "command", "args", "resources", "terminationMessagePath", "terminationMessagePolicy",
+    "imagePullPolicy", "securityContext", "restartPolicy",
+)  # fmt: skip
 _INDEX_ANNOTATIONS: Final = ("pod-index-label", "sub-group-index-label", "sub-group-count")
 
 
@@ -69,6 +77,16 @@ class AppWrapper(UnstructuredJobKind):
             if len(specs) > MAX_POD_SETS:
                 raise InvalidTemplate(_COMPONENTS, _TOO_MANY)
         return tuple(specs)
+
+    def pod_sets(self, job: UnstructuredJob) -> tuple[PodSet, ...]:
+        """Return the pod sets, with containers as the AppWrapper library gives them to Kueue.
+
+        A Kueue worker cluster compares them with those of the wrapper.
+        """
+        return tuple(
+            replace(pod_set, template=_with_library_containers(pod_set.template))
+            for pod_set in super().pod_sets(job)
+        )
 
     def is_active(self, job: UnstructuredJob) -> bool:
         return condition_message(job, "QuotaReserved") is not None
@@ -133,6 +151,36 @@ class AppWrapper(UnstructuredJobKind):
                     for pod_set_spec in known.pod_set_specs(inner)
                 ]
         return []
+
+
+def _with_library_containers(template: msgspec.Raw) -> msgspec.Raw:
+    document = read_template(template)
+    spec = document.get("spec")
+    if not isinstance(spec, dict):
+        return template
+    for field in ("initContainers", "containers"):
+        if isinstance(spec.get(field), list):
+            spec[field] = [
+                _library_container(container) if isinstance(container, dict) else container
+                for container in spec[field]
+            ]
+    return raw(document)
+
+
+def _library_container(container: Json) -> Json:
+    is_latest = _has_latest_tag(str(container.get("image", "")))
+    defaults = {
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "imagePullPolicy": "Always" if is_latest else "IfNotPresent",
+    }
+    return defaults | {name: container[name] for name in _CONTAINER_FIELDS if container.get(name)}
+
+
+def _has_latest_tag(image: str) -> bool:
+    name, _, digest = image.partition("@")
+    _, _, tag = name.rpartition("/")[2].partition(":")
+    return tag == "latest" or bool(name and not tag and not digest)
 
 
 def _template(job: UnstructuredJob, component: Path, entry: Path) -> Path:
