@@ -103,6 +103,8 @@ def test_an_elastic_copy_may_have_another_size_than_its_workload_for_a_while() -
 
 def test_the_end_of_a_delegated_job_has_the_message_of_its_copy() -> None:
     complete = {"conditions": [{"type": "Complete", "status": "True"}]}
-    for workload, message in ((checked(READY), ""), (checked(), "Job succeeded")):
+    metadata = msgspec.structs.replace(checked().metadata, labels={ORIGIN: "manager"})
+    copy = msgspec.structs.replace(checked(), metadata=metadata)
+    for workload, message in ((checked(READY), ""), (copy, ""), (checked(), "Job succeeded")):
         ended = plan(a_job(managedBy=CONTROLLER, suspend=False, status=complete), workload, checks=(OURS,))
         assert written(ended, "Finished") == ("True", "Succeeded", message)

@@ -15,6 +15,7 @@ from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import PODS_RUN_AGAIN, ReclaimablePod, Workload
 from quorate.api.meta import find_condition
 from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
+from quorate.api.names.multikueue import ORIGIN
 from quorate.api.validation.workloads import shrunk_pod_sets
 from quorate.controllers.executor import ObjectEvent, warning_event
 from quorate.controllers.finalizers import finish_orphans, remove_finalizer
@@ -303,8 +304,10 @@ def _reclaimable_pods(state: JobState[J], workload: Workload) -> tuple[Reclaimab
 
 def _finish(state: JobState[J], outcome: Outcome, workload: Workload) -> JobPlan:
     reason = "Succeeded" if outcome.success else "Failed"
-    # The workload of a copy has the message of its job, which may be none.
-    message = "" if is_delegated(workload, state.context.checks) else f"Job {reason.lower()}"
+    # Both workloads of a job in a worker cluster have the message of the job, which may be none.
+    is_copy = ORIGIN in workload.metadata.labels
+    is_dispatched = is_copy or is_delegated(workload, state.context.checks)
+    message = "" if is_dispatched else f"Job {reason.lower()}"
     status = finish_status(workload, reason, outcome.message or message, state.now)
     return JobPlan(writes=status_patch(WORKLOADS, workload, status), events=_finished_events(state, workload))
 
