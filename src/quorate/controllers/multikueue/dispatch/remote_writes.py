@@ -142,6 +142,8 @@ class RemoteWrites:
 
     def reconnected(self, cluster: str) -> None:
         """Forget what was written over a connection that has ended, but not that a job may exist."""
+        if cluster in self._queues:
+            self._queues[cluster].clear()
         for by_cluster in self._progress.values():
             former = by_cluster.pop(cluster, None)
             if former is not None and former.has_job:
