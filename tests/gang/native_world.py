@@ -4,10 +4,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from msgspec import structs
+
 from quorate.api import codec, native_groups
 from quorate.api.core.pod import Pod
 from quorate.api.meta import Key, at_epoch
-from quorate.api.scheduler_configuration import load_scheduler_configuration
+from quorate.api.names.volcano import COOLDOWN_TIME
+from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.native_groups import as_volcano_group, native_key, native_terms, scheduled_condition
 from quorate.gang.session_run import run_session
@@ -23,7 +26,10 @@ CONFIGURATION: Final = load_scheduler_configuration("profile: native").configura
 class NativeWorld:
     """Nodes, groups and pods; each step ends when sessions decide nothing more."""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
+    def __init__(
+        self, given: Mapping[str, Any], configuration: SchedulerConfiguration = CONFIGURATION
+    ) -> None:
+        self._configuration = configuration
         self.model = Model(schedulers=(objects.OUR_SCHEDULER,))
         self.model.set_queue(objects.queue({"name": "default"}))
         self.pods: dict[Key, Pod] = {}
@@ -81,6 +87,18 @@ class NativeWorld:
         for pod in objects.pods(pods | {"created": self._now}, PRIORITIES):
             self._put(pod)
 
+    def run_for(self, cooldown: str) -> None:
+        """Have all pods run from now on, protected from evictions for ``cooldown``."""
+        for pod in list(self.pods.values()):
+            labels = {**pod.metadata.labels, COOLDOWN_TIME: cooldown}
+            labelled = structs.replace(pod, metadata=structs.replace(pod.metadata, labels=labels))
+            self._put(objects.started(labelled, self._now))
+
+    def pass_time(self, seconds: float) -> None:
+        """Run the sessions after ``seconds`` in which no object changes."""
+        self._now += seconds
+        self.settle()
+
     def settle(self) -> None:
         """Run sessions until they decide nothing more."""
         for _ in range(MAX_SESSIONS):
@@ -124,7 +142,7 @@ class NativeWorld:
 
     def _run_session(self) -> bool:
         """Return True if the session has decided anything."""
-        outcome = run_session(self.model, CONFIGURATION, self._now)
+        outcome = run_session(self.model, self._configuration, self._now)
         for bind in outcome.binds:
             self._put(objects.with_phase(objects.with_node(self.pods[bind.task], bind.node), "Running"))
         for eviction in outcome.evictions:

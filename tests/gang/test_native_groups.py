@@ -18,6 +18,7 @@ from msgspec import structs
 
 from quorate.api import codec, native_groups
 from quorate.api.meta import Condition, Key, at_epoch
+from quorate.api.scheduler_configuration import load_scheduler_configuration
 from quorate.api.volcano import PodGroupCondition
 from quorate.gang.actions import native_preemption
 from quorate.gang.cache.native_groups import (
@@ -143,6 +144,20 @@ def test_a_group_without_victims_is_tried_again_when_a_pod_ends() -> None:
     assert world.play({"add": urgent})["urgent"]["bound"] == 0
     rows = world.play({"delete": "equal"})
     assert (rows["urgent"]["bound"], rows["low"]["bound"], rows["low"]["disrupted"]) == (1, 2, 2)
+
+
+def test_a_group_without_victims_is_tried_again_when_the_protection_of_pods_ends() -> None:
+    plugins = ("priority", "gang", "conformance", "cdp", "predicates", "nodeorder")
+    tiers = [{"plugins": [{"name": name} for name in plugins]}]
+    text = yaml.safe_dump({"actions": "allocate, preempt", "tiers": tiers})
+    nodes = {"nodes": [{"name": "n0", "cpu": 2}]}
+    world = NativeWorld(nodes, load_scheduler_configuration(text).configuration)
+    world.play({"add": {"name": "low", "pods": 2, "cpu": 1, "priority": "low"}})
+    world.run_for("60s")
+    urgent = {"name": "urgent", "pods": 1, "cpu": 2, "minCount": 1, "priority": "high"}
+    assert world.play({"add": urgent})["urgent"]["bound"] == 0
+    world.pass_time(61)
+    assert (world.bound("urgent"), world.bound("low")) == (1, 0)
 
 
 @pytest.mark.parametrize("most_placements", [pytest.param(5_000, id="few"), pytest.param(0, id="many")])
