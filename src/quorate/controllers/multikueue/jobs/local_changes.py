@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Iterable
 
+import msgspec
+
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta, Struct
 from quorate.controllers.informers import WORKLOADS_OF
@@ -16,7 +18,20 @@ from quorate.kube.resources import Resource
 
 
 class LocalJob(Struct):
+    """The key, the uid and the generation of a job: all jobs of a cluster are followed."""
+
     metadata: ObjectMeta
+
+    def __post_init__(self) -> None:
+        metadata = self.metadata
+        kept = ObjectMeta(
+            name=metadata.name,
+            namespace=metadata.namespace,
+            uid=metadata.uid,
+            resource_version=metadata.resource_version,
+            generation=metadata.generation,
+        )
+        msgspec.structs.force_setattr(self, "metadata", kept)
 
 
 async def follow_local_jobs(
