@@ -41,13 +41,14 @@ PROMPT: Final = Configuration(multikueue=MultiKueue(gc_interval_s=1.0, worker_lo
 
 
 class Link:
-    """A TCP connection to an API server that can be cut, or stay open without an answer."""
+    """A TCP connection to an API server that can be cut, stay open without an answer, or be slow."""
 
     def __init__(self, server: str) -> None:
         self._server = urlsplit(server)
         self._open = asyncio.Event()  # bytes pass
         self._open.set()
         self._refuses = False
+        self.delay_s = 0.0  # of whatever passes
         self._writers: set[asyncio.StreamWriter] = set()
         self.url = ""
 
@@ -73,6 +74,7 @@ class Link:
 
     def repair(self) -> None:
         self._refuses = False
+        self.delay_s = 0.0
         self._open.set()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -95,6 +97,7 @@ class Link:
         try:
             while data := await source.read(65_536):
                 await self._open.wait()
+                await asyncio.sleep(self.delay_s)  # sleeps: a slow connection is the fault itself
                 target.write(data)
                 await target.drain()
         except OSError:

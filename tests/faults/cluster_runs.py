@@ -10,14 +10,15 @@ import random
 import traceback
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import merge
 from typing import Any, Final
 
-from msgspec.structs import replace
+import msgspec
 
 from quorate.api.configuration.multikueue import MultiKueue
+from quorate.api.core import Pod
 from quorate.api.meta import Key, find_condition, is_true
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client
@@ -58,6 +59,8 @@ FAULTS_S: Final = 1.0  # duration of the faults after the last event
 SETTLE_TIMEOUT_S: Final = 30.0  # the longest time without a stored change before all jobs complete
 DEADLINE_S: Final = 1.5  # of the requests of controllers to their own server: four clusters share a process
 DEBOUNCE_S: Final = 2.0
+RUNNING_WITHIN_S: Final = 30.0  # how long an event waits for a job that runs
+SLOW_S: Final = 0.3  # in each direction
 REMOTE_RATE: Final = 0.05  # of requests to workers: a connection has few of them
 
 
@@ -121,6 +124,7 @@ class _Run:
         self._clusters = {each.name: each for each in clusters}
         self._remote_proxies = remote_proxies
         self._report = report
+        self._rng = random.Random(f"cluster events {trial.seed}")
         self._restarts: list[int] = []  # the newest version of the manager at each restart
 
     async def run(self) -> None:
@@ -131,6 +135,8 @@ class _Run:
             cluster.may_run.set()
         tasks = [asyncio.create_task(self._keep_running(each)) for each in self._clusters.values()]
         try:
+            for name in WORKERS:
+                await self._api.until_connected(name)
             async with asyncio.TaskGroup() as users:
                 for job in self._scene.jobs:
                     users.create_task(self._submit(job))
@@ -181,7 +187,7 @@ class _Run:
     def _controllers(self, name: str, client: Client, rng: random.Random) -> Coroutine[Any, Any, None]:
         configuration = self._scene.configuration
         if name != MANAGER:
-            configuration = replace(configuration, multikueue=MultiKueue())
+            configuration = msgspec.structs.replace(configuration, multikueue=MultiKueue())
         clock = ShiftedClock(self._scene.clocks_off_s[name])
         return run_queueing(client, clock, DynamicConfiguration(configuration), rng, Replica("standalone"))
 
@@ -199,7 +205,14 @@ class _Run:
             await manager.client.delete(JOBS, Key(NAMESPACE, job.name), propagation="Background")
 
     async def _happen(self, event: Event) -> None:
+        """Wait until a job runs; what happens to a worker, happens to one that runs a job."""
         await asyncio.sleep(event.at_s)  # sleeps: the schedule of a trial
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + RUNNING_WITHIN_S
+        while not (running := self._running_workers()) and clock() < deadline:  # noqa: ASYNC110  a schedule
+            await asyncio.sleep(0.02)  # sleeps: the schedule of a trial
+        if event.cluster in WORKERS and event.cluster not in running and running:
+            event = replace(event, cluster=self._rng.choice(running))
         match event.what:
             case "restart":
                 self._restart(event.cluster)
@@ -211,10 +224,12 @@ class _Run:
                 await self._api.replace_kubeconfig(event.cluster, kubeconfig(url, {"token": "expired"}))
                 await asyncio.sleep(event.for_s)  # sleeps: the schedule of a trial
                 await self._api.replace_kubeconfig(event.cluster, kubeconfig(url))
-            case "cut" | "stall" | "dead":
+            case "cut" | "stall" | "slow" | "dead":
                 link, cluster = self._api.links[event.cluster], self._clusters[event.cluster]
                 if event.what == "stall":
                     link.stall()
+                elif event.what == "slow":
+                    link.delay_s = SLOW_S
                 else:
                     link.cut()
                 if event.what == "dead":
@@ -223,6 +238,16 @@ class _Run:
                 await asyncio.sleep(event.for_s)  # sleeps: the schedule of a trial
                 cluster.may_run.set()
                 link.repair()
+
+    def _running_workers(self) -> list[str]:
+        """Return the workers that have a running pod."""
+        phases = {
+            (name, step.object.metadata.uid): step.object.status.phase
+            for name in WORKERS
+            for step in self._clusters[name].history.steps
+            if isinstance(step.object, Pod)
+        }
+        return sorted({name for (name, _), phase in phases.items() if phase == "Running"})
 
     def _restart(self, name: str) -> None:
         running = self._clusters[name].running

@@ -22,6 +22,7 @@ LONG_TIMEOUT_S: Final = 900.0  # of all others: no job is given to another worke
 Happening = Literal[
     "cut",  # connections of the manager to a worker are closed and refused
     "stall",  # they stay open, and nothing answers
+    "slow",  # whatever passes is late
     "expire",  # the kubeconfig of a worker has a token that is not valid any more
     "dead",  # "cut", and the controllers of the worker do not run
     "restart",  # new processes of the controllers of one cluster
@@ -86,18 +87,18 @@ def generate_cluster_scene(seed: int) -> ClusterScene:
 
 
 def _job(rng: random.Random, number: int) -> RemoteJob:
-    at_s = rng.choice((0.0, 0.0, 0.3, 1.0))
+    at_s = rng.choice((0.0, 0.0, 0.5, 2.0))
     return RemoteJob(
         f"job{number}",
         at_s,
         rng.choice((1, 1, 2, 3)),
-        f"{rng.choice((30, 100, 400, 1500))}ms",
+        f"{rng.choice((30, 1000, 4000, 8000))}ms",
         rng.choice(("", *PRIORITIES)),
-        at_s + rng.choice((0.05, 0.5, 1.5)) if rng.random() < 0.15 else None,
+        at_s + rng.choice((0.05, 1.0, 3.0)) if rng.random() < 0.15 else None,
     )
 
 
 def _event(rng: random.Random) -> Event:
-    what: Happening = rng.choice(("cut", "stall", "expire", "dead", "restart", "restart all"))
+    what: Happening = rng.choice(("cut", "stall", "slow", "expire", "dead", "restart", "restart all"))
     cluster = rng.choice((MANAGER, *WORKERS)) if what == "restart" else rng.choice(WORKERS)
-    return Event(rng.uniform(0.1, 3.0), what, cluster, rng.choice((0.1, 0.5, 1.5, 3.0)))
+    return Event(rng.uniform(0.1, 5.0), what, cluster, rng.choice((0.1, 1.0, 3.0, 8.0)))
