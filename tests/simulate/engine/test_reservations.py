@@ -1,5 +1,7 @@
 """Reservations in virtual time, which begins at 2026-01-05T00:00:00Z."""
 
+import pytest
+
 from tests.simulate.worlds import queue, run_of, spans
 
 JOBS = """
@@ -25,3 +27,26 @@ def test_what_would_run_into_a_window_waits_until_it_ends() -> None:
     assert (plain["long"], plain["short"]) == ((1, 151), (151, 201))
     kept = spans(run_of(JOBS.lstrip(), queue("q", 2), MAINTENANCE))
     assert (kept["short"], kept["long"]) == ((2, 52), (200, 350))
+
+
+# It runs longer than the default of its queue, which is not enforced, and into the window from 100 to 200.
+OVERRUN = """
+clusterQueues:
+  q: {defaultMaximumExecutionTime: 90s}
+jobs:
+- {name: long, queue: q, arrivals: {at: [1s]}, requests: {cpu: 2}, runs: 150s}
+"""
+
+
+@pytest.mark.parametrize(
+    ("at_start", "evictions", "ends"),
+    [
+        pytest.param("", 0, 151, id="it is left"),
+        pytest.param("atStart: Evict", 1, 350, id="at once; it begins again when the window has ended"),
+        pytest.param("atStart: Evict\n  noticeSeconds: 50", 1, 350, id="after a notice"),
+        pytest.param("atStart: Evict\n  noticeSeconds: 52", 0, 151, id="it ends within the notice"),
+    ],
+)
+def test_a_window_evicts_what_runs_into_it(at_start: str, evictions: int, ends: float) -> None:
+    run = run_of(OVERRUN.lstrip(), queue("q", 2), f"{MAINTENANCE}  {at_start}\n")
+    assert (run.jobs.evictions[0], spans(run)["long"]) == (evictions, (1, ends))

@@ -18,7 +18,7 @@ from quorate.kube.resources import RESERVATIONS, WORKLOADS, Resource, reference_
 from quorate.kube.writes import send, status_patch
 from quorate.queueing.conditions import RESERVED_WINDOW
 from quorate.queueing.lifecycle.transition import Event, evict
-from quorate.queueing.scheduling.window_evictions import find_conflicts, workloads_to_evict
+from quorate.queueing.scheduling.window_evictions import evicts_at, find_conflicts, workloads_to_evict
 from quorate.queueing.state import State
 from quorate.queueing.windows.window import Window
 
@@ -59,10 +59,9 @@ class ReservationController:
         await send(self._client, status_patch(RESERVATIONS, reservation, step.status))
         for event in step.events:
             self._record(RESERVATIONS, reservation, event)
-        current = window.occurrences(now)[:1]
-        if step.wake_at is None or window.spec.at_start != "Evict" or not current or current[0].opens > now:
+        evict_at = evicts_at(window, now)
+        if step.wake_at is None or evict_at is None:
             return step.wake_at
-        evict_at = current[0].opens + window.spec.notice_seconds
         if now < evict_at:
             if any(event.reason == "ReservationStarted" for event in step.events):
                 self._announce(window, evict_at)

@@ -16,6 +16,14 @@ from quorate.queueing.windows.window import Window
 from quorate.quota.amount import as_quantity
 
 
+def evicts_at(window: Window, now: float) -> float | None:
+    """Return when a window that is open evicts what it needs, after its notice; None if it does not."""
+    current = window.occurrences(now)[:1]
+    if window.spec.at_start != "Evict" or not current or current[0].opens > now:
+        return None
+    return current[0].opens + window.spec.notice_seconds
+
+
 def workloads_to_evict(ledger: Ledger, window: Window) -> tuple[Workload, ...]:
     """Return the workloads of others that a window that is open needs evicted."""
     victims: dict[str, Workload] = {}

@@ -25,7 +25,9 @@ from quorate.queueing.explain import why_pending
 from quorate.queueing.lifecycle.decided_status import decided_status
 from quorate.queueing.lifecycle.rules import decide_workload
 from quorate.queueing.lifecycle.statuses import finish_status, release_status
+from quorate.queueing.lifecycle.transition import evict
 from quorate.queueing.scheduling.cycle import AdmissionCycle
+from quorate.queueing.scheduling.window_evictions import evicts_at, workloads_to_evict
 from quorate.queueing.state import State
 from quorate.simulate.engine.job_execution import JobExecution, fails
 from quorate.simulate.engine.recorder import Recorder, Run, Unended
@@ -123,6 +125,7 @@ class Player:
         self._recorder = Recorder(self._clock, self._state)
         self._cycle = AdmissionCycle(self._state)
         self._cycle_at_ms: int | None = None
+        self._window_evicts_at: float | None = None  # after its notice, epoch seconds
         self._node_ms: int | None = None  # when the next node changes
         self._jobs: dict[Key, SimulatedJob] = {}
         self._changed: dict[Key, None] = {}  # workloads with a lifecycle to decide
@@ -242,6 +245,8 @@ class Player:
             return
         if self._cycle_at_ms is not None:
             yield self._cycle_at_ms
+        if self._window_evicts_at is not None:
+            yield self._clock.later_ms(self._window_evicts_at)
         yield from self._execution.wakes()
 
     def _settle(self) -> None:
@@ -259,10 +264,26 @@ class Player:
             for decision in result.decisions:
                 if not isinstance(decision, Hold):  # the model keeps the reason, and no rule reads its text
                     self._carry_out(decision)
+            self._evict_at_windows()
             is_complete = wake_at is None or wake_at > self._clock.now
             if is_complete and not self._changed:
                 return
         raise AssertionError(f"no rest at {self._clock.ms} ms: the same instant takes {MAX_STEPS} steps")
+
+    def _evict_at_windows(self) -> None:
+        """Evict what windows with ``atStart: Evict`` need, as the controller of Reservations does."""
+        ledger, now = self._state.ledger, self._clock.now
+        later: list[float] = []
+        for window in ledger.windows:
+            at = evicts_at(window, now)
+            if at is not None and at > now:
+                later.append(at)
+            elif at is not None:
+                for workload in workloads_to_evict(ledger, window):
+                    job = self._jobs[workload.metadata.key]
+                    self._recorder.evicted(job)
+                    self._write(job, evict(workload, c.RESERVED_WINDOW, "", now).status)
+        self._window_evicts_at = min(later, default=None)
 
     # Jobs
 
