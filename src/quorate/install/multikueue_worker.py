@@ -30,6 +30,8 @@ MANAGER_RULES: Final = (
     PolicyRule("pod groups of admitted copies", volcano.GROUP, ("podgroups",), _WRITE),
     PolicyRule("estimates of starts", GROUP, ("clusterqueues", "localqueues", "cohorts", "resourceflavors"),
                READ),
+    PolicyRule("estimates of starts", GROUP, ("admissionchecks", "topologies"), READ),
+    PolicyRule("estimates of starts", "", ("namespaces", "nodes"), READ),
     PolicyRule("estimates of starts", explanation.GROUP, (explanation.ESTIMATES,), ("list", "create")),
 )  # fmt: skip
 

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from statistics import median
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from quorate.api.explanation import (
     NamedEstimate,
@@ -39,6 +39,8 @@ class Estimates:
     def __init__(self) -> None:
         self.questions: asyncio.Queue[Question] = asyncio.Queue(MOST_QUESTIONS)
         self.are_computed = False  # by this process
+        # Answers for a cluster that serves no estimates: gets its name, a client of it, and the question.
+        self.ask_model: Callable[[str, Any, StartQuestion], Awaitable[StartAnswer]] | None = None
         self.computed_at: float | None = None  # the moment that was played, epoch seconds; None: none yet
         self.processor_s = 0.0  # of the last refresh
         self._by_workload: Mapping[Key, StartEstimate] = {}

@@ -42,6 +42,7 @@ from quorate.observe.replica import Replica, Role
 from quorate.observe.serving import health_checks, serving
 from quorate.observe.visibility import visibility, visibility_access
 from quorate.processes.configuration_reload import ConfigurationInForce
+from quorate.processes.estimation.cluster_models import ClusterModels
 from quorate.processes.estimation.supervisor import run_estimation
 from quorate.processes.process_setup import new_identity, require_served
 from quorate.processes.stored_configuration import store_in_force
@@ -121,6 +122,9 @@ async def run_controller_process(
                 tasks.create_task(store_in_force(deciding_client, clock, replica, in_force)),
             ]
             if configuration.estimates.cpu > 0:
+                models = ClusterModels(clock)
+                replica.estimates.ask_model = models.would_start
+                parts.append(tasks.create_task(models.run()))
                 estimation = run_estimation(replica, in_force, clock, configuration.estimates)
                 parts.append(tasks.create_task(estimation))
             yield ControllerProcess(replica, webhooks.get("webhooks"))

@@ -38,7 +38,7 @@ async def run_multikueue(context: ControllerContext, replica: Replica) -> None:
         kinds = remote_kinds(configuration)
         jobs = RemoteJobs(workers, clock, origin, short_names=short_names)
         copies = JobCopies(client, clock, kinds, jobs, workloads, origin)
-        questions = StartQuestions(workers, clock)
+        questions = StartQuestions(workers, clock, replica.estimates.ask_model)
         tasks.create_task(questions.run(), name="questions to worker clusters")
         dispatch = DispatchController(context, configs, workers, copies, questions.starts_of)
         questions.on_answered = dispatch.reconciler.enqueue

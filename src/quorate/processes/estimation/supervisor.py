@@ -7,40 +7,35 @@ The event loop of the controllers only encodes the objects, in short slices.
 """
 
 import asyncio
-import os
-import sys
 import time
-from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from functools import partial
-from typing import Any, Final
+from asyncio.subprocess import Process
+from collections.abc import Mapping
+from typing import Final
 
-import msgspec
-
-from quorate.api import codec
 from quorate.api.configuration.process import EstimateRules
 from quorate.api.explanation import StartEstimate
 from quorate.api.meta import Key, at_epoch
 from quorate.kube.clock import Clock
 from quorate.kube.flowcontrol import Backoff
-from quorate.kube.informer import Change
 from quorate.kube.log import logger
-from quorate.kube.resources import metadata_of
 from quorate.observe.estimates import Estimates, Question
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
 from quorate.processes.configuration_reload import ConfigurationInForce
-from quorate.processes.estimation.messages import KINDS, Ask, Configure, Play, Put, Remove, frame, read_reply
-from quorate.simulate.estimates.rolling_forecast import Answer, Refresh
+from quorate.processes.estimation.messages import Configure, Play, frame, read_reply
+from quorate.processes.estimation.player_process import (
+    DEADLINE_S,
+    SLICE_S,
+    ObjectChanges,
+    answer_question,
+    player_process,
+)
+from quorate.simulate.estimates.rolling_forecast import Refresh
 
 FIRST_AFTER_S: Final = 10.0  # of waiting: most workloads of a cluster with room start sooner
 INTERVAL_S: Final = 10.0  # between refreshes, at least
 BUDGET_S: Final = 10.0  # of processor time, for one refresh
-QUESTION_BUDGET_S: Final = 2.0  # of processor time, for one question
 IDLE_S: Final = 600.0  # without a waiting workload, after which the process ends and frees its memory
-DEADLINE_S: Final = 300.0  # of one refresh: it is starved of processor time, or does not end
-SLICE_S: Final = 0.005  # of work on the event loop
 _POLL_S: Final = 1.0
 _RESTART: Final = Backoff(first_s=5.0, cap_s=300.0)
 
@@ -51,15 +46,15 @@ async def run_estimation(
     """Refresh ``replica.estimates`` until cancelled.  A failure of the process leaves them as they are."""
     failures = 0
     replica.estimates.are_computed = True
-    changes: _Changes | None = None
+    changes: _ViewChanges | None = None
     while True:
         view = await _something_waits(replica, clock)
         if changes is None or changes.view is not view:
-            changes = _Changes(view)
+            changes = _ViewChanges(view)
         changes.start()
         began_s = time.monotonic()
         try:
-            async with _worker() as worker:
+            async with player_process() as worker:
                 await _refresh_while_needed(worker, changes, replica, in_force, clock, rules)
         except (asyncio.IncompleteReadError, BrokenPipeError, ConnectionResetError, TimeoutError):
             failures = 1 if time.monotonic() - began_s > _RESTART.cap_s else failures + 1
@@ -85,7 +80,7 @@ async def _something_waits(replica: Replica, clock: Clock) -> View:
 
 async def _refresh_while_needed(
     worker: Process,
-    changes: "_Changes",
+    changes: "_ViewChanges",
     replica: Replica,
     in_force: ConfigurationInForce,
     clock: Clock,
@@ -104,7 +99,7 @@ async def _refresh_while_needed(
         question = await _question(replica.estimates, clock, refresh_at)
         if question is not None:
             await changes.send(worker.stdin)
-            processor_s = await _answer(worker.stdin, worker.stdout, question, clock.now())
+            processor_s = await answer_question(worker.stdin, worker.stdout, question, clock.now())
             waited_at = clock.now()
             refresh_at += processor_s / rules.cpu
         elif changes.view.state.ledger.entries:
@@ -135,19 +130,6 @@ async def _question(estimates: Estimates, clock: Clock, until: float) -> Questio
     return None if question is None or question.answer.done() else question
 
 
-async def _answer(
-    stdin: asyncio.StreamWriter, stdout: asyncio.StreamReader, question: Question, now: float
-) -> float:
-    """Answer a question; return the processor time that it took, in seconds."""
-    stdin.write(frame(Ask(msgspec.Raw(codec.encode(question.content)), now, QUESTION_BUDGET_S)))
-    async with asyncio.timeout(DEADLINE_S):
-        await stdin.drain()
-        answered = await read_reply(stdout, Answer)
-    if not question.answer.done():
-        question.answer.set_result(answered.answer)
-    return answered.processor_s
-
-
 async def _estimates(refresh: Refresh) -> Mapping[Key, StartEstimate]:
     estimates: dict[Key, StartEstimate] = {}
     moment, began_s = at_epoch(refresh.at), time.monotonic()
@@ -167,62 +149,7 @@ async def _estimates(refresh: Refresh) -> Mapping[Key, StartEstimate]:
     return estimates
 
 
-@asynccontextmanager
-async def _worker() -> AsyncIterator[Process]:
-    """Run the process while the block lasts."""
-    command = (sys.executable, "-m", "quorate.processes.estimation.worker", str(os.getpid()))
-    worker = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
-    try:
-        yield worker
-    finally:
-        if worker.returncode is None:
-            worker.kill()
-        await worker.wait()
-
-
-class _Changes:
-    """The objects of a view that the process does not have yet."""
-
+class _ViewChanges(ObjectChanges):
     def __init__(self, view: View) -> None:
+        super().__init__(view.informers)
         self.view = view
-        kinds = {(kind.api_version, kind.kind): number for number, kind in enumerate(KINDS)}
-        self._informers = {
-            kinds[informer.resource.api_version, informer.resource.kind]: informer
-            for informer in view.informers
-            if (informer.resource.api_version, informer.resource.kind) in kinds
-        }
-        self._changed: dict[tuple[int, Key], Any] = {}  # None: it was deleted
-        self._has_process = False  # otherwise changes are not noted: a new process gets all objects
-        for number, informer in self._informers.items():
-            informer.subscribe(partial(self._note, number))
-
-    def _note(self, number: int, change: Change[Any]) -> None:
-        if self._has_process:
-            self._changed[number, change.key] = change.new
-
-    def start(self) -> None:
-        """Send all objects to a new process, and then each change."""
-        self._has_process = True
-        for number, informer in self._informers.items():
-            for obj in informer:
-                self._changed[number, metadata_of(obj).key] = obj
-
-    def stop(self) -> None:
-        """Note no changes until the next process starts."""
-        self._has_process = False
-        self._changed.clear()
-
-    async def send(self, stream: asyncio.StreamWriter) -> None:
-        began_s = time.monotonic()
-        while self._changed:
-            (number, key), obj = next(iter(self._changed.items()))
-            del self._changed[number, key]
-            if obj is None:
-                stream.write(frame(Remove(number, key)))
-            else:
-                stream.write(frame(Put(number, msgspec.Raw(KINDS[number].encode(obj)))))
-            if time.monotonic() - began_s > SLICE_S:
-                await stream.drain()
-                await asyncio.sleep(0)
-                began_s = time.monotonic()
-        await stream.drain()

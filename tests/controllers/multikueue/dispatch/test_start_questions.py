@@ -14,9 +14,14 @@ from quorate.api.explanation import StartAnswer, StartQuestion
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.controllers.multikueue.dispatch import start_questions
-from quorate.controllers.multikueue.dispatch.cluster_starts import NeverStarts, StartsBy, UnknownStart
+from quorate.controllers.multikueue.dispatch.cluster_starts import (
+    ClusterStart,
+    NeverStarts,
+    StartsBy,
+    UnknownStart,
+)
 from quorate.controllers.multikueue.dispatch.earliest_start import ASK_SOON_S
-from quorate.controllers.multikueue.dispatch.start_questions import StartQuestions
+from quorate.controllers.multikueue.dispatch.start_questions import AskModel, StartQuestions
 from quorate.controllers.multikueue.workers import Worker, Workers
 from quorate.kube.client import Client
 from quorate.kube.informer import Informer
@@ -81,7 +86,7 @@ async def _story() -> None:
         counts["c"] += 1
         return await never()
 
-    questions = StartQuestions(workers, clock)
+    questions = StartQuestions(workers, clock, None)
     questions.on_answered = answered.put_nowait
     async with (
         cluster("a", from_a) as a,
@@ -128,7 +133,7 @@ def test_a_slow_cluster_is_not_asked_for_a_while(monkeypatch: pytest.MonkeyPatch
             await asyncio.sleep(1)
             return await within(0)
 
-        questions = StartQuestions(workers, clock)
+        questions = StartQuestions(workers, clock, None)
         questions.on_answered = answered.put_nowait
         async with cluster("a", slow) as a, asyncio.TaskGroup() as tasks:
             workers.connected(a)
@@ -144,14 +149,24 @@ def test_a_slow_cluster_is_not_asked_for_a_while(monkeypatch: pytest.MonkeyPatch
     asyncio.run(story())
 
 
-def test_a_cluster_without_estimates_is_unknown() -> None:
+async def model(name: str, client: Client, question: StartQuestion) -> StartAnswer:
+    return await within(60 if name == "a" else 0)
+
+
+@pytest.mark.parametrize(
+    ("ask_model", "expected"),
+    [(None, UnknownStart("it serves no estimates")), (model, StartsBy(1060.0))],
+)
+def test_a_cluster_without_estimates_is_asked_through_a_model_of_it(
+    ask_model: AskModel | None, expected: ClusterStart
+) -> None:
     async def story() -> None:
         workers, answered = Workers(), asyncio.Queue[Key]()
 
         async def none(question: StartQuestion) -> None:
             return None
 
-        questions = StartQuestions(workers, VirtualClock(1000.0))
+        questions = StartQuestions(workers, VirtualClock(1000.0), ask_model)
         questions.on_answered = answered.put_nowait
         async with cluster("a", none) as a, asyncio.TaskGroup() as tasks:
             workers.connected(a)
@@ -159,7 +174,7 @@ def test_a_cluster_without_estimates_is_unknown() -> None:
             await asyncio.sleep(0)
             questions.starts_of(local(), ("a",))
             await asyncio.wait_for(answered.get(), 20)
-            assert questions.starts_of(local(), ("a",)) == {"a": UnknownStart("it serves no estimates")}
+            assert questions.starts_of(local(), ("a",)) == {"a": expected}
             running.cancel()
 
     asyncio.run(story())
@@ -174,7 +189,7 @@ def test_the_next_question_names_what_was_nominated_a_moment_ago() -> None:
         async def one_fits(question: StartQuestion) -> StartAnswer:
             return await within(600.0 * len(question.ahead))
 
-        questions = StartQuestions(workers, VirtualClock(1000.0))
+        questions = StartQuestions(workers, VirtualClock(1000.0), None)
         questions.on_answered = answered.put_nowait
         async with (
             cluster("b", one_fits) as b,

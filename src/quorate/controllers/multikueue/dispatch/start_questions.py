@@ -10,7 +10,7 @@ process asks again.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -27,6 +27,7 @@ from quorate.controllers.multikueue.dispatch.earliest_start import (
     earliest_start,
 )
 from quorate.controllers.multikueue.workers import Worker, Workers
+from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from quorate.kube.flowcontrol import TokenBucketRateLimiter
@@ -38,6 +39,9 @@ RECENT_S: Final = 30.0  # for which a cluster may not know a copy: it is created
 MOST_RECENT: Final = 20  # workloads that a question names
 SLOW_S: Final = 60.0  # for which a cluster is not asked after it missed a deadline
 _LONGEST: Final = 200  # characters of a problem
+
+# Gets the name of a worker cluster that serves no estimates, a client of it, and the question.
+AskModel = Callable[[str, Client, StartQuestion], Awaitable[StartAnswer]]
 
 
 class _Answers:
@@ -63,10 +67,12 @@ class _Turns:
 
 
 class StartQuestions:
-    def __init__(self, workers: Workers, clock: Clock) -> None:
+    def __init__(self, workers: Workers, clock: Clock, ask_model: AskModel | None) -> None:
+        """``ask_model``: None if estimates are turned off."""
         self.on_answered: Callable[[Key], object] = lambda key: None
         self._workers = workers
         self._clock = clock
+        self._ask_model = ask_model
         self._answers: dict[Key, _Answers] = {}  # that which was needed last at the end
         self._turns: dict[str, _Turns] = {}
         self._turn = asyncio.Lock()  # of one workload
@@ -156,7 +162,9 @@ class StartQuestions:
         try:
             return await served_start(worker, question)
         except (NotFound, Forbidden):
-            return StartAnswer(starts="Unknown", reason="it serves no estimates")
+            if self._ask_model is None:
+                return StartAnswer(starts="Unknown", reason="it serves no estimates")
+        return await self._ask_model(worker.name, worker.client, question)
 
 
 def _submitted(workload: Workload) -> Workload:

@@ -1,0 +1,93 @@
+"""A worker cluster that serves no estimates, such as one with Kueue, is modelled from a watch."""
+
+import asyncio
+import random
+
+import pytest
+
+from quorate.api import codec
+from quorate.api.explanation import StartAnswer, StartQuestion
+from quorate.api.kueue import Workload
+from quorate.install.crds import queueing_definitions
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS, Json
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.credentials import Token
+from quorate.processes.estimation.cluster_models import ClusterModels
+from quorate.processes.local.apply import install_definitions
+from tests.local.clusters import api_server
+
+DEADLINE_S = 120.0
+
+
+def workload(name: str, cpu: int) -> Json:
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": str(cpu)}}}]}}
+    pod_set = {"name": "main", "count": 1, "template": template}
+    return {
+        "apiVersion": WORKLOADS.api_version,
+        "kind": WORKLOADS.kind,
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"queueName": "batch", "podSets": [pod_set], "active": True},
+    }
+
+
+@pytest.mark.slow
+def test_a_cluster_without_our_controllers_is_asked_through_a_model_of_its_objects() -> None:
+    asyncio.run(_story())
+
+
+async def _story() -> None:
+    models = ClusterModels(WallClock())
+    async with api_server() as server:
+        config = RestConfig(server.url, credentials=Token(server.token))
+        async with Client(config, random.Random(1)) as client, asyncio.TaskGroup() as tasks:
+            await install_definitions(client, queueing_definitions())
+            await client.create(RESOURCE_FLAVORS, {"metadata": {"name": "default"}})
+            quota = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": "4"}]}
+            group = {"coveredResources": ["cpu"], "flavors": [quota]}
+            spec = {"namespaceSelector": {}, "resourceGroups": [group]}
+            await client.create(CLUSTER_QUEUES, {"metadata": {"name": "batch"}, "spec": spec})
+            local_queue = {"metadata": {"name": "batch"}, "spec": {"clusterQueue": "batch"}}
+            await client.create(LOCAL_QUEUES, local_queue, "default")
+            running = tasks.create_task(models.run())
+            await asyncio.sleep(0)
+
+            async def ask(name: str, cpu: int) -> StartAnswer:
+                """Ask until the cluster is read."""
+                asked = codec.decode(Workload, codec.encode(workload(name, cpu)))
+                question = StartQuestion(workload=asked)
+                async with asyncio.timeout(DEADLINE_S):
+                    while (answer := await models.would_start("a", client, question)).starts == "Unknown":
+                        assert answer.reason == "the cluster is being read"
+                return answer
+
+            now = StartAnswer(starts="Within", p50_seconds=0.0, p90_seconds=0.0)
+            assert await ask("x", 3) == now
+            never = await ask("x", 5)
+            assert never.starts == "Never"
+            assert "cpu" in never.reason
+            await client.create(WORKLOADS, workload("first", 3), "default")
+            async with asyncio.timeout(DEADLINE_S):
+                while (behind := await ask("x", 3)) == now:
+                    pass
+            assert behind.p50_seconds == pytest.approx(3600.0, abs=30), "it waits for the one before it"
+            running.cancel()
+
+
+@pytest.mark.slow
+def test_a_cluster_that_cannot_be_read_has_no_estimates() -> None:
+    async def story() -> None:
+        models = ClusterModels(WallClock())
+        async with api_server() as server:
+            config = RestConfig(server.url, credentials=Token("unknown-token"))
+            async with Client(config, random.Random(1)) as client, asyncio.TaskGroup() as tasks:
+                running = tasks.create_task(models.run())
+                await asyncio.sleep(0)
+                asked = codec.decode(Workload, codec.encode(workload("x", 1)))
+                answer = await models.would_start("a", client, StartQuestion(workload=asked))
+                assert answer.starts == "Unknown"
+                assert answer.reason.startswith("it serves no estimates, and cannot be read: ")
+                running.cancel()
+
+    asyncio.run(story())
