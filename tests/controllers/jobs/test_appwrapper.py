@@ -78,6 +78,7 @@ def test_the_containers_of_a_wrapper_are_those_that_a_kueue_worker_compares(imag
             "name": "main",
             "image": image,
             "args": ["x"],
+            "resources": {},
             "terminationMessagePath": "/dev/termination-log",
             "terminationMessagePolicy": "File",
             "imagePullPolicy": policy,

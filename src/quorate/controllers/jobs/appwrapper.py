@@ -170,6 +170,7 @@ def _with_library_containers(template: msgspec.Raw) -> msgspec.Raw:
 def _library_container(container: Json) -> Json:
     is_latest = _has_latest_tag(str(container.get("image", "")))
     defaults = {
+        "resources": {},
         "terminationMessagePath": "/dev/termination-log",
         "terminationMessagePolicy": "File",
         "imagePullPolicy": "Always" if is_latest else "IfNotPresent",
