@@ -155,6 +155,7 @@ bench: $(STAMP) ## measure, and hold to the limits of bench/limits.yaml (minutes
 	@$(BIN)/python -m bench.admission.estimates
 	@$(BIN)/python -m bench.simulate --most 100_000
 	@$(BIN)/python -m bench.backfill
+	@$(BIN)/python -m bench.clusters
 	@$(BIN)/python -m bench.dashboard
 	@$(BIN)/python -m bench.dashboard.streams
 	@$(BIN)/python -m bench.dashboard.admission

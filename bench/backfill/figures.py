@@ -45,7 +45,7 @@ def play_setting(name: str, setting: Setting, jobs: int, seed: int) -> Figures:
 
     with TemporaryDirectory() as directory:
         run = play(world_of(name, setting, jobs, seed, Path(directory)), at_rest=observe)
-    summary, waited_s, sizes = summarize(run), waits_ms(run) / 1000, _sizes(name, run)
+    summary, waited_s, sizes = summarize(run), waits_ms(run) / 1000, sizes_of(name, run)
     share = summary.utilisation[-1].share
     assert share is not None, "the queue has quota"
     assert not np.isnan(waited_s).any(), "every job starts"
@@ -68,7 +68,7 @@ def means(runs: Sequence[Figures]) -> Figures:
     return Figures(*(float(np.mean(values)) for values in zip(*runs, strict=True)))
 
 
-def _sizes(name: str, run: Run) -> NDArray[np.int64]:
+def sizes_of(name: str, run: Run) -> NDArray[np.int64]:
     """Return the processors or GPUs of each job, of 128 in every world."""
     pods = np.array(run.jobs.pods, np.int64)
     if name != GPUS:
