@@ -8,7 +8,7 @@ from typing import Any
 from quorate.api import codec
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import PodSet, Workload
-from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid, at_epoch
+from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid, at_epoch, is_true
 from quorate.api.names.kueue import SLICE_NAME
 from quorate.api.names.multikueue import ORIGIN
 from quorate.controllers.informers import WORKLOADS_OF
@@ -116,7 +116,9 @@ class JobCopies:
 
     async def _sync(self, worker: Worker, kind: RemoteKind, job: Member, workload: Workload) -> Synced:
         key = Key(workload.metadata.namespace, job.name)
-        copy = await self._remote.get(worker, kind, key)
+        # The cached job may be older than the end of its workload, of which this is the last sync.
+        read = self._remote.read if _has_finished(worker, workload) else self._remote.get
+        copy = await read(worker, kind, key)
         if copy is None:
             return await self._create(worker, kind, key, job.uid, workload)
         if not copy.is_of(self._origin):
@@ -255,6 +257,11 @@ class JobCopies:
             plural = await plural_of(self._client, kind.resource.api_version, kind.resource.kind)
             kind = self._kinds[job.kind] = replace(kind, resource=replace(kind.resource, plural=plural))
         return kind
+
+
+def _has_finished(worker: Worker, workload: Workload) -> bool:
+    copy = worker.workloads.get(workload.metadata.key)
+    return copy is not None and is_true(copy.status.conditions, "Finished")
 
 
 def owner_of(workload: Workload) -> OwnerReference | None:
