@@ -27,6 +27,9 @@ MERGES = b"a: &a {k: v}\n" + b"".join(
     f"{name}: &{name} {{<<: [{', '.join(8 * ['*' + former])}]}}\n".encode()
     for former, name in pairwise("abcdefghijklm")
 )
+NESTED_ALIASES = b"a0: &a0 [x, x]\n" + b"".join(
+    f"a{level}: &a{level} [*a{level - 1}, *a{level - 1}]\n".encode() for level in range(1, 50)
+)
 SERVER = {"server": "https://10.10.10.10:6443"}
 
 
@@ -116,9 +119,13 @@ def problem(content: bytes) -> str:
         ),
         pytest.param(
             MERGES,
-            "failed to parse kubeconfig(apiconfig): /kubeconfig:2: is not YAML: "
-            "could not determine a constructor for the tag 'tag:yaml.org,2002:merge'",
+            "failed to parse kubeconfig(apiconfig): /kubeconfig: has an alias, *a: write its value instead",
             id="merge keys that would take years",
+        ),
+        pytest.param(
+            NESTED_ALIASES,
+            "failed to parse kubeconfig(apiconfig): /kubeconfig: has an alias, *a0: write its value instead",
+            id="aliases that take years to compare",
         ),
     ],
 )  # fmt: skip

@@ -202,20 +202,14 @@ def context_of(config: Kubeconfig, path: Path, context: str = "") -> KubeconfigC
 
 
 MAX_DEPTH: Final = 64  # the composer of the YAML library overflows the stack of the process at 100,000
-
-
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Without merge keys (``<<``): nested ones take exponential time."""
-
-    def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Leave merge keys as they are, for which there is no constructor."""
+_LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def parse_kubeconfig(content: bytes, path: Path) -> Kubeconfig:
     """Return the fields of a kubeconfig.  Raises ``InvalidKubeconfig`` about ``path``, whatever is in it."""
     try:
-        _check_depth(content, path)
-        document = yaml.load(content, Loader=_Loader)
+        _check_shape(content, path)
+        document = yaml.load(content, Loader=_LOADER)
     except InvalidKubeconfig:
         raise
     except yaml.MarkedYAMLError as error:
@@ -237,9 +231,12 @@ def parse_kubeconfig(content: bytes, path: Path) -> Kubeconfig:
         raise InvalidKubeconfig(str(path), str(error)) from error
 
 
-def _check_depth(content: bytes, path: Path) -> None:
+def _check_shape(content: bytes, path: Path) -> None:
+    """Refuse deep nesting, and aliases: a document with nested ones takes years to merge or to compare."""
     depth = 0
-    for event in yaml.parse(content, Loader=_Loader):
+    for event in yaml.parse(content, Loader=_LOADER):
+        if isinstance(event, yaml.AliasEvent):
+            raise InvalidKubeconfig(str(path), f"has an alias, *{event.anchor}: write its value instead")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH:
             raise InvalidKubeconfig(str(path), f"is nested more than {MAX_DEPTH} levels deep")
