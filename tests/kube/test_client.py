@@ -234,6 +234,26 @@ def test_a_refused_connection_is_unreachable_and_not_sent() -> None:
     asyncio.run(story())
 
 
+def test_a_request_that_waits_while_the_client_is_closed_is_unreachable() -> None:
+    async def story() -> None:
+        asked = asyncio.Event()
+
+        def hang_up(request: Request) -> Hangup:
+            asked.set()
+            return Hangup()
+
+        async with FakeServer(hang_up) as server:
+            async with server.client() as client:
+                waiting = asyncio.create_task(client.get(PODS, A))  # its second attempt is after a pause
+                await asked.wait()
+            with pytest.raises(Unreachable, match="this client is closed"):
+                await waiting
+            with pytest.raises(Unreachable, match="this client is closed"):
+                await watched(client)
+
+    asyncio.run(story())
+
+
 def test_the_number_of_concurrent_requests_is_bounded() -> None:
     async def story() -> None:
         in_flight, most = 0, 0

@@ -79,7 +79,7 @@ def _ignore(*_: object) -> None:
 
 
 class Client:
-    """An async context manager; requests are sent within its block only.
+    """An async context manager; requests are sent within its block only, and fail as unreachable after it.
 
     ``deadline_s`` bounds a request with all its attempts, but not the wait for a free slot.  Without a
     ``rate_limiter`` the API priority and fairness of the server limits the rate, by responses with code 429.
@@ -109,6 +109,7 @@ class Client:
         self._deadline_s = deadline_s
         self._field_manager = field_manager
         self._session: aiohttp.ClientSession | None = None
+        self._is_closed = False
         # Writes without a response yet, including those of cancelled callers.
         self._writes: set[asyncio.Task[bytes]] = set()
 
@@ -128,9 +129,9 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._session is not None, "exited without being entered"
+        self._is_closed = True
         await end_tasks(self._writes)
         await self._session.close()
-        self._session = None
 
     async def get(self, resource: Resource[T], key: Key) -> T:
         path = resource.path(key.namespace, key.name)
@@ -452,6 +453,8 @@ class Client:
         headers: Mapping[str, str] | None = None,
     ) -> aiohttp.client._RequestContextManager:
         assert self._session is not None, "a Client is used within `async with`"
+        if self._is_closed:  # a task that waited for a slot, a rate or an attempt does not know it yet
+            raise aiohttp.ClientConnectionError("this client is closed")
         sent = {"Content-Type": "application/json"} if body is not None else {}
         if authorization:
             sent["Authorization"] = authorization
