@@ -4,12 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.api.explanation import StartAnswer
 from quorate.controllers.multikueue.dispatch.cluster_starts import (
+    MAX_REASON,
     ClusterStart,
     NeverStarts,
     StartsBy,
     StartsLater,
     UnknownStart,
+    cluster_start,
 )
 from quorate.controllers.multikueue.dispatch.dispatchers import Nomination, NominationInput
 from quorate.controllers.multikueue.dispatch.earliest_start import (
@@ -122,3 +125,8 @@ def test_equal_answers_never_move_a_copy_again(starts: dict[str, ClusterStart], 
     assert again.clusters == first.clusters
     assert len(first.clusters) <= 1
     assert not any(isinstance(starts.get(name), NeverStarts) for name in first.clusters)
+
+
+def test_the_reasons_of_all_clusters_fit_into_the_status() -> None:
+    never = cluster_start(StartAnswer(starts="Never", reason=100_000 * "x"), NOW)
+    assert never == NeverStarts(MAX_REASON * "x")

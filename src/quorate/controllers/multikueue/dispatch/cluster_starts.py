@@ -4,11 +4,14 @@ Times are epoch seconds of this cluster's clock: a worker cluster answers in sec
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 
 from quorate.api.explanation import StartAnswer
 from quorate.api.human_duration import spelled_duration
+
+MAX_REASON: Final = 200  # characters of what a worker cluster says: a status holds the reasons of 20 clusters
 
 
 class StartsBy(msgspec.Struct, frozen=True):
@@ -56,7 +59,8 @@ def cluster_start(answer: StartAnswer, now: float) -> ClusterStart:
         return StartsBy(now + answer.p50_seconds, p90)
     if answer.starts == "Later":
         return StartsLater()
-    return NeverStarts(answer.reason) if answer.starts == "Never" else UnknownStart(answer.reason)
+    reason = answer.reason[:MAX_REASON]
+    return NeverStarts(reason) if answer.starts == "Never" else UnknownStart(reason)
 
 
 def starts_text(clusters: Iterable[str], starts: Mapping[str, ClusterStart], now: float) -> str:

@@ -19,7 +19,12 @@ from quorate.api import codec
 from quorate.api.explanation import StartAnswer, StartQuestion, estimates_path
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, Uid
-from quorate.controllers.multikueue.dispatch.cluster_starts import ClusterStart, UnknownStart, cluster_start
+from quorate.controllers.multikueue.dispatch.cluster_starts import (
+    MAX_REASON,
+    ClusterStart,
+    UnknownStart,
+    cluster_start,
+)
 from quorate.controllers.multikueue.dispatch.dispatchers import NominationInput
 from quorate.controllers.multikueue.dispatch.earliest_start import (
     ASK_AGAIN_AT_MOST_S,
@@ -38,7 +43,6 @@ BURST: Final = 20
 RECENT_S: Final = 30.0  # for which a cluster may not know a copy: it is created, watched and modelled
 MOST_RECENT: Final = 20  # workloads that a question names
 SLOW_S: Final = 60.0  # for which a cluster is not asked after it missed a deadline
-_LONGEST: Final = 200  # characters of a problem
 
 # Gets the name of a worker cluster that serves no estimates, a client of it, and the question.
 AskModel = Callable[[str, Client, StartQuestion], Awaitable[StartAnswer]]
@@ -155,7 +159,7 @@ class StartQuestions:
             turns.slow_until = self._clock.now() + SLOW_S
             return UnknownStart(f"no answer within {DEADLINE_S:g} s")
         except (ApiError, Unreachable, msgspec.MsgspecError) as error:
-            return UnknownStart(str(error)[:_LONGEST])
+            return UnknownStart(str(error)[:MAX_REASON])
         return cluster_start(answer, self._clock.now())
 
     async def _answer(self, worker: Worker, question: StartQuestion) -> StartAnswer:
