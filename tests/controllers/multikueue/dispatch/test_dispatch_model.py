@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import Admission, Workload
 from quorate.api.meta import is_true
-from quorate.controllers.multikueue.dispatch.copies import copy_of
+from quorate.controllers.multikueue.dispatch.copies import workload_copy
 from quorate.controllers.multikueue.dispatch.dispatchers import Dispatcher, all_at_once, incremental_with
 from quorate.controllers.multikueue.dispatch.plan import (
     CreateCopy,
@@ -186,7 +186,7 @@ class Model:
         match action:
             case CreateCopy():
                 if cluster.copy is None:
-                    copy = copy_of(self.workload, "multikueue", is_gated=False)
+                    copy = workload_copy(self.workload, "multikueue", is_gated=False)
                     version = replace(copy.metadata, resource_version=str(self.now))
                     cluster.copy = replace(copy, metadata=version)
             case RemoveCopy():

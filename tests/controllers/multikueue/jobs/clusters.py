@@ -16,7 +16,7 @@ from quorate.api.meta import Key, ObjectMeta, OwnerReference
 from quorate.api.names.multikueue import ORIGIN
 from quorate.controllers.informers import WORKLOADS_OF
 from quorate.controllers.jobs.unstructured import UnstructuredJob
-from quorate.controllers.multikueue.dispatch.job_copies import JobRef, Synced
+from quorate.controllers.multikueue.dispatch.job_adapter import JobRef, Synced
 from quorate.controllers.multikueue.jobs.job_copies import JobCopies
 from quorate.controllers.multikueue.jobs.remote_jobs import RemoteJobs
 from quorate.controllers.multikueue.jobs.remote_kinds import remote_kinds

@@ -12,7 +12,7 @@ from quorate.api.meta import ObjectMeta
 from quorate.api.names.kueue import PREBUILT_WORKLOAD
 from quorate.api.names.multikueue import CONTROLLER, ORIGIN, ORIGIN_UID
 from quorate.controllers.jobs.batch import BatchJob
-from quorate.controllers.multikueue.dispatch.job_copies import NoKind, Synced
+from quorate.controllers.multikueue.dispatch.job_adapter import NoKind, Synced
 from quorate.kube.resources import JOBS, PODS, Json
 from tests.controllers.multikueue.jobs.clusters import (
     KEY,

@@ -17,7 +17,7 @@ from quorate.api.names.multikueue import CONTROLLER, ORIGIN, ORIGIN_UID
 from quorate.api.names.volcano import ADMITTED_POD_SETS
 from quorate.controllers.jobframework.construct_workload import workload_name
 from quorate.controllers.jobs.unstructured import UnstructuredJob, unstructured_resource
-from quorate.controllers.multikueue.dispatch.job_copies import Synced
+from quorate.controllers.multikueue.dispatch.job_adapter import Synced
 from quorate.controllers.multikueue.jobs.remote_kinds import remote_kinds
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import JOBS, VOLCANO_JOBS, Json, Resource

@@ -15,7 +15,7 @@ from quorate.api.quantity import InvalidQuantity, parse_quantity
 _AMOUNTS: Final = ("requests", "limits")  # fields of pod templates
 
 
-def copy_of(workload: Workload, origin: str, *, is_gated: bool) -> Workload:
+def workload_copy(workload: Workload, origin: str, *, is_gated: bool) -> Workload:
     """Return the object to create in a worker cluster; if gated, it may preempt once we open its gate."""
     metadata = workload.metadata
     labels = {name: value for name, value in metadata.labels.items() if name != JOB_UID}

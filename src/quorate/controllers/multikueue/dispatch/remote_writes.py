@@ -16,8 +16,8 @@ from quorate.api.meta import Key, at_epoch
 from quorate.api.names.multikueue import ORIGIN, PREEMPTION_GATE
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.finalizers import remove_finalizer
-from quorate.controllers.multikueue.dispatch.copies import copy_of
-from quorate.controllers.multikueue.dispatch.job_copies import JobCopies, JobRef
+from quorate.controllers.multikueue.dispatch.copies import workload_copy
+from quorate.controllers.multikueue.dispatch.job_adapter import JobAdapter, JobRef
 from quorate.controllers.multikueue.dispatch.plan import (
     CreateCopy,
     DeactivateCopy,
@@ -77,7 +77,7 @@ class RemoteWrites:
     """Sends the actions of plans; ``decide_again`` is called with the key after each."""
 
     def __init__(
-        self, context: ControllerContext, jobs: JobCopies, decide_again: Callable[[Key], None]
+        self, context: ControllerContext, jobs: JobAdapter, decide_again: Callable[[Key], None]
     ) -> None:
         self._context, self._jobs, self._decide_again = context, jobs, decide_again
         self._clock, self._steady = context.clock, context.clock.steady
@@ -255,7 +255,9 @@ class RemoteWrites:
         return frozenset((metadata.resource_version,))
 
     async def _create(self, worker: Worker, action: CreateCopy, workload: Workload) -> None:
-        copy = copy_of(workload, self._context.configuration.multikueue.origin, is_gated=action.is_gated)
+        copy = workload_copy(
+            workload, self._context.configuration.multikueue.origin, is_gated=action.is_gated
+        )
         try:
             await worker.client.create(WORKLOADS, copy, workload.metadata.namespace)
         except AlreadyExists as error:

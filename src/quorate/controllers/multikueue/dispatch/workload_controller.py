@@ -24,7 +24,7 @@ from quorate.controllers.multikueue.dispatch.dispatchers import (
     incremental_with,
 )
 from quorate.controllers.multikueue.dispatch.earliest_start import earliest_start
-from quorate.controllers.multikueue.dispatch.job_copies import JobCopies, JobRef
+from quorate.controllers.multikueue.dispatch.job_adapter import JobAdapter, JobRef
 from quorate.controllers.multikueue.dispatch.plan import (
     DispatchInput,
     DispatchPlan,
@@ -52,7 +52,7 @@ class DispatchController:
         context: ControllerContext,
         configs: Informer[MultiKueueConfig],
         workers: Workers,
-        jobs: JobCopies,
+        jobs: JobAdapter,
         starts_of: StartsOf,
     ) -> None:
         self._context, self._configs, self._workers, self._jobs = context, configs, workers, jobs

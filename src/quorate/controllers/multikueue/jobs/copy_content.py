@@ -21,7 +21,7 @@ _POD_SCHEDULED: Final = "PodScheduled"
 _JOB_SUSPENDED: Final = "Suspended"
 
 
-def copy_of(
+def job_copy(
     kind: RemoteKind, job: UnstructuredJob, pod_sets: Sequence[PodSet], workload: str, origin: str
 ) -> Json:
     """Return the object to create in a worker cluster: the job, suspended, without what only holds here.

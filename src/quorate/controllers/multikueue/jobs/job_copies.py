@@ -1,4 +1,4 @@
-"""Creates, follows and deletes the copies of jobs in worker clusters (Kueue: MultiKueueAdapter)."""
+"""Creates, follows and deletes the copies of jobs in worker clusters: the adapter of all kinds of jobs."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +14,7 @@ from quorate.api.names.multikueue import ORIGIN
 from quorate.controllers.informers import WORKLOADS_OF
 from quorate.controllers.jobframework.construct_workload import prebuilt_name_of
 from quorate.controllers.jobs.unstructured import UnstructuredJob
-from quorate.controllers.multikueue.dispatch.job_copies import JobRef, Member, NoKind, Synced
+from quorate.controllers.multikueue.dispatch.job_adapter import JobRef, Member, NoKind, Synced
 from quorate.controllers.multikueue.dispatch.plan import Components
 from quorate.controllers.multikueue.jobs import copy_content
 from quorate.controllers.multikueue.jobs.remote_jobs import RemoteJob, RemoteJobs
@@ -136,7 +136,7 @@ class JobCopies:
         if job is None or job.metadata.deletion_timestamp is not None or (uid and job.metadata.uid != uid):
             return Synced()
         name, pod_sets = workload.metadata.name, workload.spec.pod_sets
-        content = copy_content.copy_of(kind, job, pod_sets, name, self._origin)
+        content = copy_content.job_copy(kind, job, pod_sets, name, self._origin)
         try:
             await worker.client.create(kind.resource, content, key.namespace)
         except AlreadyExists:

@@ -1,4 +1,4 @@
-"""What dispatch asks of the kinds of jobs: ``multikueue.jobs`` implements it."""
+"""What dispatch asks of the kinds of jobs (Kueue: MultiKueueAdapter); ``multikueue.jobs`` implements it."""
 
 from typing import Protocol
 
@@ -39,7 +39,7 @@ class Synced(msgspec.Struct, frozen=True):
     problem: str = ""  # why there can be no remote job, such as another job with its name
 
 
-class JobCopies(Protocol):
+class JobAdapter(Protocol):
     def job_of(self, workload: Workload) -> JobRef | NoKind:
         """Return the job of a workload."""
 
