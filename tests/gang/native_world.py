@@ -120,7 +120,7 @@ class NativeWorld:
             spec = {
                 "schedulerName": objects.OUR_SCHEDULER,
                 "schedulingGroup": {"podGroupName": group["name"]},
-                "priority": PRIORITIES.get(group.get("priority", ""), 0),
+                "priority": PRIORITIES.get(group.get("podPriority") or group.get("priority", ""), 0),
                 "containers": [container],
             }
             metadata = {"name": name, "namespace": "default", "uid": name} | self._created()

@@ -21,6 +21,7 @@ from quorate.api.meta import Condition, Key, at_epoch
 from quorate.api.scheduler_configuration import load_scheduler_configuration
 from quorate.api.volcano import PodGroupCondition
 from quorate.gang.actions import native_preemption
+from quorate.gang.actions.native_victims import NativeVictims
 from quorate.gang.cache.native_groups import (
     as_volcano_group,
     native_key,
@@ -28,7 +29,9 @@ from quorate.gang.cache.native_groups import (
     native_terms,
     scheduled_condition,
 )
-from tests.gang.native_world import PRIORITIES, NativeWorld
+from quorate.gang.session_opening import open_session
+from quorate.gang.session_run import run_session
+from tests.gang.native_world import CONFIGURATION, PRIORITIES, NativeWorld
 
 Json = dict[str, Any]
 
@@ -158,6 +161,38 @@ def test_a_group_without_victims_is_tried_again_when_the_protection_of_pods_ends
     assert world.play({"add": urgent})["urgent"]["bound"] == 0
     world.pass_time(61)
     assert (world.bound("urgent"), world.bound("low")) == (1, 0)
+
+
+def test_searches_that_found_no_victims_are_repeated_when_a_write_fails() -> None:
+    world, now = NativeWorld({"nodes": [{"name": "n0", "cpu": 2}]}), 2_000.0
+    model = world.model
+    world.add_volcano_group("low", 2, 1, "low")
+    binds = run_session(model, CONFIGURATION, now).binds
+    assert len(binds) == 2
+    for bind in binds:
+        version = model.version
+        model.bind_failed(bind)
+        assert model.version != version
+    world.settle()
+    world.add_volcano_group("urgent", 2, 1, "high")
+    evictions = run_session(model, CONFIGURATION, now).evictions
+    assert evictions
+    version = model.version
+    model.eviction_failed(evictions[0])
+    assert model.version != version
+
+
+@pytest.mark.parametrize("names", [("own", "other"), ("other", "own")])
+def test_pods_of_a_group_are_victims_of_others_alone(names: tuple[str, str]) -> None:
+    world = NativeWorld({"nodes": [{"name": "n0", "cpu": 2}]})
+    group = {"cpu": 2, "minCount": 1, "priority": "high", "podPriority": "low"}
+    world.play({"add": group | {"name": "own", "pods": 2}})
+    world.play({"add": group | {"name": "other", "pods": 1, "cpu": 4}})
+    victims = NativeVictims(open_session(world.model, CONFIGURATION, 2_000.0))
+    gangs = {name: world.model.gangs[native_key(Key("default", name))] for name in names}
+    units = {name: victims.units(gang) for name, gang in gangs.items()}
+    assert units["own"] == []
+    assert [task.gang for unit in units["other"] for task in unit.tasks] == [gangs["own"].key]
 
 
 @pytest.mark.parametrize("most_placements", [pytest.param(5_000, id="few"), pytest.param(0, id="many")])

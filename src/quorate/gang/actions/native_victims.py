@@ -53,11 +53,18 @@ class NativeVictims:
         self._found: dict[tuple[str, int], _Victims] = {}
 
     def units(self, gang: Gang) -> Sequence[VictimUnit]:
-        """Return the victims of lower priority in the queue of ``gang``, the least important first."""
-        return self._victims_of(gang).units
+        """Return the victims of lower priority in the queue of ``gang``, the least important first.
+
+        None is of ``gang`` itself: its pods may have a lower priority than the group.
+        """
+        gang_of = self._session.gang_of
+        return [unit for unit in self._victims_of(gang).units if gang_of(unit.tasks[0]) is not gang]
 
     def may_suffice(self, gang: Gang, tasks: Sequence[Task], needed: int) -> bool:
-        """Return False if fewer than ``needed`` of ``tasks`` fit the nodes by amounts without any victim."""
+        """Return False if fewer than ``needed`` of ``tasks`` fit the nodes by amounts without any victim.
+
+        Pods of ``gang`` itself may count as victims here: the bound is not lower for it.
+        """
         victims, cluster = self._victims_of(gang), self._session.cluster
         if not victims.units:
             return False
@@ -76,7 +83,7 @@ class NativeVictims:
         found = self._found.get(key)
         if found is None or found.position != position:
             newest_first = sorted(
-                self._possible_victims(gang), key=lambda unit: unit.creation_order, reverse=True
+                self._possible_victims(*key), key=lambda unit: unit.creation_order, reverse=True
             )
             units = sorted(newest_first, key=lambda unit: unit.importance)
             found = self._found[key] = _Victims(position, units, self._free_without(units))
@@ -93,17 +100,17 @@ class NativeVictims:
                 free[:, index] += cluster.request(shape) * count
         return free
 
-    def _possible_victims(self, preemptor: Gang) -> Iterator[VictimUnit]:
+    def _possible_victims(self, queue: str, priority: int) -> Iterator[VictimUnit]:
         session = self._session
         protections = list(all_callbacks(session.callbacks.protected))
         for gang in session.gangs:
-            if gang is preemptor or gang.queue != preemptor.queue:
+            if gang.queue != queue:
                 continue
             if gang.native is None or gang.native.disrupted_as_a_whole:
-                if gang.priority < preemptor.priority and is_evictable(session, gang):
+                if gang.priority < priority and is_evictable(session, gang):
                     yield VictimUnit(gang.with_status(*EVICTABLE_STATUSES), gang.priority, is_gang=True)
                 continue
             for task in gang.with_status(*EVICTABLE_STATUSES):
                 is_protected = task.critical or any(protects(task) for protects in protections)
-                if task.priority < preemptor.priority and task.preemptable and not is_protected:
+                if task.priority < priority and task.preemptable and not is_protected:
                     yield VictimUnit((task,), task.priority, is_gang=False)

@@ -73,7 +73,7 @@ class Model:
         self.quotas: dict[Key, NamespaceQuota] = {}
         self.disruption_budgets: dict[Key, PodDisruptionBudget] = {}
         self.ledger = Ledger()
-        self.revision = 0  # incremented by every change of an object through the model; see ``version``
+        self.revision = 0  # incremented by every change of an object and every failed write; see ``version``
         self.refused_plans = RefusedPlans()
         self.storage = StorageIndex()
         self.hyper_nodes = HyperNodeIndex(self.cluster)
@@ -102,7 +102,7 @@ class Model:
 
     @property
     def version(self) -> Hashable:
-        """Return a value that changes whenever an object does that a session reads.
+        """Return a value that changes whenever an object does that a session reads, or a decision fails.
 
         The watches of namespaces, drivers and storage change the filters and not the model.
         """
@@ -340,12 +340,14 @@ class Model:
 
         A pod that was created anew under its name is not affected.
         """
+        self.revision += 1
         task = self._tasks.get(bind.task)
         if self._assumed.bind_failed(bind) and task is not None and task.status is TaskStatus.BINDING:
             self.set_task_status(task, TaskStatus.PENDING, "")
 
     def eviction_failed(self, eviction: Eviction) -> None:
         """Return the task of an eviction that failed to its status before."""
+        self.revision += 1
         task = self._tasks.get(eviction.task)
         previous = self._assumed.eviction_failed(eviction)
         if previous in (None, TaskStatus.UNKNOWN) or task is None or task.status is not TaskStatus.RELEASING:
