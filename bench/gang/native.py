@@ -61,25 +61,12 @@ def _model() -> Model:
 
 
 def _add_group(model: Model, name: str, least: int, priority: int) -> None:
-    metadata = {
-        "name": name,
-        "namespace": "research",
-        "uid": name,
-        "creationTimestamp": "2026-01-01T00:00:00Z",
-    }
     spec = {"schedulingPolicy": {"gang": {"minCount": least}}, "priority": priority}
-    group = codec.convert(PodGroup, {"metadata": metadata, "spec": spec})
+    group = codec.convert(PodGroup, {"metadata": _metadata(name), "spec": spec})
     model.set_group(as_volcano_group(group), native_terms(group.spec))
 
 
 def _add_pod(model: Model, number: int, group: str, priority: int, cpus: int, node: str) -> None:
-    name = f"pod-{number}"
-    metadata = {
-        "name": name,
-        "namespace": "research",
-        "uid": name,
-        "creationTimestamp": "2026-01-01T00:00:00Z",
-    }
     spec: dict[str, Any] = {
         "schedulerName": "quorate",
         "priority": priority,
@@ -90,4 +77,10 @@ def _add_pod(model: Model, number: int, group: str, priority: int, cpus: int, no
     if node:
         spec["nodeName"] = node
     status = {"phase": "Running" if node else "Pending"}
-    model.set_pod(codec.convert(Pod, {"metadata": metadata, "spec": spec, "status": status}))
+    model.set_pod(
+        codec.convert(Pod, {"metadata": _metadata(f"pod-{number}"), "spec": spec, "status": status})
+    )
+
+
+def _metadata(name: str) -> dict[str, str]:
+    return {"name": name, "namespace": "research", "uid": name, "creationTimestamp": CREATED}
