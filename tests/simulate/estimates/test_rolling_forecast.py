@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from quorate.api import codec
 from quorate.api.explanation import StartAnswer, StartQuestion
@@ -234,6 +236,14 @@ def test_a_workload_that_does_not_exist_yet_waits_behind_those_that_do() -> None
     assert missing.starts == "Never"
     assert "absent" in missing.reason
     assert starts(forecast.refresh(BEGAN, 1e9).starts) == {"b": (BEGAN, PLAYS)}, "nothing was stored"
+
+
+@given(fraction=st.floats(0, 1, exclude_max=True), name=st.sampled_from(("a", "z")))
+@settings(max_examples=10)
+def test_workloads_that_are_named_ahead_start_first(fraction: float, name: str) -> None:
+    forecast = a_forecast(queue("q", 1))
+    question = StartQuestion(workload=asked(name), ahead=(asked("m"), asked("n")))
+    assert forecast.would_start(question, BEGAN + fraction, 1e9).answer.p50_seconds == 7200.0
 
 
 def test_a_workload_that_was_admitted_meanwhile_starts_now() -> None:

@@ -33,7 +33,7 @@ from quorate.simulate.estimates.run_time_store import RunTimeStore
 from quorate.simulate.estimates.snapshot import RunTimes, run_times, snapshot_world, with_expected
 from quorate.simulate.limits import ASSUMED_RUN_S, LONGEST_KEPT_S, PLAYS, QUESTION_PLAYS, REPEATED
 
-_ORDER_S: Final = 0.001  # between submissions that are named in one question
+_ORDER_S: Final = 1.0  # between submissions that are named in one question: the precision of the API
 
 
 class WaitingStart(msgspec.Struct, frozen=True):
