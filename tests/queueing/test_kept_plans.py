@@ -7,14 +7,18 @@ from hypothesis import given as given_by
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from quorate.api.meta import Key
 from quorate.queueing.conditions import has_quota_reservation
+from quorate.queueing.outside_quota import OutsideUse
 from quorate.queueing.planning.work_kinds import WorkKind
 from quorate.queueing.scheduling.planned_starts import PlannedStarts
+from quorate.quota.amount import FlavorResource
 from tests.queueing.notation import Json
 from tests.queueing.world import World
 
 QUEUES = ("a", "b")
 JOBS = 7
+CPU = FlavorResource("default", "cpu")
 
 Event = tuple[str, int, int]
 Events = st.lists(
@@ -115,3 +119,21 @@ def test_a_planned_start_moves_earlier_when_another_queue_releases_quota_early()
         run_cycles(world)
         (announced,) = world.state.ledger.announced.values()
         assert announced.planned_at == planned_at
+
+
+def test_a_planned_start_moves_later_when_pods_use_more_than_their_quota() -> None:
+    """At 50 half of the quota is free, unless pods of another workload use a part of it."""
+    jobs: list[Json] = [
+        {"name": name, "queue": "a", "requests": {"cpu": cpu}, "maximumExecutionTimeSeconds": maximum_s}
+        for name, cpu, maximum_s in (("w", 3, 40), ("x", 3, 90))
+    ]
+    jobs.append({"name": "large", "queue": "a", "requests": {"cpu": 3}, "create": "later"})
+    rules: Json = {"quota": [{"default": {"cpu": 6}}], "annotations": {"backfill": "EASY"}}
+    world = World({"flavors": ["default"], "clusterQueues": {"a": rules}, "workloads": jobs, "now": 10})
+    run_cycles(world)
+    world.run({"create": ["large"]})
+    run_cycles(world)
+    plans, queue = PlannedStarts(world.state), world.state.ledger.cluster_queues["a"]
+    assert [plan.at for plan in plans.of_queue(queue, world.now)] == [50]
+    world.state.ledger.put_outside(Key("default", "w"), OutsideUse("a", {CPU: 1000}))
+    assert [plan.at for plan in plans.of_queue(queue, world.now)] == [100]

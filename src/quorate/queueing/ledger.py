@@ -300,7 +300,7 @@ class Ledger(AgingQueues):
 
     def add_reservation(self, reservation: Reservation) -> None:
         key = reservation.key
-        self._note_reservation_change(reservation)
+        self.note_usage_change(self.cluster_queues.get(reservation.admission.cluster_queue))
         self.reservations[key] = reservation
         shape = None if reservation.assumed is None else reservation.assumed.shape
         reservation.places = self.held_places(reservation, shape)
@@ -322,16 +322,8 @@ class Ledger(AgingQueues):
                 self.order_reservation(queue, reservation)
             self.count_reservation(queue, reservation)
 
-    def _note_reservation_change(self, reservation: Reservation) -> None:
-        queue, changes = (
-            self.cluster_queues.get(reservation.admission.cluster_queue),
-            self._reservation_changes,
-        )
-        for root in (None,) if queue is None else (None, queue.node.root):
-            changes[root] = changes.get(root, 0) + 1
-
     def reservation_changes(self, root: Node | None = None) -> int:
-        """Return how often what has quota, or places that count, in a tree has changed; None: in any tree."""
+        """Return how often what has quota in a tree, uses it, or has places changed; None: in any tree."""
         return self._reservation_changes.get(None if self.topology.placing else root, 0)
 
     def assume_places(self, reservation: Reservation, admission: Admission) -> None:
@@ -387,7 +379,7 @@ class Ledger(AgingQueues):
 
     def remove_reservation(self, reservation: Reservation) -> None:
         key = reservation.key
-        self._note_reservation_change(reservation)
+        self.note_usage_change(self.cluster_queues.get(reservation.admission.cluster_queue))
         del self.reservations[key]
         self.forget_dependence(reservation)
         self._mark_ready(reservation)

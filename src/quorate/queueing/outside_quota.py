@@ -94,6 +94,7 @@ class OutsideUsage(QueueTrees):
             self.outside[workload] = use
             if (queue := self.cluster_queues.get(use.cluster_queue)) is not None:
                 self._count(queue, workload, use.usage)
+                self.note_usage_change(queue)
 
     def count_outside(self, queue: ClusterQueueState) -> None:
         """Count the recorded uses of a cluster queue that has just been added."""

@@ -97,6 +97,12 @@ class QueueTrees:
         self.preemption_history.clear(queue.node.root)
         self.schedule_requeue(queue.node)
 
+    def note_usage_change(self, queue: ClusterQueueState | None) -> None:
+        """Record a change of what has quota in a queue, or uses it; None: the queue does not exist."""
+        changes = self._reservation_changes
+        for root in (None,) if queue is None else (None, queue.node.root):
+            changes[root] = changes.get(root, 0) + 1
+
     def schedule_requeue(self, node: Node) -> None:
         """Make the inadmissible workloads of the tree of ``node`` active at the next ``flush_requeues``."""
         root = node.root
