@@ -281,6 +281,17 @@ def test_a_workload_that_only_a_window_refuses_gets_a_planned_start() -> None:
     assert started(world) == {"short"}
 
 
+def test_a_planned_start_follows_the_trees_that_a_window_concerns() -> None:
+    """At first the window is of another tree, and then for maintenance in all of them."""
+    jobs = (job("runs", 8, 50), job("large", 8, 100, created=1))
+    queues = {"q": queue(8, annotations={"backfill": "EASY"}), "owner": queue(8)}
+    state = a_world(*jobs, reservations=(a_reservation(OPENS, CLOSES, 16),), **queues).state
+    plans, planned = PlannedStarts(state), state.ledger.cluster_queues["q"]
+    assert [plan.at for plan in plans.of_queue(planned, NOW)] == [NOW + 50]
+    state.put_window(a_reservation(OPENS, CLOSES, 16, purpose="Maintenance", owners={}))
+    assert [plan.at for plan in plans.of_queue(planned, NOW)] == [CLOSES]
+
+
 def test_a_search_for_a_start_passes_over_the_windows_that_refuse_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """It would run into one of 40 windows, which begin every 20 seconds."""
     evaluated = list[float]()

@@ -137,6 +137,7 @@ class ReservedWindows:
 
         With each, when a workload with a bound begins to reach into the window.
         """
+        self._forget_changed()
         for window in self._ledger.windows:
             if window.spec.nodes is not None or (window.amounts and root in self.pool(window)):
                 for interval in window.occurrences(self._ledger.now)[:MAX_BREAKS]:
