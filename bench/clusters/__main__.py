@@ -65,7 +65,9 @@ def main(
     learned: Annotated[
         bool, typer.Option(help="Play EarliestStart with learned run times too: slow.")
     ] = False,
-    markdown: Annotated[bool, typer.Option(help="Print the tables of docs/concepts/multikueue.md.")] = False,
+    markdown: Annotated[
+        bool, typer.Option(help="Print the tables of docs/concepts/many-clusters.md.")
+    ] = False,
 ) -> None:
     """Play each dispatcher with two seeds in each world, and compare how long jobs wait with the limits."""
     console = Console(stderr=markdown)

@@ -38,6 +38,13 @@ def test_incremental_offers_a_job_to_one_more_cluster_after_five_minutes() -> No
     assert run.copies == 3
 
 
+def test_a_run_ends_with_its_last_job() -> None:
+    """The job would be offered to a further cluster after five minutes, if it did not run by then."""
+    run = split("jobs:\n" + job("x", 2, "1m"), [2, 2], STEP_1)
+    assert spans(run.manager) == {"x": (0, 60)}
+    assert [each.ended_ms for each in (run.manager, *run.workers.values())] == [60_000] * 3
+
+
 def test_a_job_waits_for_quota_in_the_manager_first() -> None:
     run = split("jobs:\n" + job("x", 2, "1h") + job("y", 2, "1h"), [2, 2], all_at_once, manager_cpu=2)
     assert spans(run.manager) == {"x": (0, 3600), "y": (3600, 7200)}

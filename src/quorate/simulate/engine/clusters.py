@@ -9,7 +9,6 @@ nothing.
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from heapq import heappop, heappush
 from typing import NamedTuple
 
 import msgspec
@@ -66,8 +65,7 @@ class Clusters:
         self._dispatched: dict[Key, Dispatched] = {}
         self._running: dict[Key, SimulatedJob] = {}  # jobs of the manager that a worker runs
         self._due: list[Key] = []  # to be nominated in this instant
-        self._wakes: list[tuple[int, Key]] = []  # a heap; only the first of a job that is still due counts
-        self._wake_ms: dict[Key, int] = {}
+        self._wakes_ms: dict[Key, int] = {}  # when dispatched jobs are to be nominated again
         self._unsettled: set[str] = set()
         self._started_in: dict[Key, str] = {}
         self._copies = self._moved = 0
@@ -80,7 +78,7 @@ class Clusters:
         while True:
             due = [manager.next_ms(None if following is None else following.at_ms)]
             due += [player.next_ms() for player in self.workers.values()]
-            due += [self._wakes[0][0]] if self._wakes else []
+            due.append(min(self._wakes_ms.values(), default=None))
             now_ms = min((ms for ms in due if ms is not None), default=None)
             if now_ms is None:
                 break
@@ -90,10 +88,7 @@ class Clusters:
             while following is not None and following.at_ms == now_ms:
                 manager.submit(following)
                 following = next(arrivals, None)
-            while self._wakes and self._wakes[0][0] <= now_ms:
-                at_ms, key = heappop(self._wakes)
-                if self._wake_ms.get(key) == at_ms:
-                    self._due.append(key)
+            self._due += sorted(key for key, at_ms in self._wakes_ms.items() if at_ms <= now_ms)
             self._settle(dispatcher, starts_of)
         ended_ms = manager.clock.ms
         return ClustersRun(
@@ -132,10 +127,9 @@ class Clusters:
                 estimates=starts_of(job),
             )
         )
-        self._wake_ms.pop(job.key, None)
+        self._wakes_ms.pop(job.key, None)
         if nomination.wake_at is not None:
-            wake_ms = self._wake_ms[job.key] = clock.later_ms(nomination.wake_at)
-            heappush(self._wakes, (wake_ms, job.key))
+            self._wakes_ms[job.key] = clock.later_ms(nomination.wake_at)
         if set(nomination.clusters) != set(dispatched.copies):
             dispatched.round_started = clock.now
         for name in [name for name in dispatched.copies if name not in nomination.clusters]:
@@ -165,7 +159,7 @@ class Clusters:
         dispatched = self._dispatched.pop(copy.key, None)
         if dispatched is None:
             return  # it was evicted by the worker, and runs again there
-        self._wake_ms.pop(copy.key, None)
+        self._wakes_ms.pop(copy.key, None)
         for other, waiting in dispatched.copies.items():
             if other != name:
                 self._withdraw(other, waiting)
