@@ -111,3 +111,16 @@ def test_the_order_of_groups_and_pods_changes_nothing(world: World) -> None:
         assert one.spec == other.spec
     else:
         assert isinstance(other, NotComposed)
+
+
+def test_a_pod_of_a_group_with_the_name_of_the_unit_stops_no_workload() -> None:
+    """It is found beside the pods of the groups, but is in none of them."""
+    template = WorkloadTemplateReference(workload_name="train", pod_group_template_name="driver")
+    spec = PodGroupSpec(
+        pod_group_template_ref=TemplateReference(workload=template), scheduling_policy=policy(1)
+    )
+    group = PodGroup(metadata=ObjectMeta(name="own", namespace="default"), spec=spec)
+    workload = NativeWorkload(metadata=ObjectMeta(name="train", namespace="default"), spec=WorkloadSpec())
+    foreign = member("p", "workload-train-12345", "gated", "big")
+    assert "pod group own" in native_unit(workload, (group,), (foreign,)).incomplete
+    assert native_unit(workload, (group,), (foreign, member("q", "own", "gated", "big"))).incomplete == ""

@@ -5,6 +5,7 @@ groups, and a group names the workload and one of the templates.  So the workloa
 template has a group, and each group with the gang policy has ``minCount`` pods.  Pods wait with their gate.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -43,9 +44,7 @@ def native_group_name(pod: Pod) -> str:
 
 def native_unit(workload: Workload | None, groups: Sequence[PodGroup], pods: Iterable[Pod]) -> NativeUnit:
     """Return the unit of ``groups`` and their ``pods``; ``workload`` None: it was deleted."""
-    counts = dict.fromkeys((group.metadata.name for group in groups), 0)
-    for pod in filter(can_count, pods):
-        counts[native_group_name(pod)] += 1
+    counts = Counter(map(native_group_name, filter(can_count, pods)))
     templates = {group.metadata.name: group.spec.template_name for group in groups}
     if workload is None:
         return NativeUnit(templates=templates)
@@ -54,7 +53,7 @@ def native_unit(workload: Workload | None, groups: Sequence[PodGroup], pods: Ite
     return NativeUnit(_incomplete(workload, groups, counts), labels, templates)
 
 
-def _incomplete(workload: Workload, groups: Sequence[PodGroup], counts: Mapping[str, int]) -> str:
+def _incomplete(workload: Workload, groups: Sequence[PodGroup], counts: Counter[str]) -> str:
     name, present = workload.metadata.name, {group.spec.template_name for group in groups}
     for template in workload.spec.pod_group_templates:
         if template.name not in present:
