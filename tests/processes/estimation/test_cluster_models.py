@@ -16,6 +16,7 @@ from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.processes.estimation.cluster_models import ClusterModels
 from quorate.processes.local.apply import install_definitions
+from tests.kube.fake_server import Answer, FakeServer
 from tests.local.clusters import api_server
 
 DEADLINE_S = 120.0
@@ -88,6 +89,25 @@ def test_a_cluster_that_cannot_be_read_has_no_estimates() -> None:
                 answer = await models.would_start("a", client, StartQuestion(workload=asked))
                 assert answer.starts == "Unknown"
                 assert answer.reason.startswith("it serves no estimates, and cannot be read: ")
+                running.cancel()
+
+    asyncio.run(story())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("body", [b"[]", b"not JSON", b'{"items": {}}'])
+def test_what_a_cluster_answers_ends_its_model_only(body: bytes) -> None:
+    async def story() -> None:
+        models = ClusterModels(WallClock())
+        async with FakeServer(lambda request: Answer(body=body)) as server:
+            config = RestConfig(server.url)
+            async with Client(config, random.Random(1)) as client, asyncio.TaskGroup() as tasks:
+                running = tasks.create_task(models.run())
+                await asyncio.sleep(0)
+                asked = codec.decode(Workload, codec.encode(workload("x", 1)))
+                answer = await models.would_start("a", client, StartQuestion(workload=asked))
+                assert answer.reason.startswith("it serves no estimates, and cannot be read: ")
+                assert not running.done()
                 running.cancel()
 
     asyncio.run(story())

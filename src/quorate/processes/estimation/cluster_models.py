@@ -12,7 +12,7 @@ from quorate.api.explanation import StartAnswer, StartQuestion
 from quorate.controllers.informers import CacheSyncTimeout, synced
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import ApiError, NotFound, Unreachable
+from quorate.kube.errors import ApiError, NotFound, Unreachable, Unreadable
 from quorate.kube.informer import Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import (
@@ -32,6 +32,7 @@ from quorate.observe.limits import MOST_QUESTIONS, QUESTION_DEADLINE_S
 from quorate.processes.estimation.messages import Configure, frame
 from quorate.processes.estimation.player_process import ObjectChanges, answer_question, player_process
 
+_FAILURES: Final = (ApiError, Unreachable, Unreadable, CacheSyncTimeout, TimeoutError, OSError, EOFError)
 IDLE_S: Final = 600.0  # without a question, after which the watch and the process end
 SYNC_S: Final = 60.0  # within which the cluster is listed
 WATCHED: Final[tuple[Resource[Any], ...]] = (
@@ -106,9 +107,12 @@ class ClusterModels:
             for task in (*watches, answering):
                 if task.done():
                     task.result()
-        except (ApiError, Unreachable, CacheSyncTimeout, TimeoutError, OSError, EOFError) as error:
+        except _FAILURES as error:
             model.problem = f"it serves no estimates, and cannot be read: {error}"
             logger(__name__).warning("model of a worker cluster ended", cluster=cluster, problem=str(error))
+        except Exception as error:  # what a worker cluster sends must not end the other controllers
+            model.problem = f"it serves no estimates, and its model failed: {type(error).__name__}"
+            logger(__name__).fault("model of a worker cluster ended", error, cluster=cluster)
         finally:
             for task in (*watches, answering):
                 task.cancel()
