@@ -6,7 +6,7 @@ import random
 import aiohttp
 import pytest
 
-from quorate.api.explanation import StartAnswer, StartEstimate
+from quorate.api.explanation import MAX_AHEAD, StartAnswer, StartEstimate
 from quorate.api.meta import Key, at_epoch
 from quorate.controllers.unserved import why_not_queued
 from quorate.inspect.cluster_reader import ClusterReader
@@ -126,8 +126,11 @@ def test_a_question_about_a_workload_that_does_not_exist_is_answered_over_http()
                 async with session.post(path, json=question) as response:
                     off = await response.json()
                 assert (off["starts"], off["reason"]) == ("Unknown", "estimates are turned off")
-                async with session.post(path, data=b"[]") as response:
-                    assert response.status == 400
+                many = {**question, "ahead": (MAX_AHEAD + 1) * [question["workload"]]}
+                bodies: tuple[object, ...] = ([], many)
+                for body in bodies:
+                    async with session.post(path, json=body) as response:
+                        assert response.status == 400
                 async with session.post(f"{PATH}/namespaces/other/estimates", json=question) as response:
                     assert response.status == 400, "it is of another namespace"
                 replica.estimates.are_computed = True

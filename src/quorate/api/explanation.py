@@ -6,7 +6,7 @@ with one of a later version, and Kueue's own server may serve that group beside 
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -18,6 +18,9 @@ GROUP: Final = "visibility.quorate.dev"
 VERSION: Final = "v1beta1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 SUBRESOURCE: Final = "explanation"
+MAX_AHEAD: Final = (
+    20  # workloads of a question: the right to each of their namespaces is asked of the API server
+)
 # Resources that can be listed.
 ESTIMATES: Final = "estimates"
 EXPLANATIONS: Final = "explanations"
@@ -230,7 +233,8 @@ class StartQuestion(Struct):
     """When a workload would start that may not exist yet."""
 
     workload: Workload
-    ahead: tuple[Workload, ...] = ()  # submitted just before it; those that exist by now are left out
+    # Submitted just before it; those that exist by now are left out.
+    ahead: Annotated[tuple[Workload, ...], msgspec.Meta(max_length=MAX_AHEAD)] = ()
 
 
 class StartAnswer(Struct):

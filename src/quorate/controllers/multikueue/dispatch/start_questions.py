@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from quorate.api import codec
-from quorate.api.explanation import StartAnswer, StartQuestion, estimates_path
+from quorate.api.explanation import MAX_AHEAD, StartAnswer, StartQuestion, estimates_path
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, Uid
 from quorate.controllers.multikueue.dispatch.cluster_starts import (
@@ -41,7 +41,6 @@ DEADLINE_S: Final = 15.0  # of one answer
 QUESTIONS_A_SECOND: Final = 10.0  # to one cluster
 BURST: Final = 20
 RECENT_S: Final = 30.0  # for which a cluster may not know a copy: it is created, watched and modelled
-MOST_RECENT: Final = 20  # workloads that a question names
 SLOW_S: Final = 60.0  # for which a cluster is not asked after it missed a deadline
 
 # Gets the name of a worker cluster that serves no estimates, a client of it, and the question.
@@ -150,7 +149,7 @@ class StartQuestions:
             return UnknownStart("it answers too slowly")
         turns.recent = {key: each for key, each in turns.recent.items() if each[0] >= now - RECENT_S}
         others = [other for key, (_, other) in turns.recent.items() if key != workload.metadata.key]
-        ahead = tuple(_submitted(other) for other in others[-MOST_RECENT:])
+        ahead = tuple(_submitted(other) for other in others[-MAX_AHEAD:])
         question = StartQuestion(workload=_submitted(workload), ahead=ahead)
         try:
             async with asyncio.timeout(DEADLINE_S):
