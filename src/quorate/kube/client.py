@@ -74,8 +74,7 @@ class PatchKind(StrEnum):
 OnResponse = Callable[[str, str, int, float], None]
 
 
-def _ignore(*_: object) -> None:
-    pass
+def _ignore(*_: object) -> None: ...
 
 
 class Client:
