@@ -134,7 +134,7 @@ async def _measure(
         if process is not None:
             parts.append(tasks.create_task(_fail_on_exit(process)))
         parts += [tasks.create_task(sampler.follow()) for sampler in measured.values()]
-        await _within(RECONCILE_TIMEOUT_S, "no controllers reconcile the queues", generator.until_active())
+        await within(RECONCILE_TIMEOUT_S, "no controllers reconcile the queues", generator.until_active())
         await workloads.synced.wait()
         ours_before, refused_before = Counter(client.succeeded), Counter(client.refused)
         before, cpu_s = await read_counts(client), _own_cpu_s()
@@ -144,7 +144,7 @@ async def _measure(
         recorder.begin()
         parts.append(tasks.create_task(generator.create_workloads()))
         parts.append(tasks.create_task(recorder.sample(on_progress)))
-        await _within(plan.within_s, "not all workloads finished", recorder.done.wait())
+        await within(plan.within_s, "not all workloads finished", recorder.done.wait())
         for sampler in measured.values():
             sampler.sample()
         counts = (await read_counts(client)).since(before)
@@ -187,7 +187,8 @@ async def _fail_on_exit(process: Process) -> None:
     raise NotDone(f"the controllers ended by themselves, with status {code}: see {LOG}")
 
 
-async def _within(seconds: float, otherwise: str, work: Awaitable[object]) -> None:
+async def within(seconds: float, otherwise: str, work: Awaitable[object]) -> None:
+    """Await ``work``.  Raises ``NotDone`` with the text ``otherwise`` after so many seconds."""
     try:
         async with asyncio.timeout(seconds):
             await work

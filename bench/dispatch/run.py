@@ -15,14 +15,14 @@ import msgspec
 
 from bench.admission.processes import ProcessUsage, UsageSampler, running
 from bench.admission.requests import CountingClient, RequestKind, read_counts
-from bench.admission.run import NotDone, require_kinds
+from bench.admission.run import require_kinds, within
 from bench.admission.server import local_server
 from bench.dispatch import objects
 from quorate.api.batch import Job
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, at_epoch, is_true
 from quorate.kube.clock import WallClock
-from quorate.kube.errors import ApiError
+from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS, Json, Resource, untyped
 from quorate.kube.rest.config import load_rest_config
@@ -86,7 +86,7 @@ async def run(plan: Plan, on_progress: Callable[[int, int], None]) -> Outcome:
         await _create(manager, *objects.dispatch(kubeconfigs))
         await _create(manager, *objects.queues(plan.jobs, objects.QUEUE))
         samplers = [await _controllers(plan, cluster, stack) for cluster in clusters]
-        await _within(_READY_S, "the worker clusters are not connected", _until_connected(manager, names))
+        await within(_READY_S, "the worker clusters are not connected", _until_connected(manager, names))
         return await _measure(plan, manager, workers, samplers[0], on_progress)
 
 
@@ -147,9 +147,9 @@ async def _measure(
         parts = [tasks.create_task(sampler.follow()), tasks.create_task(workloads.run())]
         parts += [tasks.create_task(_run_jobs(worker, plan.runs_s)) for worker in workers]
         parts.append(tasks.create_task(_create_jobs(manager, plan.jobs)))
-        await _within(plan.within_s, "not all jobs were admitted", progress.all_admitted.wait())
+        await within(plan.within_s, "not all jobs were admitted", progress.all_admitted.wait())
         dispatched_s = clock() - began
-        await _within(plan.within_s, "not all jobs finished", progress.all_finished.wait())
+        await within(plan.within_s, "not all jobs finished", progress.all_finished.wait())
         finished_s = clock() - began
         sampler.sample()
         after = [await _counts(cluster) for cluster in (manager, *workers)]
@@ -225,10 +225,11 @@ async def _run_jobs(worker: _Cluster, runs_s: float) -> None:
 
 
 async def _unless_gone(write: Awaitable[None]) -> None:
+    """Await ``write``, which fails without effect if the job was deleted."""
     try:
         await write
-    except ApiError:
-        return  # the job was deleted
+    except NotFound:
+        return
 
 
 async def _counts(cluster: _Cluster) -> Counter[RequestKind]:
@@ -237,11 +238,3 @@ async def _counts(cluster: _Cluster) -> Counter[RequestKind]:
 
 def _named(counts: Counter[RequestKind]) -> dict[str, int]:
     return {f"{request.verb} {request.resource}": count for request, count in sorted(counts.items())}
-
-
-async def _within(seconds: float, otherwise: str, work: Awaitable[object]) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await work
-    except TimeoutError:
-        raise NotDone(f"{otherwise} within {seconds:g} s") from None
