@@ -171,7 +171,7 @@ bench-simulate: $(STAMP) ## measure simulations of up to a million jobs, and hol
 bench-binding: $(STAMP) ## measure how fast gangs are bound over HTTP, beside bare bind calls (a minute)
 	@$(BIN)/python -m bench.binding
 
-bench-dispatch: $(STAMP) ## measure a manager that gives 10,000 jobs to 5 worker clusters, and hold it to its limits (a quarter of an hour)
+bench-dispatch: $(STAMP) ## measure a manager that gives 10,000 jobs to 5 worker clusters (half an hour)
 	@$(BIN)/python -m bench.dispatch
 
 bench-scale: $(STAMP) ## measure the processes with 5,000 nodes and 150,000 pods, and hold them to their limits (minutes)
