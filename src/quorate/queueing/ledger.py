@@ -4,7 +4,7 @@
 quota in it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from quorate.api.configuration import Configuration
@@ -430,35 +430,6 @@ class Ledger(AgingQueues):
         root = self.cluster_queues[reservation.admission.cluster_queue].node.root
         self.preemption_history.record(root, preemptor, uid)
         return True
-
-    def count_reservation(self, queue: ClusterQueueState, reservation: Reservation) -> None:
-        queue.reservations[reservation.key] = reservation
-        queue.totals.count(reservation, 1)
-        tree.add_usage(queue.node, reservation.usage)
-        if reservation.places.all:
-            reservation.places.count(1)
-
-    def uncount_reservation(self, queue: ClusterQueueState, reservation: Reservation) -> None:
-        del queue.reservations[reservation.key]
-        queue.totals.count(reservation, -1)
-        tree.remove_usage(queue.node, reservation.usage)
-        if reservation.places.all:
-            reservation.places.count(-1)
-
-    @contextmanager
-    def without(self, reservations: Iterable[Reservation]) -> Iterator[None]:
-        """Leave ``reservations`` out of all sums and out of their cluster queues."""
-        removed: list[tuple[ClusterQueueState, Reservation]] = []
-        for reservation in reservations:
-            queue = self.cluster_queues.get(reservation.admission.cluster_queue)
-            if queue is not None:
-                self.uncount_reservation(queue, reservation)
-                removed.append((queue, reservation))
-        try:
-            yield
-        finally:
-            for queue, reservation in removed:
-                self.count_reservation(queue, reservation)
 
     @contextmanager
     def without_replaced_slice(self, reservation: Reservation) -> Iterator[None]:

@@ -1,5 +1,7 @@
 """What each reservation holds of quota and of nodes, and which places depend on where pods are bound."""
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from quorate.api.configuration import Configuration
@@ -27,6 +29,7 @@ from quorate.queueing.topology.shrunk_places import (
     domains_without_members,
 )
 from quorate.queueing.workload_slices import replaced_slice
+from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
 
 
@@ -75,6 +78,35 @@ class ReservationPlaces(LocalQueues):
             counted = replacement.usage
         beyond = {pair: amount - counted.get(pair, 0) for pair, amount in recorded.items()}
         return {pair: amount for pair, amount in beyond.items() if amount > 0}
+
+    def count_reservation(self, queue: ClusterQueueState, reservation: Reservation) -> None:
+        queue.reservations[reservation.key] = reservation
+        queue.totals.count(reservation, 1)
+        tree.add_usage(queue.node, reservation.usage)
+        if reservation.places.all:
+            reservation.places.count(1)
+
+    def uncount_reservation(self, queue: ClusterQueueState, reservation: Reservation) -> None:
+        del queue.reservations[reservation.key]
+        queue.totals.count(reservation, -1)
+        tree.remove_usage(queue.node, reservation.usage)
+        if reservation.places.all:
+            reservation.places.count(-1)
+
+    @contextmanager
+    def without(self, reservations: Iterable[Reservation]) -> Iterator[None]:
+        """Leave ``reservations`` out of all sums and out of their cluster queues."""
+        removed: list[tuple[ClusterQueueState, Reservation]] = []
+        for reservation in reservations:
+            queue = self.cluster_queues.get(reservation.admission.cluster_queue)
+            if queue is not None:
+                self.uncount_reservation(queue, reservation)
+                removed.append((queue, reservation))
+        try:
+            yield
+        finally:
+            for queue, reservation in removed:
+                self.count_reservation(queue, reservation)
 
     def holds_places(self, reservation: Reservation) -> bool:
         """Return True if places are recorded, even if a replacing slice counts all, or no pod needs one."""

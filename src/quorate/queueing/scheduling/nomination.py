@@ -54,6 +54,18 @@ class Nomination(msgspec.Struct):
     reasons: tuple[InadmissibleReason, ...]
     is_recomputed: bool = False  # its pods were placed again after an earlier head took their places
 
+    @property
+    def is_searching(self) -> bool:
+        """Return True if the head has flavors left to try."""
+        last = self.entry.last_assignment
+        return last is not None and last.has_untried_flavors
+
+    @property
+    def has_lost(self) -> bool:
+        """Return True if another head took what the search of this one had found."""
+        last = self.entry.last_assignment
+        return last is not None and last.has_lost
+
 
 def nominate(state: State, queue: ClusterQueueState, entry: Entry, round_number: int) -> Nomination:
     """Evaluate ``entry``, just popped from ``queue``; record in it which flavors were tried."""

@@ -228,14 +228,14 @@ class Round:
         ledger.flush_requeues()
         untried: dict[Node, int] = {}  # by root with flavors left to try: the most rounds of a search
         # Last those that lost to others: these are tried again if one of the others becomes inadmissible.
-        self._to_requeue.sort(key=lambda requeued: _has_lost(requeued[0]))
+        self._to_requeue.sort(key=lambda requeued: requeued[0].has_lost)
         are_retried = False  # heads that others lost to: what they leave is not known yet
         # Nor is what a head with flavors left to try will take: those that lost do not become inadmissible.
-        searching = [each for each, _ in self._to_requeue if _is_searching(each)]
+        searching = [each for each, _ in self._to_requeue if each.is_searching]
         rounds = max((most_rounds(each.queue, each.entry) for each in searching), default=0)
         for nomination, reason in self._to_requeue:
             entry, root, last = nomination.entry, nomination.queue.node.root, nomination.entry.last_assignment
-            is_searching, has_lost = _is_searching(nomination), _has_lost(nomination)
+            is_searching, has_lost = nomination.is_searching, nomination.has_lost
             is_void = (
                 is_outdated(nomination, ledger.shapes)
                 or ledger.is_void(nomination.queue, nomination.version, last)
@@ -470,18 +470,6 @@ class Round:
             self._note_loss(nomination.entry)
             requeue_reason = RequeueReason.FAILED_AFTER_NOMINATION
         return self._keep_pending(nomination, requeue_reason, reasons)
-
-
-def _is_searching(nomination: Nomination) -> bool:
-    """Return True if the head has flavors left to try."""
-    last = nomination.entry.last_assignment
-    return last is not None and last.has_untried_flavors
-
-
-def _has_lost(nomination: Nomination) -> bool:
-    """Return True if another head took what the search of this one had found."""
-    last = nomination.entry.last_assignment
-    return last is not None and last.has_lost
 
 
 def _evaluation_failed(error: Exception) -> EvaluationFailed:
