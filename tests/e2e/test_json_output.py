@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from quorate.kube.resources import POD_GROUPS, TOPOLOGIES
+from quorate.install.multikueue_worker import ACCOUNT
+from quorate.kube.resources import MULTIKUEUE_CLUSTERS, POD_GROUPS, TOPOLOGIES, untyped
 from tests.cli.test_json_output import BY_NAME, PROCESSES, WRITERS
 from tests.e2e.bare_workloads import submit
 from tests.e2e.commands import QUORATE, ROOT
@@ -61,6 +62,9 @@ ON_A_CLUSTER = {
     "reservation create": "training --duration 2h --amounts default:cpu=1 --cluster-queues research",
     "reservation describe": "training",
     "reservation delete": "training",
+    "cluster list": "",
+    "cluster describe": "east",
+    "cluster kubeconfig": f"-n {NAMESPACE} --server https://10.0.0.7:6443",
     "snapshot": "",
     "simulate": "examples/simulate/all-or-nothing.yaml",
     "simulate backtest": "examples/simulate/all-or-nothing.yaml",
@@ -104,6 +108,10 @@ def test_each_command_on_a_cluster_prints_json(tmp_path: Path, monkeypatch: pyte
         monkeypatch.chdir(ROOT)
         await world.queues(cpu="4")
         await world.create(TOPOLOGIES, "racks", spec={"levels": [{"nodeLabel": "kubernetes.io/hostname"}]})
+        source = {"kubeConfig": {"location": "east"}}
+        await world.create(MULTIKUEUE_CLUSTERS, "east", spec={"clusterSource": source})
+        account = {"metadata": {"name": ACCOUNT}, "data": {"token": "dG9rZW4=", "ca.crt": "Y2E="}}
+        await world.client.create(untyped("", "v1", "secrets", "Secret", True), account, NAMESPACE)
         for name in ("prepare", "evaluate"):
             await submit(world, name)
         for name in ("one", "two"):

@@ -148,6 +148,7 @@ async def counted(url: str) -> Scrape | None:
     missing = [family.name for family in FAMILIES if family.kind == "gauge" and not got[family.name]]
     assert missing == [
         "kueue_local_queue_admission_fair_sharing_usage",  # not configured
+        "multikueue_cluster_status",  # there are no worker clusters
         "quorate_audit_differences",  # no audit has run
         *ESTIMATES,  # nothing waits for long
     ]

@@ -38,8 +38,9 @@ def test_the_role_changes_jobs_and_workloads_only() -> None:
         resource: set(rule["verbs"]) for rule in one("ClusterRole")["rules"] for resource in rule["resources"]
     }
     assert "*" not in {verb for verbs in allowed.values() for verb in verbs}
-    assert not {"secrets", "configmaps", "nodes", "serviceaccounts"} & set(allowed)
-    assert allowed["clusterqueues"] == {"get", "list", "watch"}
+    assert not {"secrets", "configmaps", "serviceaccounts"} & set(allowed)
+    for read in ("clusterqueues", "localqueues", "nodes", "namespaces"):
+        assert allowed[read] <= {"get", "list", "watch"}
     assert allowed["workloads/status"] == {"patch"}
 
 

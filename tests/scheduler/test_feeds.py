@@ -124,7 +124,7 @@ def test_a_pod_of_a_configured_scheduler_is_evaluated_with_its_volumes(
     async def story() -> tuple[Model, set[str]]:
         async with FakeServer(script) as server, server.client() as client:
             model = await asyncio.wait_for(build(client), 30)
-            discovery = ("/v1alpha1", "/v1alpha2", "/v1beta2", "/resource.k8s.io/v1")
+            discovery = ("/v1alpha1", "/v1alpha2", "/v1beta1", "/v1beta2", "/resource.k8s.io/v1")
             listed = [request for request in server.requests if not request.path.endswith(discovery)]
             return model, {request.path.rpartition("/")[2] for request in listed}
 
