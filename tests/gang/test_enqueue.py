@@ -492,8 +492,7 @@ def test_a_waiting_group_uses_little_memory() -> None:
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
-        here = world({"podGroups": groups})
-        here.session()
+        (here := world({"podGroups": groups})).session()
         taken = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()

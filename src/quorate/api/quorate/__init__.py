@@ -20,7 +20,7 @@ AtStart = Literal["Drain", "Evict"]
 
 
 class ReservedAmounts(Struct):
-    """How much a Reservation keeps of the quota of one flavor, by resource."""
+    """Quota of one flavor that only the owners may use during a window; ``resources`` are quantities."""
 
     flavor: str
     resources: Resources = {}

@@ -75,7 +75,7 @@ def occurrences(spec: ReservationSpec, now: float) -> tuple[Interval, ...]:
 
 
 class Occurrences:
-    """Keeps the next occurrences of one Reservation.
+    """The next windows of a rule, computed once for all questions about them.
 
     They are computed again only when the first one has ended, or when a caller passes an earlier time.
     """

@@ -4,7 +4,7 @@ import base64
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import typer
 import yaml
@@ -12,7 +12,7 @@ import yaml
 from quorate.api.configuration import DEFAULT_NAMESPACE
 from quorate.api.kueue import ACTIVE, AdmissionCheck, Workload
 from quorate.api.kueue.multikueue import KUBECONFIG_KEY, MultiKueueCluster, MultiKueueConfig
-from quorate.api.meta import Condition, Key, find_condition, is_true
+from quorate.api.meta import Condition, Key, find_condition
 from quorate.api.names.multikueue import CONTROLLER
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.listing import list_objects
@@ -42,8 +42,7 @@ from quorate.kube.resources import (
     WORKLOADS,
     Json,
 )
-
-FINISHED: Final = "Finished"
+from quorate.queueing.conditions import is_finished
 
 cluster = typer.Typer(
     no_args_is_help=True,
@@ -208,7 +207,7 @@ def _placed(workloads: Sequence[Workload], name: str) -> list[Workload]:
     return [
         workload
         for workload in workloads
-        if workload.status.cluster_name == name and not is_true(workload.status.conditions, FINISHED)
+        if workload.status.cluster_name == name and not is_finished(workload)
     ]
 
 

@@ -48,7 +48,7 @@ class Collector:
                         tasks.create_task(self._collect(worker), name=f"garbage of {worker.name}")
 
     async def _collect(self, worker: Worker) -> None:
-        """Remove the garbage of one worker cluster; what fails is tried again in the next round."""
+        """Delete copies of which the local workload is gone, with their jobs; a failure ends this round."""
         try:
             for copy in worker.workloads:
                 if not self._is_alive(copy.metadata.key) and await self._is_deleted(copy.metadata.key):

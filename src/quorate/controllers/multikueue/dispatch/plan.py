@@ -1,4 +1,4 @@
-"""What the dispatch of one workload is decided from, and what is decided."""
+"""The input of ``rules.decide``, and its result: a status to write here, and actions in worker clusters."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -14,7 +14,7 @@ JobSync = Literal["due", "done", "deferred"]
 
 
 class RemoteState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one workload in one connected worker cluster."""
+    """The copy of a workload and its job in one connected cluster, and whether a write to them is open."""
 
     copy: Workload | None = None  # with our origin label
     has_job: bool | None = None  # whether a job of ours exists there; None: not known

@@ -1,4 +1,4 @@
-"""Preemption of one worker cluster at a time (KEP-8303): the next copy that may preempt."""
+"""Which copy may preempt next: a job waits in several clusters, and must evict others in one (KEP-8303)."""
 
 from collections.abc import Mapping
 from typing import Final

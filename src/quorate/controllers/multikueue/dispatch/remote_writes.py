@@ -55,7 +55,7 @@ EVICTED_ON_MANAGER: Final = "EvictedOnManagerCluster"  # reason of DeactivationT
 
 
 class _Progress:
-    """What we have written, or are writing, of one workload in one cluster."""
+    """The open write to one cluster for a workload, and the versions and jobs that earlier ones left."""
 
     __slots__ = ("failures", "has_job", "in_flight", "replaced", "sync_at", "synced", "until", "wanted")
 

@@ -1,4 +1,4 @@
-"""The dispatch of one workload to worker clusters, as a pure function (KEP-693).
+"""Which clusters get a copy of a workload, which one gets its job, and when both are taken back (KEP-693).
 
 Quota is reserved in this cluster first.  Then copies of the workload are created in the nominated clusters,
 and the first cluster that admits its copy gets the job.  The order of the rules is Kueue's, and so are the
