@@ -204,6 +204,34 @@ def test_a_worker_that_refuses_watches_is_not_connected() -> None:
     run_story(scenario, Configuration())
 
 
+MIB = b" " * 2**20
+WITHOUT_END = Stream((MIB,) * 80)
+
+
+@pytest.mark.parametrize(
+    ("in_watch", "message"),
+    [
+        (False, "GET /apis/kueue.x-k8s.io/v1beta2/workloads: the answer cannot be read: more than 64 MiB"),
+        (True, "WATCH /apis/kueue.x-k8s.io/v1beta2/workloads: the answer cannot be read: more than 16 MiB"),
+    ],
+)
+def test_a_worker_that_sends_without_end_is_not_connected(in_watch: bool, message: str) -> None:
+    async def scenario(world: World) -> None:
+        await create_namespace(world)
+
+        def script(request: Request) -> Answer | Stream:
+            return WITHOUT_END if ("watch" in request.query) is in_watch else listing(1)
+
+        async with FakeServer(script) as server, worker_cluster() as worker:
+            for name, url in {"a": server.url, "b": worker.url}.items():
+                await create_secret(world, name, kubeconfig(url))
+                await create_cluster(world, name)
+            await until_active(world, MULTIKUEUE_CLUSTERS, "a", "False", "ClientConnectionFailed", message)
+            await until_active(world, MULTIKUEUE_CLUSTERS, "b", "True", "Active")
+
+    run_story(scenario, Configuration())
+
+
 def test_a_changed_secret_is_used_at_once() -> None:
     async def scenario(world: World) -> None:
         await create_namespace(world)

@@ -17,8 +17,8 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
+from quorate.kube.rest.bounded_reads import Lines
 from quorate.kube.rest.config import RestConfig
-from quorate.kube.rest.decoding import Lines
 from tests.faults.plan import (
     Bookmarked,
     Conflicting,
@@ -381,7 +381,7 @@ async def _truncated(request: web.BaseRequest, answer: _Answer) -> web.StreamRes
 
 
 async def _frames(stream: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    lines = Lines()
+    lines = Lines(stream.url.path)
     async for chunk in stream.content.iter_any():
         for line in lines.feed(chunk):
             yield line + b"\n"

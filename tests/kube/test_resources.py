@@ -11,8 +11,9 @@ from quorate.api.core import Namespace, Pod
 from quorate.api.events import ObjectReference
 from quorate.api.meta import ObjectMeta, Uid
 from quorate.kube import resources
+from quorate.kube.errors import AnswerTooLarge
 from quorate.kube.resources import CLUSTER_QUEUES, JOBS, NODES, PODS, SERVICES, Resource, untyped
-from quorate.kube.rest.decoding import Lines
+from quorate.kube.rest.bounded_reads import Lines
 
 
 @pytest.mark.parametrize(
@@ -67,6 +68,19 @@ def test_lines_are_the_same_whatever_the_chunks_are(lines: list[bytes], data: st
     text = b"".join(line + b"\n" for line in lines)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)))))
     ends = [*cuts, len(text)]
-    stream = Lines()
+    stream = Lines("WATCH /pods")
     got = [line for start, end in zip([0, *cuts], ends, strict=True) for line in stream.feed(text[start:end])]
     assert got == [line for line in lines if line]
+
+
+@given(st.lists(st.binary(min_size=1, max_size=6)))
+def test_an_incomplete_line_has_at_most_the_limit(chunks: list[bytes]) -> None:
+    stream, pending = Lines("WATCH /pods", limit=10), b""
+    for chunk in chunks:
+        first, *rest = chunk.split(b"\n")
+        if len(pending + first) > 10:
+            with pytest.raises(AnswerTooLarge):
+                [*stream.feed(chunk)]
+            return
+        [*stream.feed(chunk)]
+        pending = rest[-1] if rest else pending + first

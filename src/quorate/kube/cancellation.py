@@ -43,3 +43,9 @@ async def end_tasks(tasks: Collection[asyncio.Future[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def retrieve_exception(task: asyncio.Task[Any]) -> None:
+    """Retrieve the exception of a task after its caller was cancelled: otherwise asyncio logs it."""
+    if not task.cancelled():
+        task.exception()

@@ -22,26 +22,28 @@ from yarl import URL
 from quorate.api import codec
 from quorate.api.limits import LARGE_BYTES
 from quorate.api.meta import Key, ObjectMeta
-from quorate.kube.cancellation import end_tasks
-from quorate.kube.errors import (
-    ApiError,
-    Gone,
-    Unauthorized,
-    Unreachable,
-    Unreadable,
-)
+from quorate.kube.cancellation import end_tasks, retrieve_exception
+from quorate.kube.errors import AnswerTooLarge, ApiError, Gone, Unauthorized, Unreachable, Unreadable
 from quorate.kube.flowcontrol import TokenBucketRateLimiter, retry_delay_s
-from quorate.kube.limits import CONNECT_S, PAGE_SIZE, WATCH_S, WATCH_SLACK_S
+from quorate.kube.limits import (
+    CONNECT_S,
+    MAX_ANSWER_BYTES,
+    MAX_FULL_PAGES,
+    PAGE_SIZE,
+    SMALL_PAGE_SIZE,
+    WATCH_S,
+    WATCH_SLACK_S,
+)
 from quorate.kube.object_faults import ObjectFault, ObjectFaults
 from quorate.kube.own_writes import OwnWrites
-from quorate.kube.resources import Body, Resource, T, metadata_of
+from quorate.kube.resources import Body, Resource, T
 from quorate.kube.rest.batched_reads import batched_chunks
+from quorate.kube.rest.bounded_reads import Lines, read_bounded
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.connection_errors import refusal, unreachable
 from quorate.kube.rest.connector import Connector, Permit
 from quorate.kube.rest.decoding import (
     Bookmark,
-    Lines,
     Listing,
     PartialObjectMetadata,
     WatchEvent,
@@ -50,7 +52,7 @@ from quorate.kube.rest.decoding import (
     read_undecodable_event,
     read_undecodable_of,
 )
-from quorate.kube.rest.encoding import encode_object, encode_patch
+from quorate.kube.rest.encoding import encode_object, encode_patch, namespace_of
 from quorate.kube.rest.query import encoded_query, selectors_query
 
 D = TypeVar("D")
@@ -83,6 +85,7 @@ class Client:
     ``deadline_s`` bounds a request with all its attempts, but not the wait for a free slot.  Without a
     ``rate_limiter`` the API priority and fairness of the server limits the rate, by responses with code 429.
     ``permit`` is asked right before each attempt of a write is sent; a refusal raises ``WriteNotPermitted``.
+    A response of more than ``answer_bytes`` raises ``AnswerTooLarge``.
     """
 
     def __init__(
@@ -96,8 +99,9 @@ class Client:
         on_response: OnResponse = _ignore,
         rate_limiter: TokenBucketRateLimiter | None = None,
         permit: Permit | None = None,
+        answer_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
-        self.config = config
+        self.config, self._answer_bytes = config, answer_bytes
         self._on_response = on_response
         self.faults = ObjectFaults()  # of objects that were read with this client
         self.own_writes = OwnWrites()
@@ -154,6 +158,8 @@ class Client:
                 return await self._list_paged(resource, namespace, query | {"limit": str(limit)})
             except Gone:
                 continue
+            except AnswerTooLarge:
+                return await self._list_paged(resource, namespace, query | {"limit": str(SMALL_PAGE_SIZE)})
         return await self._list_paged(resource, namespace, query)
 
     async def _list_paged(
@@ -163,8 +169,12 @@ class Client:
         items: list[T] = []
         undecodable: list[ObjectFault] = []
         continue_: dict[str, str] = {}
+        left = MAX_FULL_PAGES * self._answer_bytes
         while True:
             body = await self.request("GET", path, query={**query, **continue_})
+            left -= len(body)
+            if left < 0:
+                raise AnswerTooLarge(f"GET {path}", MAX_FULL_PAGES * self._answer_bytes)
             page = await read_undecodable_of(resource, decode_page(resource, f"GET {path}", body))
             items += page.items
             undecodable += page.undecodable
@@ -176,7 +186,7 @@ class Client:
         self, resource: Resource[T], body: Body, namespace: str = "", *, dry_run: bool = False
     ) -> T:
         """Create an object and return it as stored; ``namespace`` is by default the namespace of the body."""
-        path = resource.path(namespace or _namespace_of(body))
+        path = resource.path(namespace or namespace_of(body))
         encoded = await encode_object(resource, body)
         answer = await self.request("POST", path, query=self._query(dry_run), body=encoded)
         return _decode(resource, f"POST {path}", answer)
@@ -339,7 +349,7 @@ class Client:
         try:
             return await asyncio.shield(write)
         except asyncio.CancelledError:
-            write.add_done_callback(_retrieve_exception)
+            write.add_done_callback(retrieve_exception)
             raise
 
     async def writes_finished(self) -> None:
@@ -358,7 +368,7 @@ class Client:
         began = clock()
         try:
             async with asyncio.timeout_at(deadline), send() as response:
-                answer = await response.read()
+                answer = await read_bounded(response, request, self._answer_bytes)
             code = response.status
         except (aiohttp.ClientError, TimeoutError) as error:
             raise unreachable(request, self.config.server, error) from error
@@ -392,7 +402,8 @@ class Client:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(int(WATCH_S)),
         }
-        request, lines = f"WATCH {path}", Lines()
+        request = f"WATCH {path}"
+        lines = Lines(request)
         silence_s = WATCH_S + WATCH_SLACK_S
         stream = self.chunks("WATCH", path, query, silence_s, resource.is_busy, on_open=on_open)
         async with aclosing(stream) as chunks:
@@ -431,8 +442,9 @@ class Client:
                 self._on_response(verb, path, code, clock() - began)
             async with response:
                 if code >= 400:
-                    answer = await response.read()
-                    raise refusal(f"{verb} {path}", response, answer)
+                    request = f"{verb} {path}"
+                    answer = await read_bounded(response, request, self._answer_bytes)
+                    raise refusal(request, response, answer)
                 on_open()
                 async for chunk in batched_chunks(response) if batched else response.content.iter_any():
                     yield chunk
@@ -476,12 +488,6 @@ class Client:
         return {"fieldManager": self._field_manager} | ({"dryRun": "All"} if dry_run else {})
 
 
-def _retrieve_exception(write: asyncio.Task[bytes]) -> None:
-    """Retrieve the exception of a write after its caller was cancelled: otherwise asyncio logs it."""
-    if not write.cancelled():
-        write.exception()
-
-
 def _decode(resource: Resource[T], request: str, body: bytes) -> T:
     return _decode_as(resource.type, request, body)
 
@@ -491,10 +497,3 @@ def _decode_as(type_: type[D], request: str, body: bytes) -> D:
         return codec.decode(type_, body)
     except msgspec.DecodeError as error:
         raise Unreadable(request, str(error)) from error
-
-
-def _namespace_of(body: Body) -> str:
-    if isinstance(body, Mapping):
-        namespace: str = body.get("metadata", {}).get("namespace", "")
-        return namespace
-    return metadata_of(body).namespace  # type: ignore[arg-type]

@@ -157,6 +157,14 @@ class Unreadable(Exception):
         return f"{self.request}: the answer cannot be read: {self.problem}"
 
 
+class AnswerTooLarge(Unreadable):
+    """The response has more bytes than any that the API can have; the rest was not read."""
+
+    def __init__(self, request: str, limit: int) -> None:
+        Exception.__init__(self, request, limit)  # for pickle
+        self.request, self.problem = request, f"more than {limit / 2**20:g} MiB"
+
+
 def may_have_succeeded(failure: ApiError | Unreachable | Unreadable) -> bool:
     """Return True if the request may have taken effect, or may still do, despite the failure."""
     match failure:

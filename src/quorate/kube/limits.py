@@ -11,6 +11,12 @@ WATCH_SLACK_S: Final = 30.0  # silence beyond the end of a watch means that the 
 DISCOVERY_INTERVAL_S: Final = 5.0  # one small request for each kind that is not served
 UNATTENDED_S: Final = 60.0  # the longest run of an exec plugin that cannot ask a user
 
+# Responses.  An API server stores at most 1.5 MiB of an object, which JSON makes at most a few times larger.
+MAX_LINE_BYTES: Final = 16 * 2**20  # one change of one object in a watch
+MAX_ANSWER_BYTES: Final = 2**30  # any other response, such as 100,000 pods that are listed in one page
+MAX_FULL_PAGES: Final = 16  # of that size, in all pages of one list
+SMALL_PAGE_SIZE: Final = 16  # objects of a page, if that with PAGE_SIZE is too large
+
 # Reads of one watch
 PROMPT_READS: Final = 40  # in a row, and again after two quiet seconds: one job causes fewer
 READS_PER_SECOND: Final = 20.0  # after these; a change is delivered up to 50 ms late

@@ -6,7 +6,6 @@ hide all other objects: it becomes an ``ObjectFault`` instead of an exception.
 
 import asyncio
 import re
-from collections.abc import Iterator
 from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 import msgspec
@@ -271,23 +270,3 @@ def _page_of(type_: type[T]) -> type[_Page[T]]:
 
 def _frame_of(type_: type[T]) -> type[_Frame[T]]:
     return cast(type[_Frame[T]], _Frame.__class_getitem__(type_))  # type: ignore[attr-defined]
-
-
-class Lines:
-    """Splits a chunked stream into lines; each byte is scanned once, whatever the chunks are."""
-
-    def __init__(self) -> None:
-        self._pending: list[bytes] = []  # parts of the incomplete line, without newlines
-
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield the non-empty lines that ``chunk`` completes, without line ends."""
-        first, *rest = chunk.split(b"\n")
-        self._pending.append(first)
-        if not rest:
-            return
-        *complete, last = rest
-        whole = b"".join(self._pending)
-        self._pending = [last]
-        for line in (whole, *complete):
-            if line:
-                yield line

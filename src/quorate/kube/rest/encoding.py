@@ -11,7 +11,7 @@ from typing import Any
 from quorate.api import codec
 from quorate.api.integer_ranges import within_ranges
 from quorate.api.limits import LARGE_BYTES, MANY_VALUES
-from quorate.kube.resources import Body, Resource
+from quorate.kube.resources import Body, Resource, metadata_of
 
 
 async def encode_object(resource: Resource[Any], body: Body) -> bytes:
@@ -47,3 +47,11 @@ def has_many_values(value: object) -> bool:
             return True
         pending += items
     return False
+
+
+def namespace_of(body: Body) -> str:
+    """Return the namespace of an object; empty: it has none."""
+    if isinstance(body, Mapping):
+        namespace: str = body.get("metadata", {}).get("namespace", "")
+        return namespace
+    return metadata_of(body).namespace  # type: ignore[arg-type]

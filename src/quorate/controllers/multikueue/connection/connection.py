@@ -28,6 +28,7 @@ ESTABLISH: Final = Backoff(first_s=60.0, cap_s=600.0)
 REQUEST_S: Final = 10.0  # the deadline of a request to a worker cluster
 PROBE_S: Final = 30.0  # between two probes; a watch does not show that a server hangs, or refuses a token
 CONCURRENCY: Final = 16  # requests to one worker cluster at the same time
+ANSWER_BYTES: Final = 64 * 2**20  # of one response; a small page of the largest objects has less
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ def worker_client(config: RestConfig, configuration: Configuration, local: Clien
         deadline_s=REQUEST_S,
         rate_limiter=None if limits is None else TokenBucketRateLimiter(limits.qps, limits.burst),
         permit=local.permit,
+        answer_bytes=ANSWER_BYTES,
     )
 
 
