@@ -198,6 +198,19 @@ def share_unchanged_metadata(known: ObjectMeta, newer: ObjectMeta) -> None:
             msgspec.structs.force_setattr(newer, name, value)
 
 
+def identity_of(metadata: ObjectMeta) -> ObjectMeta:
+    """Return name, namespace, uid, version and generation: what is kept of objects that are only followed."""
+    return ObjectMeta(
+        name=metadata.name,
+        namespace=metadata.namespace,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        generation=metadata.generation,
+        labels=_EMPTY,  # otherwise each has a mapping of its own
+        annotations=_EMPTY,
+    )
+
+
 @lru_cache(maxsize=CACHE_SIZE)
 def intern_time(moment: datetime | None) -> datetime | None:
     """Return an interned time.

@@ -3,15 +3,15 @@
 import random
 
 from quorate.controllers.multikueue.workers import Worker, Workers
+from quorate.controllers.multikueue.workload_copy import WORKLOAD_COPIES
 from quorate.kube.client import Client
 from quorate.kube.informer import Informer
-from quorate.kube.resources import WORKLOADS
 from quorate.kube.rest.config import RestConfig
 
 
 def a_worker(name: str) -> Worker:
     client = Client(RestConfig("http://127.0.0.1:1"), random.Random(1))
-    return Worker(name, client, Informer(client, WORKLOADS))
+    return Worker(name, client, Informer(client, WORKLOAD_COPIES))
 
 
 def test_the_first_loss_counts_until_the_worker_is_connected_again() -> None:

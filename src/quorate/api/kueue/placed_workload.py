@@ -10,6 +10,7 @@ import msgspec
 from quorate.api.core import Resources
 from quorate.api.core.pod import Pod
 from quorate.api.core.pod_templates import template_pod
+from quorate.api.interning import identity_of
 from quorate.api.kueue import Admission, PodSet, ReclaimablePod
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Condition, ObjectMeta, Struct, Uid, find_condition
@@ -62,13 +63,7 @@ class PlacedWorkload(Struct):
         if admission is not None and self._holds():
             self._read(admission)
         owner = metadata.controller
-        kept = ObjectMeta(
-            name=metadata.name,
-            namespace=metadata.namespace,
-            uid=metadata.uid,
-            resource_version=metadata.resource_version,
-        )
-        msgspec.structs.force_setattr(self, "metadata", kept)
+        msgspec.structs.force_setattr(self, "metadata", identity_of(metadata))
         if owner is not None:
             msgspec.structs.force_setattr(self, "owner", owner.uid)
         msgspec.structs.force_setattr(self, "spec", _NO_SPEC)

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from quorate.api.kueue import Workload
 from quorate.api.meta import Key
+from quorate.controllers.multikueue.workload_copy import WorkloadCopy
 from quorate.kube.client import Client
 from quorate.kube.informer import Informer
 
@@ -18,7 +18,7 @@ class Worker:
 
     name: str  # of the MultiKueueCluster
     client: Client  # of its API server
-    workloads: Informer[Workload]  # those with our origin label
+    workloads: Informer[WorkloadCopy]  # those with our origin label
 
 
 class Workers:

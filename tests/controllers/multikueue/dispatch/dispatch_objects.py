@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from quorate.api import codec
 from quorate.api.kueue import (
     AdmissionCheckState,
     PreemptionGateState,
@@ -26,6 +27,7 @@ from quorate.controllers.multikueue.dispatch.plan import (
     SyncJob,
     UpdateCopy,
 )
+from quorate.controllers.multikueue.workload_copy import WorkloadCopy
 from tests.controllers.objects import CREATED_AT, a_workload
 
 NOW = CREATED_AT + 1_000
@@ -81,7 +83,12 @@ def _gate(opened_at: float) -> PreemptionGateState:
 
 
 def remote(copy: Workload | None = None, **state: Any) -> RemoteState:
-    return RemoteState(copy=copy, **state)
+    return RemoteState(copy=None if copy is None else as_read(copy), **state)
+
+
+def as_read(copy: Workload) -> WorkloadCopy:
+    """Return what the manager keeps of a copy."""
+    return codec.decode(WorkloadCopy, codec.encode(copy))
 
 
 def an_input(workload: Workload, remotes: Mapping[str, RemoteState], **fields: Any) -> DispatchInput:

@@ -30,7 +30,7 @@ from quorate.controllers.multikueue.dispatch.plan import (
 from quorate.controllers.multikueue.dispatch.rules import decide, last_cluster
 from quorate.queueing import conditions as c
 from quorate.queueing.lifecycle.statuses import evict_status, release_status
-from tests.controllers.multikueue.dispatch.dispatch_objects import LOST_S, NOW, SETTINGS, local
+from tests.controllers.multikueue.dispatch.dispatch_objects import LOST_S, NOW, SETTINGS, as_read, local
 
 NAMES: Final = ("a", "b", "c")
 DISPATCHERS: Final = (all_at_once, incremental_with(1, in_configured_order=True))
@@ -91,7 +91,7 @@ class Model:
     def _input(self) -> DispatchInput:
         remotes = {
             name: RemoteState(
-                copy=cluster.seen[0],
+                copy=None if cluster.seen[0] is None else as_read(cluster.seen[0]),
                 has_job=cluster.may_have_job or cluster.seen[1],
                 is_busy=cluster.in_flight is not None or cluster.is_stale,
                 job="done" if cluster.is_synced else "due",

@@ -23,9 +23,9 @@ from quorate.controllers.multikueue.dispatch.cluster_starts import (
 from quorate.controllers.multikueue.dispatch.earliest_start import ASK_SOON_S
 from quorate.controllers.multikueue.dispatch.start_questions import AskModel, StartQuestions
 from quorate.controllers.multikueue.workers import Worker, Workers
+from quorate.controllers.multikueue.workload_copy import WORKLOAD_COPIES
 from quorate.kube.client import Client
 from quorate.kube.informer import Informer
-from quorate.kube.resources import WORKLOADS
 from quorate.kube.rest.config import RestConfig
 from tests.controllers.multikueue.dispatch.dispatch_objects import local
 from tests.kube.virtual_clock import VirtualClock
@@ -51,7 +51,7 @@ async def cluster(name: str, answering: Answering) -> AsyncIterator[Worker]:
         listening("estimates", app) as url,
         Client(RestConfig(url), random.Random(1)) as client,
     ):
-        yield Worker(name, client, Informer(client, WORKLOADS))
+        yield Worker(name, client, Informer(client, WORKLOAD_COPIES))
 
 
 async def within(seconds: float) -> StartAnswer:

@@ -21,6 +21,7 @@ from quorate.controllers.multikueue.jobs.job_copies import JobCopies
 from quorate.controllers.multikueue.jobs.remote_jobs import RemoteJobs
 from quorate.controllers.multikueue.jobs.remote_kinds import remote_kinds
 from quorate.controllers.multikueue.workers import Worker, Workers
+from quorate.controllers.multikueue.workload_copy import WORKLOAD_COPIES
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import NotFound
@@ -153,7 +154,7 @@ async def two_clusters(
         local = Informer(manager, WORKLOADS)
         local.add_index(WORKLOADS_OF, job_uids)
         copies = JobCopies(manager, clock, remote_kinds(configuration), remote_jobs, local, origin)
-        worker = Worker("a", remote, Informer(remote, WORKLOADS, label_selector=f"{ORIGIN}={OURS}"))
+        worker = Worker("a", remote, Informer(remote, WORKLOAD_COPIES, label_selector=f"{ORIGIN}={OURS}"))
         workers.connected(worker)
         running = tasks.create_task(remote_jobs.run())
         await asyncio.sleep(0)

@@ -7,7 +7,6 @@ connected then, or from a manager that was lost.
 import asyncio
 from typing import Final
 
-from quorate.api.kueue import Workload
 from quorate.api.meta import Key, OwnerReference, Uid
 from quorate.api.names.multikueue import ORIGIN, ORIGIN_UID
 from quorate.controllers.context import ControllerContext
@@ -52,7 +51,7 @@ class Collector:
         try:
             for copy in worker.workloads:
                 if not self._is_alive(copy.metadata.key) and await self._is_deleted(copy.metadata.key):
-                    await self._remove(worker, copy)
+                    await self._remove(worker, copy.metadata.key)
         except _FAILURES as error:
             self._log.warning("garbage not collected", cluster=worker.name, problem=str(error))
         except Exception as error:  # what a worker cluster sends must not end the other controllers
@@ -74,16 +73,21 @@ class Collector:
             return False
         return workload.metadata.deletion_timestamp is not None
 
-    async def _remove(self, worker: Worker, copy: Workload) -> None:
-        metadata = copy.metadata
+    async def _remove(self, worker: Worker, key: Key) -> None:
+        try:
+            metadata = (await worker.client.get(WORKLOADS, key)).metadata
+        except NotFound:
+            return
+        if metadata.labels.get(ORIGIN) != self._origin:
+            return
         for owner in metadata.owner_references:
             await self._remove_job(worker, metadata.namespace, owner)
-        delete = Delete(WORKLOADS, metadata.key, metadata.uid)
+        delete = Delete(WORKLOADS, key, metadata.uid)
         try:
             await send(worker.client, (*remove_finalizer(WORKLOADS, metadata), delete))
         except (NotFound, Conflict):
             return  # removed meanwhile, or changed: the next round sees it
-        self._log.info("remote workload without a local one removed", cluster=worker.name, key=metadata.key)
+        self._log.info("remote workload without a local one removed", cluster=worker.name, key=key)
 
     async def _remove_job(self, worker: Worker, namespace: str, owner: OwnerReference) -> None:
         """Delete the remote job that owns a copy, unless another workload of its local job is alive."""

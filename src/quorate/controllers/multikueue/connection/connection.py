@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.api.configuration import Configuration
-from quorate.api.kueue import Workload
 from quorate.api.names.multikueue import ORIGIN
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.multikueue.workers import Worker, Workers
+from quorate.controllers.multikueue.workload_copy import WORKLOAD_COPIES, WorkloadCopy
 from quorate.kube.cancellation import end_tasks
 from quorate.kube.client import Client
 from quorate.kube.errors import ApiError, Unauthorized, Unreachable, Unreadable
@@ -17,7 +17,6 @@ from quorate.kube.flowcontrol import Backoff, TokenBucketRateLimiter
 from quorate.kube.informer import Change, Informer
 from quorate.kube.limits import STABLE_WATCH_S
 from quorate.kube.log import logger
-from quorate.kube.resources import WORKLOADS
 from quorate.kube.rest.config import RestConfig, config_of
 from quorate.kube.rest.kubeconfig import InvalidKubeconfig, KubeconfigContext
 
@@ -115,7 +114,7 @@ class Connection:
                     asyncio.TaskGroup() as tasks,
                 ):
                     selector = f"{ORIGIN}={self._context.configuration.multikueue.origin}"
-                    workloads = Informer(client, WORKLOADS, label_selector=selector)
+                    workloads = Informer(client, WORKLOAD_COPIES, label_selector=selector)
                     following = tasks.create_task(workloads.run_until_failure())
                     watched = tasks.create_task(workloads.watching.wait())
                     await asyncio.wait((following, watched), return_when=asyncio.FIRST_COMPLETED)
@@ -146,7 +145,7 @@ class Connection:
             except ApiError:
                 continue  # an answer all the same
 
-    def _workload_changed(self, change: Change[Workload]) -> None:
+    def _workload_changed(self, change: Change[WorkloadCopy]) -> None:
         self._workers.workload_changed(change.key)
 
     def _ended(self, error: Exception) -> None:

@@ -1,13 +1,14 @@
 """The input of ``rules.decide``, and its result: a status to write here, and actions in worker clusters."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-from quorate.api.kueue import AdmissionCheckState, Workload, WorkloadSpec, WorkloadStatus
+from quorate.api.kueue import AdmissionCheckState, Workload, WorkloadStatus
 from quorate.controllers.multikueue.dispatch.cluster_starts import ClusterStart
 from quorate.controllers.multikueue.dispatch.dispatchers import Dispatcher
+from quorate.controllers.multikueue.workload_copy import WorkloadCopy
 from quorate.queueing.lifecycle.transition import Event
 
 JobSync = Literal["due", "done", "deferred"]
@@ -16,7 +17,7 @@ JobSync = Literal["due", "done", "deferred"]
 class RemoteState(msgspec.Struct, frozen=True, kw_only=True):
     """The copy of a workload and its job in one connected cluster, and whether a write to them is open."""
 
-    copy: Workload | None = None  # with our origin label
+    copy: WorkloadCopy | None = None  # with our origin label
     has_job: bool | None = None  # whether a job of ours exists there; None: not known
     is_busy: bool = False  # our last write is in flight, not seen in the cache yet, or to be retried later
     job: JobSync = "due"  # whether the job was synced since something changed
@@ -27,7 +28,7 @@ class RemoteState(msgspec.Struct, frozen=True, kw_only=True):
         """Return True if a job of ours may run there."""
         if self.has_job is not None:
             return self.has_job
-        return self.copy is not None and any(each.type == "Admitted" for each in self.copy.status.conditions)
+        return self.copy is not None and any(each.type == "Admitted" for each in self.copy.conditions)
 
 
 class Components(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +73,7 @@ class UpdateCopy(msgspec.Struct, frozen=True):
     """Change the spec of a copy in place."""
 
     cluster: str
-    spec: WorkloadSpec
+    changes: Mapping[str, Any]  # the patch of the spec
 
 
 class RemoveCopy(msgspec.Struct, frozen=True):

@@ -5,9 +5,7 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.kueue import Workload
-from quorate.api.meta import epoch, true_condition
-from quorate.api.names.multikueue import PREEMPTION_GATE
+from quorate.api.meta import true_condition
 from quorate.controllers.multikueue.dispatch.plan import RemoteState
 from quorate.queueing import conditions as c
 
@@ -32,8 +30,8 @@ def next_gate(remotes: Mapping[str, RemoteState], now: float) -> NextGate:
             return NextGate()
         if remote.copy is None:
             continue
-        since = _open_since(remote.copy)
-        blocked = true_condition(remote.copy.status.conditions, c.BLOCKED_ON_PREEMPTION_GATES)
+        since = remote.copy.gate_opened
+        blocked = true_condition(remote.copy.conditions, c.BLOCKED_ON_PREEMPTION_GATES)
         if since is not None:
             opened.append(since)
         elif blocked is not None:
@@ -45,11 +43,3 @@ def next_gate(remotes: Mapping[str, RemoteState], now: float) -> NextGate:
         return NextGate(wake_at=free_at)
     _, first = min(asking, key=lambda each: each[0])
     return NextGate(first, now + SINGLE_CLUSTER_S)
-
-
-def _open_since(copy: Workload) -> float | None:
-    """Return since when the gate of a copy is open, by our clock; None: it is closed."""
-    for gate in copy.status.preemption_gates:
-        if gate.name == PREEMPTION_GATE and gate.position == "Open":
-            return 0.0 if gate.last_transition_time is None else epoch(gate.last_transition_time)
-    return None

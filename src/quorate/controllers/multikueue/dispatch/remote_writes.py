@@ -31,6 +31,7 @@ from quorate.controllers.multikueue.dispatch.plan import (
 )
 from quorate.controllers.multikueue.dispatch.rules import EVENT
 from quorate.controllers.multikueue.workers import Worker
+from quorate.controllers.multikueue.workload_copy import WorkloadCopy
 from quorate.kube.controller.reconcile import RETRY
 from quorate.kube.errors import (
     AlreadyExists,
@@ -44,7 +45,6 @@ from quorate.kube.errors import (
 )
 from quorate.kube.limits import OWN_WRITE_TIMEOUT_S
 from quorate.kube.log import logger
-from quorate.kube.patches import merge_patch
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Delete, Patch, send, status_patch
 from quorate.queueing import conditions as c
@@ -119,7 +119,7 @@ class RemoteWrites:
             sync_at=None if progress.sync_at is None else self._epoch(progress.sync_at),
         )
 
-    def _is_waiting(self, progress: _Progress, copy: Workload | None) -> bool:
+    def _is_waiting(self, progress: _Progress, copy: WorkloadCopy | None) -> bool:
         """Return True during the pause after a failure, and until the cache shows our last write."""
         if progress.until <= self._steady.now():
             return False
@@ -208,7 +208,7 @@ class RemoteWrites:
         worker: Worker,
         key: Key,
         action: RemoteAction,
-        copy: Workload | None,
+        copy: WorkloadCopy | None,
         workload: Workload,
         job: JobRef | None,
         progress: _Progress,
@@ -232,27 +232,27 @@ class RemoteWrites:
                 return frozenset()
         if copy is None:
             return frozenset()
-        metadata = copy.metadata
+        version = copy.metadata.resource_version
+        if isinstance(action, UpdateCopy):
+            await send(worker.client, (Patch(WORKLOADS, key, version, {"spec": action.changes}),))
+            return frozenset((version,))
+        stored = await worker.client.get(WORKLOADS, key)
         match action:
-            case UpdateCopy(_, spec):
-                body = {"spec": merge_patch(copy.spec, spec)}
-                await send(worker.client, (Patch(WORKLOADS, key, metadata.resource_version, body),))
             case DeactivateCopy(_, message):
                 target = c.new_condition(
                     c.DEACTIVATION_TARGET, "True", EVICTED_ON_MANAGER, message, self._clock.now()
                 )
-                conditions = c.with_conditions(copy.status.conditions, target)
-                status = replace(copy.status, conditions=conditions)
-                await send(worker.client, status_patch(WORKLOADS, copy, status))
+                conditions = c.with_conditions(stored.status.conditions, target)
+                status = replace(stored.status, conditions=conditions)
             case OpenGate():
                 now = at_epoch(self._clock.now())
                 opened = PreemptionGateState(name=PREEMPTION_GATE, position="Open", last_transition_time=now)
-                others = (gate for gate in copy.status.preemption_gates if gate.name != PREEMPTION_GATE)
-                status = replace(copy.status, preemption_gates=(*others, opened))
-                await send(worker.client, status_patch(WORKLOADS, copy, status))
+                others = (gate for gate in stored.status.preemption_gates if gate.name != PREEMPTION_GATE)
+                status = replace(stored.status, preemption_gates=(*others, opened))
             case _:
                 assert_never(action)
-        return frozenset((metadata.resource_version,))
+        await send(worker.client, status_patch(WORKLOADS, stored, status))
+        return frozenset((version, stored.metadata.resource_version))
 
     async def _create(self, worker: Worker, action: CreateCopy, workload: Workload) -> None:
         copy = workload_copy(
@@ -273,7 +273,7 @@ class RemoteWrites:
         self._context.record("multikueue_workloads_dispatched_total", labels)
 
 
-async def _remove(worker: Worker, copy: Workload | None) -> frozenset[str]:
+async def _remove(worker: Worker, copy: WorkloadCopy | None) -> frozenset[str]:
     if copy is None:
         return frozenset()
     metadata = copy.metadata
@@ -290,5 +290,5 @@ def _is_refusal(error: Exception, action: RemoteAction) -> bool:
     return not is_passing
 
 
-def _version(copy: Workload | None) -> str:
+def _version(copy: WorkloadCopy | None) -> str:
     return "" if copy is None else copy.metadata.resource_version

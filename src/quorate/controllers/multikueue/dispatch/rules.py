@@ -33,6 +33,7 @@ from quorate.controllers.multikueue.dispatch.plan import (
     UpdateCopy,
 )
 from quorate.controllers.multikueue.dispatch.preemption_gates import NextGate, next_gate
+from quorate.controllers.multikueue.workload_copy import WorkloadCopy
 from quorate.queueing import conditions as c
 from quorate.queueing.lifecycle.admission_checks import admit
 from quorate.queueing.lifecycle.statuses import finish_status
@@ -126,7 +127,7 @@ def _remotes_with(info: DispatchInput, condition: str) -> list[tuple[Condition, 
         if (remote := info.remotes[name]).copy is not None
         and not remote.is_busy
         and (not chosen or name == chosen)
-        and (held := true_condition(remote.copy.status.conditions, condition)) is not None
+        and (held := true_condition(remote.copy.conditions, condition)) is not None
     ]
     return sorted(found, key=lambda each: c.transition_time(each[0]))
 
@@ -171,7 +172,7 @@ def _stop(info: DispatchInput) -> DispatchPlan:
         ends_job = ends_job and not (remote.is_busy or remote.may_run)
         if remote.is_busy or (remote.copy is None and not remote.has_job):
             continue
-        conditions = () if remote.copy is None else remote.copy.status.conditions
+        conditions = () if remote.copy is None else remote.copy.conditions
         if not remote.may_run or remote.copy is None:
             actions += _removals(info, (name,))
         elif is_true(conditions, c.EVICTED):
@@ -210,9 +211,9 @@ def _edits(info: DispatchInput) -> Iterator[UpdateCopy | RemoveCopy]:
     for name, remote in info.remotes.items():
         if remote.copy is None or remote.is_busy or not is_out_of_sync(info.workload, remote.copy):
             continue
-        spec = copy_update(info.workload, remote.copy, is_elastic=_is_elastic(info))
-        if spec is not None:
-            yield UpdateCopy(name, spec)
+        changes = copy_update(info.workload, remote.copy, is_elastic=_is_elastic(info))
+        if changes:
+            yield UpdateCopy(name, changes)
         else:
             yield from _removals(info, (name,))
 
@@ -316,18 +317,13 @@ def _with_new(conditions: tuple[Condition, ...], new: Condition) -> tuple[Condit
     return (*c.without_condition(conditions, new.type), new)
 
 
-def _with_delayed_topology(status: WorkloadStatus, copy: Workload | None) -> WorkloadStatus:
+def _with_delayed_topology(status: WorkloadStatus, copy: WorkloadCopy | None) -> WorkloadStatus:
     """Mark the places of pod sets as found that got them in the worker cluster."""
-    if status.admission is None or copy is None or copy.status.admission is None:
+    if status.admission is None or copy is None or not copy.placed:
         return status
-    placed = {
-        assignment.name
-        for assignment in copy.status.admission.pod_set_assignments
-        if assignment.topology_assignment is not None
-    }
     assignments = tuple(
         replace(assignment, delayed_topology_request="Ready")
-        if assignment.name in placed and assignment.delayed_topology_request == "Pending"
+        if assignment.name in copy.placed and assignment.delayed_topology_request == "Pending"
         else assignment
         for assignment in status.admission.pod_set_assignments
     )

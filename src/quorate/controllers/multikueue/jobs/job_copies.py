@@ -261,7 +261,7 @@ class JobCopies:
 
 def _has_finished(worker: Worker, workload: Workload) -> bool:
     copy = worker.workloads.get(workload.metadata.key)
-    return copy is not None and is_true(copy.status.conditions, "Finished")
+    return copy is not None and is_true(copy.conditions, "Finished")
 
 
 def owner_of(workload: Workload) -> OwnerReference | None:

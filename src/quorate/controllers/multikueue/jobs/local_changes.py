@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from quorate.api.interning import identity_of
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta, Struct
 from quorate.controllers.informers import WORKLOADS_OF
@@ -23,15 +24,7 @@ class LocalJob(Struct):
     metadata: ObjectMeta
 
     def __post_init__(self) -> None:
-        metadata = self.metadata
-        kept = ObjectMeta(
-            name=metadata.name,
-            namespace=metadata.namespace,
-            uid=metadata.uid,
-            resource_version=metadata.resource_version,
-            generation=metadata.generation,
-        )
-        msgspec.structs.force_setattr(self, "metadata", kept)
+        msgspec.structs.force_setattr(self, "metadata", identity_of(self.metadata))
 
 
 async def follow_local_jobs(
