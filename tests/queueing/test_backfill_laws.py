@@ -87,3 +87,48 @@ def assert_nothing_waits(
     for name in order:
         plans = [span for other, span in planned.items() if order[other] < order[name]]
         assert not may_start(given[name][0], bounds_s[name], world.now, [*running, *plans]), f"{name} waits"
+
+
+@pytest.mark.parametrize("rules", [queue(CPUS), conservative(1)])
+@settings(max_examples=40, deadline=None)
+@given_by(Jobs)
+def test_without_bounds_what_passes_together_leaves_what_is_planned(
+    rules: Json, sizes: list[tuple[int, int, int, int]]
+) -> None:
+    """As BestEffortFIFO, but for the amounts of the planned workload as StrictFIFO."""
+    given = {f"j{number}": size for number, size in enumerate(sizes)}
+    jobs = [job(name, cpu, arrives, create="later") for name, (cpu, _, _, arrives) in given.items()]
+    world = World({"flavors": ["default"], "clusterQueues": {"q": rules}, "workloads": jobs})
+    since: dict[str, float] = {}  # of what has quota
+    planned_since: dict[str, float] = {}
+    done: set[str] = set()
+    moments: set[float] = {arrives for *_, arrives in sizes}
+    while moments:
+        world.now = min(moments)
+        moments.remove(world.now)
+        world.run({"create": [name for name, (*_, arrives) in given.items() if arrives == world.now]})
+        ended = [name for name in since if name not in done and since[name] + given[name][2] == world.now]
+        world.run({"finish": ended})
+        done.update(ended)
+        for _ in range(2):
+            run_cycle(world)
+        for name in started(world) - since.keys():
+            since[name] = world.now
+            moments.add(world.now + given[name][2])
+        planned_since = {name: planned_since.get(name, world.now) for name in all_planned(world)}
+        running = [name for name in since if name not in done]
+        order = {key.name: entry.order for key, entry in world.state.ledger.entries.items()}
+        free = CPUS - sum(given[name][0] for name in running)
+        left = CPUS  # beside the planned workload, for what comes after it
+        for name, at in planned_since.items():
+            later = [other for other in running if since[other] >= at and is_after(given, other, name)]
+            left = CPUS - given[name][0] - sum(given[other][0] for other in later)
+            assert left >= 0, f"{later} use what {name} needs"
+        for name in order:
+            needs = given[name][0]
+            assert needs > (free if name in planned_since else min(free, left)), f"{name} waits"
+    assert len(done) == len(jobs)
+
+
+def is_after(given: dict[str, Any], name: str, other: str) -> bool:
+    return (given[name][3], name) > (given[other][3], other)

@@ -142,6 +142,41 @@ def test_without_bounds_the_amounts_of_the_planned_workload_are_kept() -> None:
     assert planned(world) == ("large", float("inf"))
 
 
+def test_without_bounds_later_workloads_together_leave_what_the_planned_one_needs() -> None:
+    """Beside ``large`` there are 4 cpus: two small ones start, and one more when one of them ends."""
+    small = [job(f"small-{number}", 2, 2 + number) for number in range(4)]
+    world = a_world(job("first", 6, 0), LARGE, *small, q=queue(12))
+    for ended, starts in (None, {"small-0", "small-1"}), ("small-0", {"small-1", "small-2"}):
+        world.run({"finish": [ended] if ended else []})
+        for _ in range(2):
+            run_cycle(world)
+        assert planned(world) == ("large", float("inf"))
+        assert started(world) - {ended} == {"first", *starts}
+
+
+def test_without_bounds_what_started_before_the_planned_one_arrived_is_to_end() -> None:
+    world = a_world(
+        job("first", 6, 3), {**LARGE, "create": "later"}, job("small", 2, 4, create="later"), q=queue(12)
+    )
+    world.now = 20
+    world.run({"create": ["large", "small"]})
+    for _ in range(2):
+        run_cycle(world)
+    assert planned(world) == ("large", float("inf"))
+    assert started(world) == {"first", "small"}
+
+
+def test_without_bounds_what_borrows_together_leaves_what_another_queue_has_planned() -> None:
+    jobs = (
+        job("first", 3, 0),
+        job("large", 6, 1),
+        *(job(f"borrowing-{number}", 1, 2 + number, queue="other") for number in range(4)),
+    )
+    world = a_world(*jobs, q=queue(8, cohort="all"), other=queue(0, cohort="all"))
+    assert planned(world) == ("large", float("inf"))
+    assert started(world) == {"first", "borrowing-0", "borrowing-1"}
+
+
 def test_a_workload_that_never_fits_has_no_planned_start() -> None:
     world = a_world(FIRST, job("never", 9, 1), LARGE, job("later", 4, 2, 50))
     assert started(world) == {"first", "later"}

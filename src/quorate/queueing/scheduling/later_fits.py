@@ -122,7 +122,8 @@ class LaterFits:
         counts = [pod_set.count for pod_set in entry.shape.pod_sets]
         replaced = ledger.replaced_reservation(entry.workload, queue)
         windows_at = at if self._beside_windows else math.inf
-        with timeline.moved_to(at, queue, others, replaced), ledger.windows.starting_at(windows_at):
+        kept = () if replaced is None else (replaced,)
+        with timeline.moved_to(at, queue, others, kept), ledger.windows.starting_at(windows_at):
             assignment, _ = evaluate_supposing(self._state, queue, entry, _WITHOUT_PREEMPTION, counts)
         if assignment.mode is not AssignmentMode.FIT:
             return None
@@ -149,7 +150,11 @@ class LaterFits:
         assignment: Assignment,
     ) -> bool:
         """Return True if ``entry`` uses what ``plan`` of its queue needs."""
-        if self.known_assignment(queue, entry) is not assignment or any(each.replaced for each in plans):
+        if (
+            math.isinf(plan.at)
+            or self.known_assignment(queue, entry) is not assignment
+            or any(each.replaced for each in plans)
+        ):
             return self.missing(plan, timeline, queue, plans, queue, entry, assignment) is not None
         usage = _with_running(assignment.usage, plans, plan.at)
         return not timeline.fits(plan.at, queue.node, usage)
@@ -164,11 +169,20 @@ class LaterFits:
         entry: Entry,
         assignment: Assignment,
     ) -> ReservedForEarlierWorkload | None:
-        """Return what ``entry`` of ``queue`` lacks at a planned start, beside ``plans`` of ``planning``."""
+        """Return what ``entry`` of ``queue`` lacks at a planned start, beside ``plans`` of ``planning``.
+
+        If no time is known for the start, what passed the planned workload before is not expected to end.
+        """
         ledger = self._state.ledger
         replaced = ledger.replaced_reservation(entry.workload, queue)
+        kept = [] if replaced is None else [replaced]
+        announced = ledger.announced.get(plan.entry.key)
+        if math.isinf(plan.at) and announced is not None:
+            since = math.floor(announced.made_at)  # stored times are whole seconds
+            passed = timeline.passed(planning, planning.pending.order(plan.entry), since)
+            kept += [reservation for reservation in passed if reservation is not replaced]
         with (
-            timeline.moved_to(plan.at, planning, plans, replaced),
+            timeline.moved_to(plan.at, planning, plans, kept),
             nullcontext() if replaced is None else ledger.without_replaced_slice(replaced),
         ):
             shortages = shortages_at(queue.node, assignment.usage)

@@ -219,6 +219,19 @@ class Timeline:
             self._rests[key] = Rest(len(ends), least, latest)
         return self._rests[key]
 
+    def passed(self, queue: ClusterQueueState, order: QueueOrder, since: float) -> list[Reservation]:
+        """Return the workloads without a bound that come after ``order`` of a queue, with quota ``since``.
+
+        Of the other queues in the tree, only those count that borrow.
+        """
+        return [
+            end.reservation
+            for end in self.ends[bisect_left(self._times, math.inf) :]
+            if end.order > order
+            and end.reservation.reserved_at >= since
+            and (end.node is queue.node or tree.borrows_any(end.node, dict.fromkeys(end.usage, 0)))
+        ]
+
     def moments(self, after: float, before: float) -> list[float]:
         """Return the times between two times, excluded both, at which something ends, ascending."""
         return self._moments[bisect_right(self._moments, after) : bisect_left(self._moments, before)]
@@ -256,24 +269,25 @@ class Timeline:
         at: float,
         queue: ClusterQueueState,
         plans: Iterable[PlannedStart],
-        kept: Reservation | None = None,
+        kept: Sequence[Reservation] = (),
     ) -> Iterator[None]:
         """Count what is used at a later time, and those of ``plans`` of ``queue`` that have begun by then.
 
-        An infinite time is when all that runs now has ended.  ``kept`` counts as if it had not ended.
+        An infinite time is when all that runs now has ended.  Those that are ``kept`` count as if they
+        had not ended.
         """
         number = self._set_number(at)
         running = [plan for plan in plans if plan.runs_at(at)]
         replaced = [plan.replaced for plan in running if plan.replaced is not None]
-        if kept is not None or replaced:
+        if kept or replaced:
             ended = {end.reservation.key for end in self.ends[:number]}
             replaced = [reservation for reservation in replaced if reservation.key not in ended]
-            kept = kept if kept is not None and kept.key in ended else None
+            kept = [reservation for reservation in kept if reservation.key in ended]
         usages = [(queue.node, plan.assignment.usage) for plan in running]
         places = [Places(self._ledger.topology, plan.assignment.placement.places()) for plan in running]
-        if kept is not None:
-            usages.append((self._node(kept), kept.usage))
-            places.append(kept.places)
+        for reservation in kept:
+            usages.append((self._node(reservation), reservation.usage))
+            places.append(reservation.places)
         self._ended.count(-1)
         self._count(replaced, -1)
         for node, usage in usages:
