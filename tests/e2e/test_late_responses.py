@@ -11,6 +11,7 @@ from quorate.controllers.limits import WRITES_IN_FLIGHT
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import send, status_patch
 from quorate.queueing import conditions as c
+from quorate.queueing.ledger import Ledger
 from quorate.queueing.lifecycle.statuses import release_status
 from tests.e2e.world import NAMESPACE, World, run_story
 
@@ -25,10 +26,13 @@ async def workload(world: World, name: str, priority: int) -> None:
 
 
 def test_a_victim_is_readmitted_while_the_response_to_its_eviction_is_late() -> None:
-    """The next write must be based on the watch event, without waiting for the response."""
+    """An eviction waits for the response to the admission before it, and is written as soon as that arrives.
+
+    The next write must be based on the watch event, without waiting for the response to the eviction.
+    """
 
     async def story(world: World) -> None:
-        client, early = world.client, Key(NAMESPACE, "early")
+        client, responding, early = world.client, world.queueing_client.responding, Key(NAMESPACE, "early")
 
         async def admitted() -> bool:
             return c.is_admitted(await client.get(WORKLOADS, early))
@@ -36,22 +40,31 @@ def test_a_victim_is_readmitted_while_the_response_to_its_eviction_is_late() -> 
         async def evicted() -> bool:
             return c.is_evicted(await client.get(WORKLOADS, early))
 
-        async def decided() -> bool:
+        def ledger() -> Ledger:
             assert world.replica.view is not None
-            reservation = world.replica.view.state.ledger.reservations.get(early)
+            return world.replica.view.state.ledger
+
+        async def eviction_is_decided() -> bool:
+            return bool(ledger().expected_evictions)
+
+        async def decided() -> bool:
+            reservation = ledger().reservations.get(early)
             return reservation is not None and reservation.assumed is not None
 
         await world.queues("1", preemption={"withinClusterQueue": "LowerPriority"})
+        responding.clear()
         await workload(world, "early", priority=1)
         await world.until("early is admitted", admitted)
-        world.queueing_client.responding.clear()
         await workload(world, "late", priority=2)
+        await world.until("the eviction of early is decided", eviction_is_decided)
+        responding.set()  # the response to the admission arrives; that to the eviction is late
+        responding.clear()
         await world.until("early is evicted", evicted)
         await client.delete(WORKLOADS, Key(NAMESPACE, "late"))
         stopped = await client.get(WORKLOADS, early)
         await send(client, status_patch(WORKLOADS, stopped, release_status(stopped, 0.0, DEFAULT_GATES)))
         await world.until("the admission of early is decided again", decided)
-        world.queueing_client.responding.set()
+        responding.set()
         await world.until("early is admitted again", admitted)
 
     run_story(story, Configuration())
