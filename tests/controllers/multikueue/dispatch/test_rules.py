@@ -90,6 +90,9 @@ CASES: list[tuple[str, Workload, dict[str, Any], dict[str, Any], str]] = [
     # Removal
     ("deleted", READY, {"a": "Admitted", "b": None, "c": ""}, {"is_deleted": True}, "-a -c"),
     ("a job is left of a deleted one", PENDING, {"a": remote(has_job=True)}, {"is_deleted": True}, "-a"),
+    ("its pods are ending", PENDING, {"a": remote(has_job=True, is_ending=True)}, {"is_deleted": True}, ""),
+    ("its copy is left while pods end", PENDING, {"a": remote(a_copy(PENDING), has_job=True, is_ending=True)},
+     {"is_deleted": True}, "-a"),
     ("deleted, once more", PENDING, {"a": None}, {"is_deleted": True}, ""),
     ("finished", local("Finished"), {"a": "Admitted Finished", "b": None}, {}, "-a"),
     ("finished, its job gone", local("Finished"), {"a": ""}, {"rejection": "gone"}, "-a"),

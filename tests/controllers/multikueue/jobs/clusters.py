@@ -59,6 +59,7 @@ class Clusters:
     workers: Workers
     copies: JobCopies
     changed: list[Key]  # workloads of which a copy has changed
+    copied: tuple[int, ...] | None = None  # of the last sync
 
     def job(self, workload: Workload) -> JobRef:
         job = self.copies.job_of(workload)
@@ -72,10 +73,16 @@ class Clusters:
         return await self.manager.create(resource, body, NAMESPACE)
 
     async def sync(self, workload: Workload) -> Synced:
-        return await self.copies.sync(self.worker, self.job(workload), workload)
+        synced = await self.copies.sync(self.worker, self.job(workload), workload, self.copied)
+        self.copied = synced.copied
+        return replace_struct(synced, copied=())
 
-    async def delete(self, workload: Workload) -> None:
-        await self.copies.delete(self.worker, self.job(workload))
+    async def refusal(self, workload: Workload) -> str:
+        return (await self.copies.local_job(self.job(workload))).refusal
+
+    async def delete(self, workload: Workload, *, waits_for_pods: bool = False) -> None:
+        job = self.job(workload)
+        await self.copies.delete(self.worker, job, may_exist=True, waits_for_pods=waits_for_pods)
 
     async def here(self, resource: Resource[UnstructuredJob], name: str = "train") -> UnstructuredJob:
         return await self.manager.get(resource, Key(NAMESPACE, name))

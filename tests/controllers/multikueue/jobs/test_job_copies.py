@@ -13,7 +13,7 @@ from quorate.api.names.kueue import PREBUILT_WORKLOAD
 from quorate.api.names.multikueue import CONTROLLER, ORIGIN, ORIGIN_UID
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.multikueue.dispatch.job_adapter import NoKind, Synced
-from quorate.kube.resources import JOBS, PODS, Json
+from quorate.kube.resources import JOBS, PODS, WORKLOADS, Json
 from tests.controllers.multikueue.jobs.clusters import (
     KEY,
     NAMESPACE,
@@ -65,7 +65,7 @@ def test_a_job_of_each_kind_is_copied_followed_and_deleted(example: Example) -> 
             resource, managed_spec(example), labels={"team": "a"}, finalizers=finalizers
         )
         workload = workload_of(resource, job.metadata)
-        assert await clusters.copies.unmanaged_reason(clusters.job(workload)) == ""
+        assert await clusters.refusal(workload) == ""
         assert await clusters.sync(workload) == Synced()
 
         copy = await clusters.there(resource)
@@ -142,6 +142,7 @@ def test_the_copy_of_an_earlier_job_of_the_same_name_is_replaced() -> None:
         workload = workload_of(resource, job.metadata)
 
         async def replaced() -> bool | None:
+            clusters.copied = None  # no workload is in the worker cluster, which would count as the end
             await clusters.sync(workload)
             copy = await clusters.there(resource)
             is_ours = copy is not None and copy.metadata.annotations[ORIGIN_UID] == job.metadata.uid
@@ -210,7 +211,7 @@ def test_a_job_that_names_no_controller_stays_suspended_and_gets_only_its_end() 
         spec = {name: value for name, value in JOB.spec.items() if name != "managedBy"}
         job = await clusters.create(resource, {**spec, "suspend": True})
         workload = workload_of(resource, job.metadata)
-        assert await clusters.copies.unmanaged_reason(clusters.job(workload)) == ""
+        assert await clusters.refusal(workload) == ""
         await clusters.sync(workload)
         await clusters.remote.patch(resource, KEY, {"spec": {"suspend": False}})
         await clusters.set_status(clusters.remote, resource, RUNNING)
@@ -248,7 +249,7 @@ def test_why_a_job_is_not_given_away(example: Example, manager: str, refused_fie
     async def story(clusters: Clusters) -> None:
         resource = example.resource
         job = await clusters.create(resource, without_nothing(managed_spec(example, manager)))
-        found = await clusters.copies.unmanaged_reason(clusters.job(workload_of(resource, job.metadata)))
+        found = await clusters.refusal(workload_of(resource, job.metadata))
         assert found == (REFUSAL.format(field=refused_field, manager=manager) if refused_field else "")
 
     run(story, example)
@@ -290,5 +291,74 @@ def test_the_pods_of_a_job_no_longer_count_when_the_cluster_with_its_copy_is_giv
         await clusters.set_status(clusters.remote, resource, RUNNING)
         job = await clusters.synced_until(resource, workload, lambda job: job.status.get("active") == 3)
         assert job.status["failed"] == 1
+
+    run(story, JOB)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_job_that_was_removed_after_its_end_does_not_run_again(is_known: bool) -> None:
+    """Such as by ttlSecondsAfterFinished; the cache of the worker cluster may not show the end yet."""
+
+    async def story(clusters: Clusters) -> None:
+        resource = JOB.resource
+        job = await clusters.create(resource, {**managed_spec(JOB), "suspend": True})
+        workload = workload_of(resource, job.metadata)
+        pod_sets = [{"name": "main", "count": 1, "template": {"spec": {"containers": []}}}]
+        copy = {"metadata": {"name": workload.metadata.name, "labels": {ORIGIN: OURS}}}
+        await clusters.remote.create(WORKLOADS, {**copy, "spec": {"podSets": pod_sets}}, NAMESPACE)
+        await clusters.sync(workload)
+        await clusters.remote.delete(JOBS, KEY, propagation="Background")
+        await clusters.sync(workload)
+        assert await clusters.there(resource) is not None, "it has not ended"
+
+        finished = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": "",
+                    "lastTransitionTime": STARTED_AT}  # fmt: skip
+        await clusters.remote.patch(
+            WORKLOADS, workload.metadata.key, {"status": {"conditions": [finished]}}, subresource="status"
+        )
+        await clusters.remote.delete(JOBS, KEY, propagation="Background")
+        workloads = clusters.worker.workloads
+        following = asyncio.create_task(workloads.run()) if is_known else None
+        if is_known:
+            await workloads.synced.wait()
+        assert await clusters.sync(workload) == Synced()
+        assert await clusters.there(resource) is None
+        if following is not None:
+            following.cancel()
+
+    async def of_clusters() -> None:
+        async with two_clusters(configured(JOB.integrations), [WORKLOADS]) as clusters:
+            await story(clusters)
+
+    asyncio.run(of_clusters())
+
+
+@pytest.mark.parametrize(
+    ("waits", "status", "is_ending"),
+    [(True, RUNNING, True), (True, {}, False), (False, RUNNING, False)],
+    ids=["it has run", "it never ran", "its workload is gone"],
+)
+def test_a_deleted_job_that_has_run_exists_until_its_pods_are_gone(
+    waits: bool, status: Json, is_ending: bool
+) -> None:
+    """This cluster has no garbage collector, so that the end of the pods never comes."""
+
+    async def story(clusters: Clusters) -> None:
+        resource = JOB.resource
+        job = await clusters.create(resource, {**managed_spec(JOB), "suspend": True})
+        workload = workload_of(resource, job.metadata)
+        await clusters.sync(workload)
+        if status:
+            await clusters.remote.patch(resource, KEY, {"spec": {"suspend": False}})
+            await clusters.set_status(clusters.remote, resource, status)
+        await clusters.delete(workload, waits_for_pods=waits)
+        copy = await clusters.there(resource)
+        assert (copy is not None) is is_ending
+        presence = "ending" if is_ending else "absent"
+
+        async def seen() -> bool | None:
+            return clusters.copies.presence(clusters.worker, clusters.job(workload)) == presence or None
+
+        await until(seen)
 
     run(story, JOB)

@@ -82,7 +82,7 @@ def test_all_pods_of_a_group_are_copied_and_stay_gated_here() -> None:
         waiting = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}
         await clusters.set_status(clusters.manager, PODS, {"conditions": [waiting]}, "a")
         workload = group_of(members)
-        assert await clusters.copies.unmanaged_reason(clusters.job(workload)) == ""
+        assert await clusters.refusal(workload) == ""
         await clusters.sync(workload)
         copy = await clusters.there(PODS, "b")
         assert copy is not None
@@ -109,7 +109,7 @@ def test_all_pods_of_a_group_are_copied_and_stay_gated_here() -> None:
             return _scheduled(await clusters.here(PODS, "a")) == "" or None
 
         await until(placed)
-        assert clusters.copies.has_job(clusters.worker, clusters.job(workload))
+        assert clusters.copies.presence(clusters.worker, clusters.job(workload)) == "present"
         await clusters.copies.lost(clusters.job(workload))
         assert (await clusters.here(PODS, "b")).status["phase"] == "Pending"
 
@@ -185,7 +185,7 @@ def test_a_volcano_job_stays_suspended_here_and_gets_the_end_of_its_copy() -> No
         }
         job = await clusters.manager.create(VOLCANO, body, NAMESPACE)
         workload = workload_of(VOLCANO, job.metadata)
-        assert await clusters.copies.unmanaged_reason(clusters.job(workload)) == ""
+        assert await clusters.refusal(workload) == ""
         await clusters.sync(workload)
         copy = await clusters.there(VOLCANO)
         assert copy is not None
@@ -219,7 +219,7 @@ def test_a_kind_of_another_controller_is_copied_by_its_name_in_the_configuration
         owners = [{"apiVersion": "v1", "kind": "Any", "name": "owner", "uid": "1"}]
         job = await clusters.create(PIPELINES, {"managedBy": CONTROLLER, "x": 1}, ownerReferences=owners)
         workload = workload_of(PIPELINES, job.metadata)
-        assert await clusters.copies.unmanaged_reason(clusters.job(workload)) == ""
+        assert await clusters.refusal(workload) == ""
         await clusters.sync(workload)
         copy = await clusters.there(PIPELINES)
         assert copy is not None
@@ -229,7 +229,7 @@ def test_a_kind_of_another_controller_is_copied_by_its_name_in_the_configuration
         await clusters.synced_until(PIPELINES, workload, lambda job: job.status == {"done": True})
 
         other = await clusters.manager.create(PIPELINES, {"metadata": {"name": "o"}, "spec": {}}, NAMESPACE)
-        reason = await clusters.copies.unmanaged_reason(clusters.job(workload_of(PIPELINES, other.metadata)))
+        reason = await clusters.refusal(workload_of(PIPELINES, other.metadata))
         assert reason == f'Expecting .spec.managedBy to be "{CONTROLLER}" not ""'
 
     run(story, external(), [PIPELINES])
@@ -286,7 +286,7 @@ def test_the_copy_of_an_elastic_job_follows_its_size_once_the_workload_has_it() 
         job = await clusters.manager.patch(resource, KEY, {"spec": {"parallelism": 5}})
 
         async def listed() -> bool | None:
-            return clusters.copies.has_job(clusters.worker, clusters.job(first)) or None
+            return clusters.copies.presence(clusters.worker, clusters.job(first)) == "present" or None
 
         await until(listed)
         await clusters.sync(first)

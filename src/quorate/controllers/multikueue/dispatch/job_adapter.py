@@ -1,6 +1,6 @@
 """What dispatch asks of the kinds of jobs (Kueue: MultiKueueAdapter); ``multikueue.jobs`` implements it."""
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -37,26 +37,49 @@ class Synced(msgspec.Struct, frozen=True):
 
     deferred: bool = False  # the local job must first be started or stopped
     problem: str = ""  # why there can be no remote job, such as another job with its name
+    copied: tuple[int, ...] = ()  # digests of the statuses that the members have now; 0: not known
+
+
+class LocalJob(msgspec.Struct, frozen=True):
+    """What is read of the local job before it is dispatched."""
+
+    refusal: str = ""  # why it may not run in another cluster, in Kueue's words; empty: it may, or is gone
+    workloads: int = 1  # how many the job will have
+
+
+# Whether a job of ours exists in a worker cluster; "ending": its deletion waits, such as for its pods.
+Presence = Literal["absent", "present", "ending"]
 
 
 class JobAdapter(Protocol):
+    """What dispatch needs of jobs; nothing is remembered here: ``RemoteWrites`` has the state of each job."""
+
     def job_of(self, workload: Workload) -> JobRef | NoKind:
         """Return the job of a workload."""
 
-    async def unmanaged_reason(self, job: JobRef) -> str:
-        """Return why the local job may not run in another cluster; empty if it may."""
+    async def local_job(self, job: JobRef) -> LocalJob:
+        """Return what the local job says about its dispatch."""
 
-    def has_job(self, worker: Worker, job: JobRef) -> bool | None:
+    def presence(self, worker: Worker, job: JobRef) -> Presence | None:
         """Return whether a job of ours exists in a worker cluster; None: that is not known."""
 
-    def components(self, workload: Workload, job: JobRef) -> Components | None:
-        """Return the other workloads of a job that has several; None: it has one."""
+    def components(self, workload: Workload, job: JobRef, workloads: int) -> Components | None:
+        """Return the other workloads of a job that will have ``workloads``; None: it always has one."""
 
-    async def sync(self, worker: Worker, job: JobRef, workload: Workload) -> Synced:
-        """Create the remote job, or copy its status to the local one."""
+    async def sync(
+        self, worker: Worker, job: JobRef, workload: Workload, copied: tuple[int, ...] | None
+    ) -> Synced:
+        """Create the remote job, or copy its status to the local one.
 
-    async def delete(self, worker: Worker, job: JobRef) -> None:
-        """Delete the remote job if it is ours and that of the local job, also if it does not exist."""
+        ``copied`` is that of the former sync; None: there was none, so no earlier remote job has ended.
+        """
+
+    async def delete(self, worker: Worker, job: JobRef, *, may_exist: bool, waits_for_pods: bool) -> None:
+        """Delete the remote job if it is ours and that of the local job, also if it does not exist.
+
+        ``may_exist``: also a job that the cache does not have yet. ``waits_for_pods``: a job that has run
+        exists until its pods are gone.
+        """
 
     async def lost(self, job: JobRef) -> None:
         """Write into the local job that no pod of it runs: the cluster with its copy is given up."""

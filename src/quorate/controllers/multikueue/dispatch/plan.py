@@ -19,6 +19,7 @@ class RemoteState(msgspec.Struct, frozen=True, kw_only=True):
 
     copy: WorkloadCopy | None = None  # with our origin label
     has_job: bool | None = None  # whether a job of ours exists there; None: not known
+    is_ending: bool = False  # the job was deleted and exists until its pods are gone
     is_busy: bool = False  # our last write is in flight, not seen in the cache yet, or to be retried later
     job: JobSync = "due"  # whether the job was synced since something changed
     sync_at: float | None = None  # when a deferred job is synced again, epoch seconds
@@ -81,6 +82,7 @@ class RemoveCopy(msgspec.Struct, frozen=True):
 
     cluster: str
     keeps_job: bool = False  # it is that of another workload too
+    waits_for_pods: bool = True  # the job exists until they are gone, as it may run in another cluster next
 
 
 class DeactivateCopy(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from quorate.api.names.multikueue import ORIGIN, PREEMPTION_GATE
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.multikueue.dispatch.copies import workload_copy
-from quorate.controllers.multikueue.dispatch.job_adapter import JobAdapter, JobRef
+from quorate.controllers.multikueue.dispatch.job_adapter import JobAdapter, JobRef, Presence
 from quorate.controllers.multikueue.dispatch.plan import (
     CreateCopy,
     DeactivateCopy,
@@ -55,9 +55,24 @@ EVICTED_ON_MANAGER: Final = "EvictedOnManagerCluster"  # reason of DeactivationT
 
 
 class _Progress:
-    """The open write to one cluster for a workload, and the versions and jobs that earlier ones left."""
+    """The open write to one cluster for a workload, and the versions and jobs that earlier ones left.
 
-    __slots__ = ("failures", "has_job", "in_flight", "replaced", "sync_at", "synced", "until", "wanted")
+    It is the only state of a job in a cluster that this process remembers.
+    """
+
+    __slots__ = (
+        "copied",
+        "deleted",
+        "ending_since",
+        "failures",
+        "has_job",
+        "in_flight",
+        "replaced",
+        "sync_at",
+        "synced",
+        "until",
+        "wanted",
+    )
 
     def __init__(self) -> None:
         self.in_flight = False
@@ -67,6 +82,9 @@ class _Progress:
         self.wanted, self.synced = 1, 0  # numbers of the last change, and of that which the job reflects
         self.sync_at: float | None = None  # steady time at which a deferred job is synced again
         self.has_job = False  # we may have created it, and have not deleted it since
+        self.copied: tuple[int, ...] | None = None  # of the last sync of that job
+        self.deleted = False  # we have deleted the job, and the cache may not show that yet
+        self.ending_since: float | None = None  # steady time since which the deleted job has been seen
 
 
 class ForeignCopy(Exception):
@@ -82,7 +100,7 @@ class RemoteWrites:
         self._context, self._jobs, self._decide_again = context, jobs, decide_again
         self._clock, self._steady = context.clock, context.clock.steady
         self._progress: dict[Key, dict[str, _Progress]] = {}
-        self._queues: dict[str, deque[tuple[Worker, Key, RemoteAction, Workload, JobRef | None]]] = {}
+        self._queues: dict[str, deque[tuple[Worker, _Progress, RemoteAction, Workload, JobRef | None]]] = {}
         self._running: dict[str, int] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._log = logger(__name__)
@@ -99,13 +117,24 @@ class RemoteWrites:
     def state(self, worker: Worker, key: Key, job: JobRef | None) -> RemoteState:
         """Return what is known of a workload in a connected cluster."""
         copy = worker.workloads.get(key)
-        has_job = None if job is None else self._jobs.has_job(worker, job)
+        presence = None if job is None else self._jobs.presence(worker, job)
         progress = self._progress.get(key, {}).get(worker.name)
+        if progress is None and presence == "ending":
+            progress = self._progress.setdefault(key, {})[worker.name] = _Progress()
         if progress is None:
-            return RemoteState(copy=copy, has_job=has_job)
-        is_busy = progress.in_flight or self._is_waiting(progress, copy)
-        if not (is_busy or progress.has_job or progress.failures):
+            return RemoteState(copy=copy, has_job=None if presence is None else presence != "absent")
+        is_ending = presence == "ending"
+        if is_ending and progress.ending_since is None:
+            progress.ending_since = self._steady.now()
+        elif not is_ending:
+            progress.ending_since = None
+        is_given_up = is_ending and self._ends_until(progress) <= self._steady.now()
+        has_job = None if presence is None else presence != "absent" and not is_given_up
+        is_busy = progress.in_flight or self._is_waiting(progress, copy, presence)
+        if not (is_busy or progress.has_job or progress.failures or is_ending):
             del self._progress[key][worker.name]  # most clusters never get the job
+            if not self._progress[key]:
+                del self._progress[key]
         sync: JobSync = "due"
         if progress.synced == progress.wanted:
             sync = "done" if progress.sync_at is None else "deferred"
@@ -113,22 +142,32 @@ class RemoteWrites:
                 sync = "due"
         return RemoteState(
             copy=copy,
-            has_job=True if progress.has_job else has_job,
+            has_job=not is_given_up if progress.has_job else has_job,
+            is_ending=is_ending,
             is_busy=is_busy,
             job=sync,
             sync_at=None if progress.sync_at is None else self._epoch(progress.sync_at),
         )
 
-    def _is_waiting(self, progress: _Progress, copy: WorkloadCopy | None) -> bool:
+    def _is_waiting(self, progress: _Progress, copy: WorkloadCopy | None, presence: Presence | None) -> bool:
         """Return True during the pause after a failure, and until the cache shows our last write."""
         if progress.until <= self._steady.now():
             return False
-        return bool(progress.failures) or _version(copy) in progress.replaced
+        is_deletion_late = progress.deleted and presence == "present"
+        return bool(progress.failures) or is_deletion_late or _version(copy) in progress.replaced
+
+    def _ends_until(self, progress: _Progress) -> float:
+        """Return the steady time until which a deleted job with pods may run; 0 if there is none."""
+        timeout_s = self._context.configuration.multikueue.worker_lost_timeout_s
+        return 0.0 if progress.ending_since is None else progress.ending_since + timeout_s
 
     def busy_until(self, key: Key) -> float | None:
         """Return when a cluster ends to count as busy if nothing happens before, epoch seconds."""
         now = self._steady.now()
-        times = [each.until for each in self._progress.get(key, {}).values() if each.until > now]
+        of_clusters = self._progress.get(key, {}).values()
+        times = [
+            until for each in of_clusters for until in (each.until, self._ends_until(each)) if until > now
+        ]
         return self._epoch(min(times)) if times else None
 
     def _epoch(self, steady: float) -> float:
@@ -142,13 +181,14 @@ class RemoteWrites:
 
     def reconnected(self, cluster: str) -> None:
         """Forget what was written over a connection that has ended, but not that a job may exist."""
-        if cluster in self._queues:
-            self._queues[cluster].clear()
-        for by_cluster in self._progress.values():
+        self._queues.pop(cluster, None)
+        for key, by_cluster in tuple(self._progress.items()):
             former = by_cluster.pop(cluster, None)
             if former is not None and former.has_job:
                 by_cluster[cluster] = progress = _Progress()
-                progress.has_job = True
+                progress.has_job, progress.copied = True, ()
+            elif not by_cluster:
+                del self._progress[key]
 
     def forget(self, key: Key) -> None:
         self._progress.pop(key, None)
@@ -161,23 +201,27 @@ class RemoteWrites:
         progress.in_flight = True
         if isinstance(action, SyncJob):
             progress.has_job = True
-        self._queues.setdefault(worker.name, deque()).append((worker, key, action, workload, job))
+        self._queues.setdefault(worker.name, deque()).append((worker, progress, action, workload, job))
         self._start_next(worker.name)
 
     def _start_next(self, cluster: str) -> None:
-        queue = self._queues[cluster]
+        queue = self._queues.get(cluster)
         while queue and self._tasks is not None and self._running.get(cluster, 0) < WRITES_TO_ONE_CLUSTER:
             self._running[cluster] = self._running.get(cluster, 0) + 1
             self._tasks.create_task(self._run(*queue.popleft()))
 
     async def _run(
-        self, worker: Worker, key: Key, action: RemoteAction, workload: Workload, job: JobRef | None
+        self,
+        worker: Worker,
+        progress: _Progress,
+        action: RemoteAction,
+        workload: Workload,
+        job: JobRef | None,
     ) -> None:
-        progress = self._progress.setdefault(key, {}).setdefault(worker.name, _Progress())
-        copy = worker.workloads.get(key)
-        wanted = progress.wanted
+        key, wanted = workload.metadata.key, progress.wanted
+        progress.deleted = False
         try:
-            replaced = await self._send(worker, key, action, copy, workload, job, progress)
+            replaced = await self._send(worker, action, workload, job, progress)
         except Exception as error:
             progress.failures += 1
             pause_s = RETRY.delay_s(progress.failures)
@@ -194,38 +238,44 @@ class RemoteWrites:
         else:
             progress.failures = 0
             progress.replaced = replaced
-            progress.until = self._steady.now() + OWN_WRITE_TIMEOUT_S if replaced else 0.0
+            waits = bool(replaced) or progress.deleted
+            progress.until = self._steady.now() + OWN_WRITE_TIMEOUT_S if waits else 0.0
             if isinstance(action, SyncJob):
                 progress.synced = wanted
         finally:
             progress.in_flight = False
             self._running[worker.name] -= 1
             self._start_next(worker.name)
+            if not self._running[worker.name]:
+                del self._running[worker.name]
             self._decide_again(key)
 
     async def _send(
         self,
         worker: Worker,
-        key: Key,
         action: RemoteAction,
-        copy: WorkloadCopy | None,
         workload: Workload,
         job: JobRef | None,
         progress: _Progress,
     ) -> frozenset[str]:
         """Send one action; return the versions of the copy that it replaced ("": there was none)."""
+        key = workload.metadata.key
+        copy = worker.workloads.get(key)
         match action:
             case CreateCopy():
                 await self._create(worker, action, workload)
                 return frozenset(("",))
-            case RemoveCopy(_, keeps_job):
+            case RemoveCopy(_, keeps_job, waits_for_pods):
                 if job is not None and not keeps_job:
-                    await self._jobs.delete(worker, job)
-                    progress.has_job = False
+                    may_exist = progress.has_job
+                    await self._jobs.delete(worker, job, may_exist=may_exist, waits_for_pods=waits_for_pods)
+                    progress.has_job, progress.copied, progress.deleted = False, None, True
                 return await _remove(worker, copy)
             case SyncJob():
                 assert job is not None, f"{key} has no job"
-                synced = await self._jobs.sync(worker, job, workload)
+                copied, progress.copied = progress.copied, progress.copied or ()
+                synced = await self._jobs.sync(worker, job, workload, copied)
+                progress.copied = synced.copied
                 if synced.problem:
                     raise ForeignCopy(synced.problem)
                 progress.sync_at = self._steady.now() + DEFERRED_S if synced.deferred else None

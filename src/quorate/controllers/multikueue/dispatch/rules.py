@@ -5,8 +5,9 @@ and the first cluster that admits its copy gets the job.  The order of the rules
 texts.  What differs keeps a job from running in two clusters:
 
 - The chosen cluster is recorded before the job is created there, so that a new process knows it.
-- No cluster is chosen while a job of ours may run in another one: in a connected cluster until it is deleted
-  there, and in a lost cluster, if it was the last one chosen, until ``workerLostTimeout`` has passed.
+- No cluster is chosen while a job of ours may run in another one: in a connected cluster until the job and
+  its pods are gone, and in a lost cluster, if it was the last one chosen, until ``workerLostTimeout`` has
+  passed.  That is also how long pods of a connected cluster are waited for: their node may be lost.
 - A recorded cluster is never replaced by another one that also admitted its copy.
 """
 
@@ -111,8 +112,9 @@ def _removals(info: DispatchInput, clusters: Iterable[str]) -> Iterator[RemoveCo
     shared = info.components.clusters if info.components is not None else ()
     for name in clusters:
         remote = info.remotes[name]
-        if not remote.is_busy and (remote.copy is not None or remote.has_job):
-            yield RemoveCopy(name, keeps_job=is_replaced or name in shared)
+        if not remote.is_busy and (remote.copy is not None or (remote.has_job and not remote.is_ending)):
+            keeps_job = is_replaced or name in shared
+            yield RemoveCopy(name, keeps_job, waits_for_pods=not (info.is_deleted or replaced))
 
 
 def _remotes_with(info: DispatchInput, condition: str) -> list[tuple[Condition, str]]:

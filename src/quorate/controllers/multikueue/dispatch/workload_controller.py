@@ -60,7 +60,8 @@ class DispatchController:
         self._settings = _settings(context, _dispatchers(context))
         self._workloads, self._checks = context.informers.workloads, context.informers.checks
         self._deleted: dict[Key, Workload] = {}  # local workloads that may have copies
-        self._absent: dict[str, float] = {}  # since when we know of no connection to these clusters
+        # Since when we know of no connection to a cluster of a workload.
+        self._absent: dict[Key, dict[str, float]] = {}
         self.reconciler = context.reconciler("multikueue_workload", self.reconcile, self._workloads, WORKERS)
         self.writes = RemoteWrites(context, jobs, self.reconciler.enqueue)
         self._executor = PlanExecutor(context, WORKLOADS, self.reconciler.enqueue)
@@ -83,7 +84,7 @@ class DispatchController:
             assert old is not None, "a workload that never was is deleted"
             if old.status.admission_checks:
                 self._deleted[change.key] = old
-                self.reconciler.enqueue(change.key)
+            self.reconciler.enqueue(change.key)
         elif new.status.admission_checks:
             if old is None or _concerns_job(old, new):
                 self.writes.job_changed(change.key)
@@ -127,11 +128,9 @@ class DispatchController:
     async def reconcile(self, key: Key) -> float | None:
         stored = self._workloads.get(key)
         workload = stored or self._deleted.get(key)
-        if workload is None:
-            return None
-        check = self._check_of(workload)
-        if check is None:
-            self._deleted.pop(key, None)
+        check = None if workload is None else self._check_of(workload)
+        if workload is None or check is None:
+            self._forget(key)
             return None
         if stored is not None:
             until = self._executor.pending_until(key, versions(WORKLOADS, (workload,)))
@@ -144,10 +143,15 @@ class DispatchController:
         if is_over and not plan.actions and not any(each.is_busy for each in info.remotes.values()):
             self.writes.forget(key)
             if stored is None:
-                self._deleted.pop(key, None)  # what lost clusters have is collected there
-                self._executor.forget(key)
+                self._forget(key)  # what lost clusters have is collected there
         times = (plan.wake_at, self.writes.busy_until(key))
         return min((time for time in times if time is not None), default=None)
+
+    def _forget(self, key: Key) -> None:
+        self.writes.forget(key)
+        self._executor.forget(key)
+        for by_key in (self._deleted, self._absent):
+            by_key.pop(key, None)
 
     async def _input(
         self, workload: Workload, check: AdmissionCheckState, *, is_deleted: bool
@@ -156,13 +160,14 @@ class DispatchController:
         is_deleted = is_deleted or workload.metadata.deletion_timestamp is not None
         found = self._jobs.job_of(workload)
         job = found if isinstance(found, JobRef) else None
-        rejection = ""
+        rejection, count = "", 1
         if job is None:
             owner = "" if isinstance(found, JobRef) else found.owner
             rejection = f"No multikueue adapter found{f' for owner kind {owner!s}' if owner else ''}"
         elif self._is_new(workload, check) and not is_deleted:
-            reason = await self._jobs.unmanaged_reason(job)
-            rejection = f"The owner is not managed by Kueue: {reason}" if reason else ""
+            local = await self._jobs.local_job(job)
+            rejection = f"The owner is not managed by Kueue: {local.refusal}" if local.refusal else ""
+            count = local.workloads
         config = self._configs.get(Key("", _config_name(self._checks.get(Key("", check.name)))))
         clusters = None if config is None else config.spec.clusters
         asks = (
@@ -179,23 +184,23 @@ class DispatchController:
             lost={
                 name: since
                 for name in (workload.status.cluster_name, last_cluster(workload))
-                if (since := self._lost_since(name, now)) is not None
+                if (since := self._lost_since(key, name, now)) is not None
             },
             settings=self._settings,
             now=now,
             rejection=rejection,
             is_deleted=is_deleted,
-            components=None if job is None else self._jobs.components(workload, job),
+            components=None if job is None else self._jobs.components(workload, job, count),
             estimates=self._starts_of(workload, clusters or ()) if asks else {},
         )
 
-    def _lost_since(self, cluster: str, now: float) -> float | None:
+    def _lost_since(self, key: Key, cluster: str, now: float) -> float | None:
         """Return since when a cluster is not connected, also one without a MultiKueueCluster (any more)."""
         if not cluster or self._workers.get(cluster) is not None:
-            self._absent.pop(cluster, None)
+            self._absent.get(key, {}).pop(cluster, None)
             return None
         since = self._workers.lost_since(cluster)
-        return self._absent.setdefault(cluster, now) if since is None else since
+        return self._absent.setdefault(key, {}).setdefault(cluster, now) if since is None else since
 
     def _is_new(self, workload: Workload, check: AdmissionCheckState) -> bool:
         """Return True if it is still to be decided whether the job can run in another cluster."""

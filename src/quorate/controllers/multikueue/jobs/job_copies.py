@@ -14,12 +14,20 @@ from quorate.api.names.multikueue import ORIGIN
 from quorate.controllers.informers import WORKLOADS_OF
 from quorate.controllers.jobframework.construct_workload import prebuilt_name_of
 from quorate.controllers.jobs.unstructured import UnstructuredJob
-from quorate.controllers.multikueue.dispatch.job_adapter import JobRef, Member, NoKind, Synced
+from quorate.controllers.multikueue.dispatch.job_adapter import (
+    JobRef,
+    LocalJob,
+    Member,
+    NoKind,
+    Presence,
+    Synced,
+)
 from quorate.controllers.multikueue.dispatch.plan import Components
 from quorate.controllers.multikueue.jobs import copy_content
 from quorate.controllers.multikueue.jobs.remote_jobs import RemoteJob, RemoteJobs
 from quorate.controllers.multikueue.jobs.remote_kinds import RemoteKind, kind_name
 from quorate.controllers.multikueue.workers import Worker
+from quorate.controllers.multikueue.workload_copy import WORKLOAD_COPIES, WorkloadCopy
 from quorate.controllers.pods.constants import COMPONENT_INDEX, OWNER_KIND, OWNER_NAME
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -29,10 +37,11 @@ from quorate.kube.informer import Informer
 from quorate.kube.patches import document_merge_patch, merged
 from quorate.kube.resources import Json
 from quorate.kube.writes import Patch, send
+from quorate.queueing.conditions import is_admitted
 
 
 class JobCopies:
-    """The jobs of this cluster and their copies.
+    """The jobs of this cluster and their copies, without memory of its own: ``RemoteWrites`` has it.
 
     Requests raise the errors of the client that sent them: that of a worker cluster, or that of this one.
     """
@@ -52,10 +61,6 @@ class JobCopies:
         self._remote = remote
         self._workloads = workloads
         self._origin = origin
-        # The version of the copy's status that each local job has; a digest, because there are many.
-        self._copied: dict[tuple[str, Key], int] = {}
-        self._created: set[tuple[str, str, Key]] = set()  # the list of copies may not have them yet
-        self._replicas: dict[Key, int] = {}  # of LeaderWorkerSets
 
     def job_of(self, workload: Workload) -> JobRef | NoKind:
         """Return the job of a workload."""
@@ -71,70 +76,110 @@ class JobCopies:
         members = tuple(Member(each.name, each.uid) for each in owners)
         return JobRef(name, Key(metadata.namespace, owner.name), metadata.key, members)
 
-    async def unmanaged_reason(self, job: JobRef) -> str:
-        """Return why the job may not run in another cluster, in Kueue's words; empty: it may, or is gone."""
+    async def local_job(self, job: JobRef) -> LocalJob:
+        """Return what the local job says about its dispatch."""
         kind = await self._kind(job)
         if kind.managed_by is None and kind.names_workload:
-            return ""
+            return LocalJob()
         local = await self._local(kind, job.key)
         if local is None:
-            return ""
-        if not kind.names_workload:
-            replicas = local.spec.get("replicas")
-            self._replicas[job.key] = replicas if isinstance(replicas, int) else 1
-        return copy_content.refusal(kind, local)
+            return LocalJob()
+        replicas = None if kind.names_workload else local.spec.get("replicas")
+        return LocalJob(copy_content.refusal(kind, local), replicas if isinstance(replicas, int) else 1)
 
-    def components(self, workload: Workload, job: JobRef) -> Components | None:
-        """Return the other workloads of a job that has several; None: it has one."""
+    def components(self, workload: Workload, job: JobRef, workloads: int) -> Components | None:
+        """Return the other workloads of a job that will have ``workloads``; None: it always has one."""
         owner = workload.metadata.controller
         if self._kinds[job.kind].names_workload or owner is None:
             return None
         found = self._workloads.by_index(WORKLOADS_OF, owner.uid)
         others = [other for other in found if other.metadata.name != workload.metadata.name]
         return Components(
-            are_complete=len(found) >= self._replicas.get(job.key, 1),
+            are_complete=len(found) >= workloads,
             is_primary=_index(workload) <= min(map(_index, others), default=_index(workload)),
             clusters=tuple(sorted({other.status.cluster_name for other in others} - {""})),
         )
 
-    def has_job(self, worker: Worker, job: JobRef) -> bool | None:
+    def presence(self, worker: Worker, job: JobRef) -> Presence | None:
         """Return whether a copy of the job exists in a worker cluster; None: that is not known."""
         kind = self._kinds[job.kind]
         if not kind.resource.plural or not self._remote.is_listed(worker, kind):
             return None
         if kind.is_pod:
-            return bool(self._remote.of_workload(worker, kind, job.workload))
-        copy = self._remote.cached(worker, kind, job.key)
-        return copy is not None and copy.is_copy_of(job.members[0].uid)
+            copies = self._remote.of_workload(worker, kind, job.workload)
+        else:
+            copy = self._remote.cached(worker, kind, job.key)
+            copies = () if copy is None or not copy.is_copy_of(job.members[0].uid) else (copy,)
+        if not copies:
+            return "absent"
+        return "ending" if all(copy.metadata.deletion_timestamp for copy in copies) else "present"
 
-    async def sync(self, worker: Worker, job: JobRef, workload: Workload) -> Synced:
+    async def sync(
+        self, worker: Worker, job: JobRef, workload: Workload, copied: tuple[int, ...] | None
+    ) -> Synced:
         """Create the copy of the job, or copy its status to the job."""
         kind = await self._kind(job)
-        results = [await self._sync(worker, kind, member, workload) for member in job.members]
+        may_have_ended = copied is not None or is_admitted(workload)
+        digests = dict(zip(job.members, copied or (), strict=False))
+        results = [
+            await self._sync(
+                worker, kind, member, workload, digests.get(member, 0), may_have_ended=may_have_ended
+            )
+            for member in job.members
+        ]
         problems = (result.problem for result in results)
-        return Synced(any(result.deferred for result in results), next(filter(None, problems), ""))
+        return Synced(
+            any(result.deferred for result in results),
+            next(filter(None, problems), ""),
+            tuple(digest for result in results for digest in result.copied),
+        )
 
-    async def _sync(self, worker: Worker, kind: RemoteKind, job: Member, workload: Workload) -> Synced:
+    async def _sync(
+        self,
+        worker: Worker,
+        kind: RemoteKind,
+        job: Member,
+        workload: Workload,
+        digest: int,
+        *,
+        may_have_ended: bool,
+    ) -> Synced:
         key = Key(workload.metadata.namespace, job.name)
         # The cached job may be older than the end of its workload, of which this is the last sync.
-        read = self._remote.read if _has_finished(worker, workload) else self._remote.get
+        has_finished = _has_finished(worker.workloads.get(workload.metadata.key))
+        read = self._remote.read if has_finished else self._remote.get
         copy = await read(worker, kind, key)
+        if copy is None and may_have_ended and not has_finished:
+            # The caches may show neither the job nor its end yet.
+            copy = await self._remote.read(worker, kind, key)
+            has_finished = copy is None and await self._has_ended(worker, workload)
         if copy is None:
+            if has_finished:
+                return Synced(copied=(0,))  # it was removed after its end, and must not run again
             return await self._create(worker, kind, key, job.uid, workload)
         if not copy.is_of(self._origin):
             return self._taken(kind, key)
         if not copy.is_copy_of(job.uid):
             await self._delete(worker, kind, copy)
-            return Synced(deferred=True)
+            return Synced(deferred=True, copied=(0,))
         await self._forward(worker, kind, key, workload)
-        return await self._copy_status(worker, kind, key, copy) if kind.copies_status else Synced()
+        if not kind.copies_status:
+            return Synced(copied=(0,))
+        return await self._copy_status(worker, kind, key, copy, digest)
+
+    async def _has_ended(self, worker: Worker, workload: Workload) -> bool:
+        """Return True if the worker cluster has finished the copy of the workload, or has none any more."""
+        try:
+            return _has_finished(await worker.client.get(WORKLOAD_COPIES, workload.metadata.key))
+        except NotFound:
+            return True
 
     async def _create(
         self, worker: Worker, kind: RemoteKind, key: Key, uid: Uid, workload: Workload
     ) -> Synced:
         job = await self._local(kind, key)
         if job is None or job.metadata.deletion_timestamp is not None or (uid and job.metadata.uid != uid):
-            return Synced()
+            return Synced(copied=(0,))
         name, pod_sets = workload.metadata.name, workload.spec.pod_sets
         content = copy_content.job_copy(kind, job, pod_sets, name, self._origin)
         try:
@@ -143,31 +188,30 @@ class JobCopies:
             copy = await self._remote.read(worker, kind, key)
             if copy is not None and not copy.is_of(self._origin):
                 return self._taken(kind, key)
-        self._created.add((worker.name, kind.name, key))
-        return Synced()
+        return Synced(copied=(0,))
 
     def _taken(self, kind: RemoteKind, key: Key) -> Synced:
         label = f'"{ORIGIN}"="{self._origin}"'
         about = f"{kind.resource.kind} {key}"
         return Synced(problem=f"remote object is not owned by MultiKueue: expected {label} on {about}")
 
-    async def _copy_status(self, worker: Worker, kind: RemoteKind, key: Key, copy: RemoteJob) -> Synced:
+    async def _copy_status(
+        self, worker: Worker, kind: RemoteKind, key: Key, copy: RemoteJob, former: int
+    ) -> Synced:
         """Write the status of the copy into the job, unless it was written already."""
-        digest = hash((worker.name, copy.metadata.uid, bytes(copy.status)))
-        if self._copied.get((kind.name, key)) == digest:
-            return Synced()
+        digest = hash((copy.metadata.uid, bytes(copy.status)))
+        if former == digest:
+            return Synced(copied=(digest,))
         job = await self._local(kind, key)
         if job is None or (kind.is_pod and job.metadata.deletion_timestamp is not None):
-            return Synced()
+            return Synced(copied=(0,))
         status, deferred = self._local_status(kind, job, copy), False
         if status is None:
             deferred = copy_content.has_started(kind, job)
             now = at_epoch(self._clock.now())
             status = copy_content.suspended_status(job, now) if deferred else job.status
         await self._write_status(kind, job, status)
-        if not deferred:
-            self._copied[kind.name, key] = digest
-        return Synced(deferred)
+        return Synced(deferred, copied=(0 if deferred else digest,))
 
     def _local_status(self, kind: RemoteKind, job: UnstructuredJob, copy: RemoteJob) -> Json | None:
         """Return the status for the job; None: that of its copy is not valid as long as it is suspended."""
@@ -206,27 +250,35 @@ class JobCopies:
                 version = copy.metadata.resource_version
                 await send(worker.client, [Patch(kind.resource, key, version, body)])
 
-    async def delete(self, worker: Worker, job: JobRef) -> None:
+    async def delete(self, worker: Worker, job: JobRef, *, may_exist: bool, waits_for_pods: bool) -> None:
         """Delete the copy of the job, also if that does not exist any more; leave an object of others."""
         kind = await self._kind(job)
         for member in job.members:
             key = Key(job.key.namespace, member.name)
             copy = await self._remote.get(worker, kind, key)
-            if copy is None and (worker.name, kind.name, key) in self._created:
+            if copy is None and may_exist:
                 copy = await self._remote.read(worker, kind, key)
             if copy is not None and copy.is_of(self._origin) and copy.is_copy_of(member.uid):
-                await self._delete(worker, kind, copy)
-            self._created.discard((worker.name, kind.name, key))
-            self._copied.pop((kind.name, key), None)
+                await self._delete(worker, kind, copy, waits_for_pods=waits_for_pods)
         if kind.is_pod:  # copies of pods that the group had before
             for copy in self._remote.of_workload(worker, kind, job.workload):
                 await self._delete(worker, kind, copy)
 
-    async def _delete(self, worker: Worker, kind: RemoteKind, copy: RemoteJob) -> None:
+    async def _delete(
+        self, worker: Worker, kind: RemoteKind, copy: RemoteJob, *, waits_for_pods: bool = False
+    ) -> None:
+        """Delete a copy; one that has run exists until its pods are gone, if that is to be waited for.
+
+        A copy without a status has never run; Kueue does not wait for any.
+        """
         metadata = copy.metadata
+        waits = waits_for_pods and not kind.is_pod and copy.has_run
         with suppress(NotFound):
             await worker.client.delete(
-                kind.resource, metadata.key, uid=metadata.uid, propagation="Background"
+                kind.resource,
+                metadata.key,
+                uid=metadata.uid,
+                propagation="Foreground" if waits else "Background",
             )
 
     async def lost(self, job: JobRef) -> None:
@@ -242,7 +294,6 @@ class JobCopies:
                 continue
             if local.status:
                 await self._write_status(kind, local, merged(local.status, kind.no_pods))
-            self._copied.pop((kind.name, key), None)
 
     async def _local(self, kind: RemoteKind, key: Key) -> UnstructuredJob | None:
         try:
@@ -259,8 +310,7 @@ class JobCopies:
         return kind
 
 
-def _has_finished(worker: Worker, workload: Workload) -> bool:
-    copy = worker.workloads.get(workload.metadata.key)
+def _has_finished(copy: WorkloadCopy | None) -> bool:
     return copy is not None and is_true(copy.conditions, "Finished")
 
 

@@ -48,6 +48,11 @@ class RemoteJob(Struct):
         """Return True if the manager with this origin made the copy."""
         return self.metadata.labels.get(ORIGIN) == origin
 
+    @property
+    def has_run(self) -> bool:
+        """Return False if no controller has written a status: no pod was created."""
+        return bytes(self.status) not in (b"{}", b"null", b"")
+
     def is_copy_of(self, uid: Uid) -> bool:
         """Return True unless the copy is of another job that had the same name; Kueue leaves the uid out."""
         return self.metadata.annotations.get(ORIGIN_UID, uid) == uid or not uid
