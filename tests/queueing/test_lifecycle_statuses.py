@@ -22,7 +22,7 @@ from quorate.api.kueue import (
 from quorate.api.meta import Condition, OwnerReference, Uid, at_epoch, find_condition
 from quorate.queueing import conditions as c
 from quorate.queueing.decisions import Decision, Evict, Reserve
-from quorate.queueing.lifecycle.decided_status import still_applies
+from quorate.queueing.lifecycle.decided_status import decided_status, still_applies
 from quorate.queueing.lifecycle.statuses import evict_status, release_status
 from tests.queueing.lifecycle_builders import (
     ADMITTED,
@@ -80,6 +80,18 @@ def test_a_decision_applies_to_what_our_other_writes_made_of_its_workload(
     decision: Decision, newest: Workload, applies: bool
 ) -> None:
     assert still_applies(decision, WAITING, newest) is applies
+
+
+@pytest.mark.parametrize("stored", [(), (check("Ready"),)])
+def test_a_reservation_names_its_checks_and_says_that_the_workload_waits_for_them(stored: Any) -> None:
+    decision = replace(RESERVE, admitted=False, checks=("c", "d"))
+    status = decided_status(replaced(admission_checks=stored), decision, NOW, Configuration())
+    assert status is not None
+    states = {one.name: one.state for one in status.admission_checks}
+    assert states == {"c": stored[0].state if stored else "Pending", "d": "Pending"}
+    waits = find_condition(status.conditions, c.ADMITTED)
+    assert waits is not None
+    assert (waits.status, waits.reason) == ("False", "UnsatisfiedAdmissionChecks")
 
 
 def test_an_eviction_resets_checks_and_is_counted_and_keeps_the_reservation() -> None:

@@ -27,6 +27,7 @@ class Reserve(msgspec.Struct, frozen=True, kw_only=True):
     admission: Admission
     admitted: bool  # no admission check is outstanding: it may start with this very write
     waited_s: float  # since it was created or last requeued
+    checks: tuple[str, ...] = ()  # the admission checks of its flavors
     cluster: str = ""  # the worker cluster of the slice that it replaces: the job runs there
     unplaced: tuple[NodesLackRoom, ...] = ()  # admitted by quota, although no node has room for some pods
 

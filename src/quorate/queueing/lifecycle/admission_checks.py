@@ -13,7 +13,7 @@ from quorate.api.meta import at_epoch, epoch, find_condition, is_true
 from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import new_condition, with_conditions
-from quorate.queueing.lifecycle.statuses import admitted_condition, reset_admission_checks
+from quorate.queueing.lifecycle.statuses import admitted_condition, reset_admission_checks, synced_checks
 from quorate.queueing.lifecycle.transition import Event, Transition, WorkloadContext, evict
 
 
@@ -48,21 +48,8 @@ def sync_admission_checks(context: WorkloadContext) -> Transition | None:
     status, cluster = context.workload.status, context.queues.cluster_queue
     if not context.workload.spec.active or cluster is None or not cluster.found:
         return None
-    checks = _synced(status.admission_checks, cluster.checks, context.now)
+    checks = synced_checks(status.admission_checks, cluster.checks, context.now)
     return None if checks == status.admission_checks else Transition(replace(status, admission_checks=checks))
-
-
-def _synced(
-    stored: tuple[AdmissionCheckState, ...], required: tuple[str, ...], now: float
-) -> tuple[AdmissionCheckState, ...]:
-    if {check.name for check in stored} == set(required):
-        return stored
-    by_name = {check.name: check for check in stored}
-    return tuple(
-        by_name.get(name)
-        or AdmissionCheckState(name=name, state="Pending", last_transition_time=at_epoch(now))
-        for name in sorted(required)
-    )
 
 
 def sync_admitted(context: WorkloadContext) -> Transition | None:

@@ -38,7 +38,8 @@ def decided_status(
     """
     match decision:
         case Reserve():
-            return _with_pods_ready(workload, admit_status(workload, decision, now), now, configuration)
+            reserved = _with_not_admitted(workload, admit_status(workload, decision, now), now, configuration)
+            return _with_pods_ready(workload, reserved, now, configuration)
         case Hold():
             status = hold_status(workload, decision, now, configuration.gates)
             return _with_pods_ready(workload, status, now, configuration)
@@ -84,6 +85,16 @@ def _basis(decision: Decision, workload: Workload) -> tuple[object, ...]:
         status.unhealthy_nodes,
         tuple((check.name, check.state, check.pod_set_updates) for check in status.admission_checks),
     )
+
+
+def _with_not_admitted(
+    workload: Workload, status: WorkloadStatus, now: float, configuration: Configuration
+) -> WorkloadStatus:
+    """Add Admitted=False to the status of a workload with quota that waits for checks: it saves a write."""
+    if is_true(status.conditions, c.ADMITTED) or not configuration.gates.unadmitted_workloads_observability:
+        return status
+    waiting = c.not_admitted(replace(workload, status=status), now, configuration.gates, reserving=True)
+    return replace(status, conditions=with_conditions(status.conditions, waiting))
 
 
 def _with_pods_ready(

@@ -62,8 +62,23 @@ def admit_status(workload: Workload, reserve: Reserve, now: float) -> WorkloadSt
         workload.status,
         conditions=with_conditions(without_former_pods(workload), *new),
         admission=reserve.admission,
+        admission_checks=synced_checks(workload.status.admission_checks, reserve.checks, now),
         cluster_name=reserve.cluster or workload.status.cluster_name,
         resource_requests=(),
+    )
+
+
+def synced_checks(
+    stored: tuple[AdmissionCheckState, ...], required: tuple[str, ...], now: float
+) -> tuple[AdmissionCheckState, ...]:
+    """Return the states of the required checks; a check without a state is Pending."""
+    if {check.name for check in stored} == set(required):
+        return stored
+    by_name = {check.name: check for check in stored}
+    return tuple(
+        by_name.get(name)
+        or AdmissionCheckState(name=name, state="Pending", last_transition_time=at_epoch(now))
+        for name in sorted(required)
     )
 
 

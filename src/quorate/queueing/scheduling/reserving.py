@@ -89,7 +89,8 @@ def reserve(
     by_host_prefix = state.ledger.topology.gates.host_prefix_slices
     admission = admission_of(queue.name, assignment, by_host_prefix=by_host_prefix)
     ready = {check.name for check in entry.workload.status.admission_checks if check.state == "Ready"}
-    admitted = not assignment.delayed and ready.issuperset(queue.checks_for(admission))
+    checks = queue.checks_for(admission)
+    admitted = not assignment.delayed and ready.issuperset(checks)
     replaced = state.ledger.replaced_reservation(entry.workload, queue)
     decision = Reserve(
         key=entry.key,
@@ -98,6 +99,7 @@ def reserve(
         cluster_queue=queue.name,
         admission=admission,
         admitted=admitted,
+        checks=checks,
         waited_s=max(0.0, now - queued_since(entry.workload)),
         cluster="" if replaced is None else replaced.workload.status.cluster_name,
         unplaced=unplaced_pods(state, queue, entry, assignment),
