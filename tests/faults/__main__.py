@@ -19,6 +19,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from quorate.controllers.multikueue.connection import connection
+from quorate.kube.flowcontrol import Backoff
 from quorate.kube.log import configure
 from tests.faults.runs import run
 from tests.faults.trials import KINDS, Kind, Report, Trial
@@ -37,6 +39,7 @@ def main() -> int:
     given = parser.parse_args()
     if given.again:
         kind, seed = given.again.split()
+        _prepare()
         configure("console", logging.INFO)
         reports = [asyncio.run(run(Trial(int(seed), kind)))]
     else:
@@ -51,7 +54,7 @@ def _all(first: int, runs: int, kinds: Sequence[Kind]) -> Iterator[Report]:
     groups = [trials[at : at + at_once] for at in range(0, len(trials), at_once)]
     columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
-        ProcessPoolExecutor(os.cpu_count(), initializer=_quiet) as processes,
+        ProcessPoolExecutor(os.cpu_count(), initializer=_prepare) as processes,
         Progress(*columns, console=CONSOLE) as progress,
     ):
         task = progress.add_task("", total=runs)
@@ -63,8 +66,10 @@ def _all(first: int, runs: int, kinds: Sequence[Kind]) -> Iterator[Report]:
                 yield report
 
 
-def _quiet() -> None:
+def _prepare() -> None:
+    """Prepare a process for runs: no log, and lost worker clusters are soon connected again."""
     logging.basicConfig(handlers=[logging.NullHandler()])
+    vars(connection)["RETRY"] = Backoff(first_s=0.5, cap_s=2.0)
 
 
 def _run_trials(trials: list[Trial]) -> list[Report]:

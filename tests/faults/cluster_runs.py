@@ -8,26 +8,31 @@ import asyncio
 import itertools
 import random
 import traceback
-from collections.abc import Coroutine
-from contextlib import AsyncExitStack
+from collections.abc import Coroutine, Iterator
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from heapq import merge
+from math import inf
 from typing import Any, Final
 
 import msgspec
 
 from quorate.api.configuration.multikueue import MultiKueue
 from quorate.api.core import Pod
+from quorate.api.kueue import Workload
+from quorate.api.kueue.multikueue import MultiKueueCluster
 from quorate.api.meta import Key, find_condition, is_true
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
+from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     COHORTS,
     JOBS,
+    MULTIKUEUE_CLUSTERS,
     PODS,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
@@ -61,6 +66,7 @@ DEADLINE_S: Final = 1.5  # of the requests of controllers to their own server: f
 DEBOUNCE_S: Final = 2.0
 RUNNING_WITHIN_S: Final = 30.0  # how long an event waits for a job that runs
 SLOW_S: Final = 0.3  # in each direction
+LOSS_SLACK_S: Final = 10.0  # until a connection is established again: attempts wait for each other
 REMOTE_RATE: Final = 0.05  # of requests to workers: a connection has few of them
 
 
@@ -104,7 +110,9 @@ async def run_clusters(trial: Trial, report: Report) -> None:
                 remote = await through_proxy(world, Plan(trial.seed * 10 + number, rate=REMOTE_RATE))
                 remote_proxies.append(remote)
                 links[name] = await stack.enter_async_context(Link(remote.endpoint().url).listening())
-        run = _Run(trial, scene, Clusters(manager, workers, links), clusters, remote_proxies, report)
+        connections = await stack.enter_async_context(recorded(manager.client, (MULTIKUEUE_CLUSTERS,)))
+        api = Clusters(manager, workers, links)
+        run = _Run(trial, scene, api, clusters, connections, remote_proxies, report)
         await run.run()
 
 
@@ -115,6 +123,7 @@ class _Run:
         scene: ClusterScene,
         api: Clusters,
         clusters: list[_Cluster],
+        connections: History,
         remote_proxies: list[Proxy],
         report: Report,
     ) -> None:
@@ -122,10 +131,12 @@ class _Run:
         self._scene = scene
         self._api = api
         self._clusters = {each.name: each for each in clusters}
+        self._connections = connections
         self._remote_proxies = remote_proxies
         self._report = report
         self._rng = random.Random(f"cluster events {trial.seed}")
         self._restarts: list[int] = []  # the newest version of the manager at each restart
+        self._cut: list[tuple[str, float, float]] = []  # workers without a connection, with begin and end
 
     async def run(self) -> None:
         await create_queues(self._api, self._scene.cpu, **self._scene.queue)
@@ -219,13 +230,21 @@ class _Run:
             case "restart all":
                 for name in self._clusters:
                     self._restart(name)
+            case "remove copy":
+                worker = self._clusters[event.cluster].world.client
+                for copy in (await worker.list(WORKLOADS)).items:
+                    with suppress(NotFound, Conflict):
+                        await worker.patch(WORKLOADS, copy.metadata.key, {"metadata": {"finalizers": None}})
+                        await worker.delete(WORKLOADS, copy.metadata.key)
             case "expire":
-                url = self._api.links[event.cluster].url
+                url, began = self._api.links[event.cluster].url, clock()
                 await self._api.replace_kubeconfig(event.cluster, kubeconfig(url, {"token": "expired"}))
                 await asyncio.sleep(event.for_s)  # sleeps: the schedule of a trial
                 await self._api.replace_kubeconfig(event.cluster, kubeconfig(url))
+                self._cut.append((event.cluster, began, clock()))
             case "cut" | "stall" | "slow" | "dead":
                 link, cluster = self._api.links[event.cluster], self._clusters[event.cluster]
+                began = clock()
                 if event.what == "stall":
                     link.stall()
                 elif event.what == "slow":
@@ -238,6 +257,7 @@ class _Run:
                 await asyncio.sleep(event.for_s)  # sleeps: the schedule of a trial
                 cluster.may_run.set()
                 link.repair()
+                self._cut.append((event.cluster, began, clock()))
 
     def _running_workers(self) -> list[str]:
         """Return the workers that have a running pod."""
@@ -312,7 +332,7 @@ class _Run:
 
     def _check_jobs(self) -> None:
         """Check that no job ran in two clusters at once, and that each ran to its end once."""
-        promises = ClusterPromises(self._scene.gives_back)
+        promises = ClusterPromises(self._may_be_lost)
         of_workers = (
             ((step.at, name, step) for step in self._clusters[name].history.steps) for name in WORKERS
         )
@@ -321,10 +341,39 @@ class _Run:
         manager = self._clusters[MANAGER].history
         for job, completed in promises.completed.items():
             evicted = manager.evictions_of(job)
-            if len(completed) > 1 + evicted and not self._scene.gives_back:
+            if len(completed) > 1 + evicted:
                 self._report.findings.append(
                     f"{job} ran to its end {len(completed)} times, and was evicted {evicted} times"
                 )
+
+    def _may_be_lost(self, worker: str, job: str, since: float, until: float) -> bool:
+        """Return True if the manager may have given up the worker in between.
+
+        A loss is a fault of ours, or one that the manager reports of the worker or of the job: those of the
+        proxies end connections too.
+        """
+        if not self._scene.gives_back:
+            return False
+        for cluster, began, ended in (*self._cut, *self._reported_losses()):
+            if cluster == worker and began <= until and since <= ended + LOSS_SLACK_S:
+                return True
+        return any(
+            isinstance(step.object, Workload) and _is_given_back(step.object, job)
+            for step in self._clusters[MANAGER].history.steps
+            if since <= step.at <= until
+        )
+
+    def _reported_losses(self) -> Iterator[tuple[str, float, float]]:
+        """Yield the workers that were not Active, with begin and end."""
+        began: dict[str, float] = {}
+        for step in self._connections.steps:
+            assert isinstance(step.object, MultiKueueCluster)
+            name = step.object.metadata.name
+            if not is_true(step.object.status.conditions, "Active"):
+                began.setdefault(name, step.at)
+            elif name in began:
+                yield name, began.pop(name), step.at
+        yield from ((name, at, inf) for name, at in began.items())
 
     async def _check_quota(self) -> None:
         """Check the promises of each cluster alone."""
@@ -338,6 +387,12 @@ class _Run:
                     outside.pop(0)
                     promises.outside_event()
                 self._report.findings += (f"{cluster.name}: {each}" for each in promises.step(step))
+
+
+def _is_given_back(workload: Workload, job: str) -> bool:
+    owner = workload.metadata.controller
+    states = workload.status.admission_checks
+    return owner is not None and owner.name == job and any("remote lost" in each.message for each in states)
 
 
 def _cancel(running: asyncio.Task[None]) -> None:

@@ -25,9 +25,11 @@ Happening = Literal[
     "slow",  # whatever passes is late
     "expire",  # the kubeconfig of a worker has a token that is not valid any more
     "dead",  # "cut", and the controllers of the worker do not run
+    "remove copy",  # the Workloads of a worker are deleted
     "restart",  # new processes of the controllers of one cluster
     "restart all",  # of all clusters
 ]
+RARE: Final[tuple[Happening, ...]] = ("remove copy", "restart all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,6 @@ def _job(rng: random.Random, number: int) -> RemoteJob:
 
 
 def _event(rng: random.Random) -> Event:
-    what: Happening = rng.choice(("cut", "stall", "slow", "expire", "dead", "restart", "restart all"))
+    what: Happening = rng.choice(("cut", "stall", "slow", "expire", "dead", "restart", *RARE))
     cluster = rng.choice((MANAGER, *WORKERS)) if what == "restart" else rng.choice(WORKERS)
     return Event(rng.uniform(0.1, 5.0), what, cluster, rng.choice((0.1, 1.0, 3.0, 8.0)))

@@ -15,6 +15,7 @@ from quorate.api import codec
 from quorate.api.batch import Job
 from quorate.api.core import Pod
 from quorate.api.kueue import Workload
+from quorate.api.kueue.multikueue import MultiKueueCluster
 from quorate.api.meta import find_condition
 from quorate.api.volcano import PodGroup
 from quorate.kube.client import Client
@@ -23,7 +24,7 @@ from quorate.kube.resources import JOBS, PODS, WORKLOADS, Resource, metadata_of
 from quorate.kube.rest.decoding import Bookmark, WatchEvent
 
 WITHIN_S: Final = 30.0
-Recorded = Workload | Job | Pod | PodGroup
+Recorded = Workload | Job | Pod | PodGroup | MultiKueueCluster
 KINDS: Final[tuple[Resource[Any], ...]] = (WORKLOADS, JOBS, PODS)
 
 

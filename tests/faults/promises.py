@@ -17,6 +17,7 @@ from typing import Final, assert_never
 from quorate.api.batch import Job
 from quorate.api.core import Pod
 from quorate.api.kueue import PODS_RUN_AGAIN, Admission, ClusterQueue, Cohort, Workload
+from quorate.api.kueue.multikueue import MultiKueueCluster
 from quorate.api.meta import Key, Uid, find_condition, is_true
 from quorate.api.volcano import PodGroup
 from quorate.queueing.cluster_queue import limits_of, usage_of
@@ -91,8 +92,8 @@ class Promises:
                 else:
                     self.pods[pod.metadata.key] = pod
                     yield from self._pod_changed(old_pod, pod)
-            case PodGroup():
-                raise AssertionError("pod groups are checked by gang_promises")
+            case PodGroup() | MultiKueueCluster():
+                raise AssertionError("gang_promises and cluster_runs check them")
             case _:
                 assert_never(step.object)
 
