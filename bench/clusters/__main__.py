@@ -21,7 +21,7 @@ from rich.table import Table
 
 from bench.backfill.figures import sizes_of
 from bench.backfill.worlds import MODEL, WORLDS, Setting
-from bench.clusters.worlds import EIGHTHS, cluster_worlds
+from bench.clusters.worlds import EIGHTHS, split_world
 from bench.limits import check_limits
 from quorate.controllers.multikueue.dispatch.dispatchers import Dispatcher, all_at_once, incremental_with
 from quorate.controllers.multikueue.dispatch.earliest_start import earliest_start
@@ -102,7 +102,7 @@ def play(world: str, clusters: int, strategy: str, name: str, jobs: int, seed: i
     """Return the figures of one run."""
     setting = Setting(strategy, overestimate=1 if name == EXACT else None)
     with TemporaryDirectory() as directory:
-        manager, workers = cluster_worlds(world, setting, clusters, jobs, seed, Path(directory))
+        manager, workers = split_world(world, setting, clusters, jobs, seed, Path(directory))
         played = Clusters(manager, workers)
         plays = 1 if name == EXACT else PLAYS
         starts = SimulatedStarts(played, workers, plays, learns=name == LEARNED)

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/scenario.md").read_text()
 SOURCES = [
     (ROOT / "src/quorate/simulate/inputs" / f"{name}.py").read_text()
-    for name in ("scenario", "node_pools", "distributions")
+    for name in ("scenario", "node_pools", "distributions", "worker_clusters")
 ]
 # Fields that are decoded: literal names, and names that are passed to a decoder.
 TAKEN = re.compile(r'(?:take\(|_required\(fields, |_field=)"(\w+)"')

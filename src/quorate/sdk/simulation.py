@@ -11,6 +11,7 @@ from quorate.sdk.scenario import Scenario
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.recorder import Run
 from quorate.simulate.inputs.changes import changed
+from quorate.simulate.inputs.cluster_worlds import reject_clusters
 from quorate.simulate.inputs.world import World
 from quorate.simulate.results.comparison import compare
 from quorate.simulate.results.summary import summarize
@@ -37,6 +38,8 @@ def simulate(
         changes = {str(path): Path(path) for path in changes}
     world = scenario.world()
     worlds = {name: _changed(world, change) for name, change in changes.items()}
+    for each in (world, *worlds.values()):
+        reject_clusters(each, "quorate.simulate of Python")
     name = "scenario" if scenario.path is None else str(scenario.path)
     first = play(world, on_progress)
     runs = {name: play(world, on_progress) for name, world in worlds.items()}

@@ -4,6 +4,7 @@ from typing import Final
 
 # Runs
 MAX_IDLE_INSTANTS: Final = 1000  # in which no job ends, after which it is asked whether one will
+MAX_IDLE_ROUNDS: Final = 100  # the same for several clusters, in which no job starts or ends
 MAX_REQUEUES: Final = 100  # of one job with pods that never become ready, after which it is not tried again
 MAX_STEPS: Final = 1000  # of one instant; more would be a bug of the lifecycle or the cycle
 SESSION_MS: Final = 1000  # between two sessions of the gang scheduler, as Volcano
@@ -21,6 +22,7 @@ NOTICED_MS: Final = 1000.0  # a smaller difference between two waits is none
 # Estimates
 PLAYS: Final = 20  # runs of one forecast, enough for its median and its 90th percentile
 QUESTION_PLAYS: Final = 5  # runs for the start of one workload that may not exist yet
+CLUSTER_PLAYS: Final = 3  # of these in a run of several clusters, which asks at each submission
 REPEATED: Final = 0.25  # the part of the budget of a refresh within which a further run must end
 BACKTEST_SAMPLES: Final = 40  # moments of a backtest
 MANY_WAITING: Final = 500  # workloads from which a forecast is coarse

@@ -1,5 +1,8 @@
 """Runs of several clusters: one job runs once, and what is created in the workers is counted."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,8 +12,11 @@ from quorate.controllers.multikueue.dispatch.dispatchers import Dispatcher, all_
 from quorate.simulate.engine.clusters import Clusters, ClustersRun
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.records import Outcome
+from quorate.simulate.estimates.cluster_starts import play_clusters
+from quorate.simulate.inputs.worker_clusters import ALL_AT_ONCE, DISPATCHERS, EARLIEST_START
+from quorate.simulate.inputs.world import read_world
 from quorate.simulate.results.summary import waits_ms
-from tests.simulate.worlds import queue, spans, world_of
+from tests.simulate.worlds import FLAVOR, HEAD, queue, spans, world_of
 
 STEP_1 = incremental_with(1, in_configured_order=True)
 
@@ -90,3 +96,65 @@ def test_each_job_runs_once_and_no_cluster_exceeds_its_quota(dispatcher: Dispatc
     again = split(RANDOM.format(seed=seed), [3, 1, 4], dispatcher)
     assert again.manager.jobs.admitted_ms == jobs.admitted_ms
     assert again.started_in == run.started_in
+
+
+def play_text(tmp_path: Path, text: str, dispatcher: str, **files: str) -> ClustersRun:
+    for name, manifest in files.items():
+        (tmp_path / f"{name}.yaml").write_text(manifest)
+    (tmp_path / "world.yaml").write_text("\n---\n".join((HEAD + text, FLAVOR, queue("q", 4))))
+    return play_clusters(read_world(tmp_path / "world.yaml"), dispatcher)
+
+
+CLUSTERS = "clusters: [{name: a}, {name: b, share: 0.5}]\njobs:\n"
+
+
+@pytest.mark.parametrize("dispatcher", DISPATCHERS)
+def test_a_job_that_fits_no_cluster_ends_no_run_and_says_why(tmp_path: Path, dispatcher: str) -> None:
+    run = play_text(tmp_path, CLUSTERS + job("x", 5, "1h") + job("y", 4, "1h"), dispatcher)
+    assert spans(run.manager) == {"x": (-1, -1), "y": (0, 3600)}
+    (unended,) = run.manager.waiting
+    assert unended.name == "x-q-0"
+    assert re.search(r"a: .*5.*cpu|a: .*cpu.*5", unended.reason), unended.reason
+
+
+def test_a_run_ends_at_until(tmp_path: Path) -> None:
+    text = "until: 90m\n" + CLUSTERS + job("x", 4, "1h") + job("y", 4, "1h")
+    run = play_text(tmp_path, text, ALL_AT_ONCE)
+    assert spans(run.manager) == {"x": (0, 3600), "y": (3600, -1)}
+    assert run.manager.ended_ms == 90 * 60_000
+
+
+BUSY = """\
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Workload
+metadata: {name: own, namespace: default, creationTimestamp: "2026-01-04T00:00:00Z"}
+spec:
+  queueName: q
+  maximumExecutionTimeSeconds: 7200
+  podSets:
+  - name: main
+    count: 1
+    template: {spec: {containers: [{name: c, resources: {requests: {cpu: 4}}}], restartPolicy: Never}}
+"""
+
+
+def test_a_worker_has_jobs_of_its_own(tmp_path: Path) -> None:
+    text = "clusters: [{name: a, manifests: busy.yaml}, {name: b}]\njobs:\n" + job("x", 4, "1h", "1m")
+    run = play_text(tmp_path, text, EARLIEST_START, busy=BUSY)
+    assert list(run.started_in.values()) == ["b"]
+    assert spans(run.manager) == {"x": (60, 3660)}
+    assert run.copies == 1
+
+
+def test_preemption_in_a_worker_and_a_limit_of_run_time_leave_no_job_behind(tmp_path: Path) -> None:
+    low = "- {name: low, queue: q, requests: {cpu: 4}, runs: 1h, priority: 1}\n"
+    high = "- {name: high, queue: q, requests: {cpu: 4}, runs: 1h, priority: 2, arrivals: {at: [10m]}}\n"
+    long = "- {name: long, queue: q, requests: {cpu: 1}, runs: 9h, maximumExecutionTimeSeconds: 60}\n"
+    preempts = queue("q", 4, "namespaceSelector: {}\n  preemption: {withinClusterQueue: LowerPriority}")
+    text = "clusters: [{name: a, manifests: preempts.yaml}]\njobs:\n" + low + high + long
+    run = play_text(tmp_path, text, ALL_AT_ONCE, preempts=preempts)
+    assert spans(run.manager)["high"] == (600, 4200)
+    assert run.workers["a"].jobs.preemptions.tolist().count(1) == 1
+    outcomes = {Outcome(each).name for each in run.manager.jobs.outcome}
+    assert outcomes == {"SUCCEEDED", "DEACTIVATED"}
+    assert [(each.name, each.reason) for each in run.manager.waiting] == [("long-q-0", "deactivated")]

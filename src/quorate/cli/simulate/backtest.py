@@ -12,6 +12,7 @@ from quorate.inspect.configuration_files import InvalidFiles
 from quorate.inspect.formatting import format_duration
 from quorate.simulate.estimates import backtest as backtests
 from quorate.simulate.estimates.backtest import Backtest
+from quorate.simulate.inputs.cluster_worlds import reject_clusters
 from quorate.simulate.inputs.world import InvalidWorld, read_world
 from quorate.simulate.limits import BACKTEST_SAMPLES, PLAYS
 
@@ -55,6 +56,7 @@ def backtest(
     """
     try:
         world = read_world(scenario)
+        reject_clusters(world, "quorate simulate backtest")
     except InvalidWorld as error:
         raise InvalidFiles(error.findings) from error
     with progress_bar("forecasting", samples) as show:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 import typer
@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from quorate.cli.simulate.report import page
 from quorate.cli.simulate.run_times import Runs, report_origins
 from quorate.cli.simulate.table_files import check_table_file, csv_text, write_table
-from quorate.cli.simulate.tables import print_comparison, print_summary
+from quorate.cli.simulate.tables import print_clusters, print_comparison, print_summary
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.options import Output
 from quorate.cli.verbs.printing import print_value
@@ -24,12 +24,15 @@ from quorate.inspect.connection import ClusterOptions
 from quorate.inspect.errors import UsageError
 from quorate.inspect.live_cluster import assumed_run_s, read_cluster
 from quorate.processes.process_setup import tune_garbage_collection
+from quorate.simulate.engine.clusters import ClustersRun
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.recorder import Run
+from quorate.simulate.estimates.cluster_starts import play_clusters
 from quorate.simulate.estimates.snapshot import snapshot_world
 from quorate.simulate.inputs.changes import changed
 from quorate.simulate.inputs.submissions import number_of_jobs
 from quorate.simulate.inputs.world import InvalidWorld, World, read_world
+from quorate.simulate.results.cluster_summary import ClustersSummary, summarize_clusters
 from quorate.simulate.results.comparison import Comparison, compare
 from quorate.simulate.results.summary import Summary, summarize
 from quorate.simulate.results.tables import Columns, job_columns, stacked, usage_columns
@@ -44,10 +47,19 @@ class Format(StrEnum):
 
 
 class Answer(msgspec.Struct, frozen=True, rename="camel"):
-    """The output in JSON: the scenario as it is, and each change compared with it."""
+    """The output in JSON: the first run, and each other run compared with it."""
 
     scenario: Summary
     changes: tuple[Comparison, ...]
+    clusters: tuple[ClustersSummary, ...]  # by run; empty without worker clusters
+
+
+class Played(NamedTuple):
+    """A run, and its clusters if its scenario has any."""
+
+    name: str  # of the scenario or change, and of the dispatcher if there are clusters
+    run: Run
+    clusters: ClustersRun | None = None
 
 
 Scenario = Annotated[
@@ -110,6 +122,9 @@ def simulate(
     their classes, or read from a trace.  The same input gives the same output.  With a cluster instead of a
     scenario, the workloads that exist are played until all have ended.
 
+    A scenario with [b]clusters[/b] has a manager and worker clusters (MultiKueue): it is played once with each of
+    its [b]dispatchers[/b], and the waits, the copies of workloads and the jobs of each cluster are compared.
+
     [b]Example:[/b] quorate simulate examples/simulate/two-teams.yaml --change examples/simulate/larger-quota.yaml
     """  # noqa: E501  the example is one line, to be copied
     try:
@@ -123,10 +138,14 @@ def simulate(
         if file is not None:
             check_table_file(option, file)
     tune_garbage_collection()
-    played = _play_all([(name, world), *variants])
+    try:
+        played = _play_all([(name, world), *variants])
+    except InvalidWorld as error:
+        raise InvalidFiles(error.findings) from error
     first = played[0]
-    comparisons = [compare(change, first, run) for (change, _), run in zip(variants, played[1:], strict=True)]
-    by_name = dict(zip([name, *(change for change, _ in variants)], played, strict=True))
+    comparisons = [compare(other.name, first.run, other.run) for other in played[1:]]
+    by_name = {each.name: each.run for each in played}
+    clusters = [summarize_clusters(each.name, each.clusters) for each in played if each.clusters is not None]
     if report is not None:
         _write_report(report, by_name, comparisons)
     if jobs is not None:
@@ -137,10 +156,13 @@ def simulate(
         typer.echo(csv_text(_table_of(job_columns, by_name)), nl=False)
         return
     if output is Format.JSON:
-        print_value(Answer(summarize(first), tuple(comparisons)), Output.JSON)
+        print_value(Answer(summarize(first.run), tuple(comparisons), tuple(clusters)), Output.JSON)
         return
     console = Console()
-    print_summary(console, name, first)
+    if clusters:
+        print_clusters(console, name, first.run, clusters)
+        return
+    print_summary(console, name, first.run)
     for comparison in comparisons:
         print_comparison(console, comparison)
 
@@ -174,18 +196,27 @@ def _write_report(path: Path, runs: Mapping[str, Run], comparisons: Sequence[Com
         raise UsageError(f"--report {path}: {(error.strerror or '').lower()}") from error
 
 
-def _play_all(worlds: Sequence[tuple[str, World]]) -> list[Run]:
-    """Play the worlds one after another, with a progress bar on a terminal."""
+def _play_all(worlds: Sequence[tuple[str, World]]) -> list[Played]:
+    """Play the worlds, each with each of its dispatchers, with a progress bar on a terminal.
+
+    Raises ``InvalidWorld`` if clusters cannot be played.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
+    played = []
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        return [
-            play(
-                world,
-                partial(_advance, progress, progress.add_task(name, total=number_of_jobs(world.scenario))),
-            )
-            for name, world in worlds
-        ]
+        for name, world in worlds:
+            for dispatcher in world.scenario.dispatchers if world.scenario.clusters else ("",):
+                change = name if world is not worlds[0][1] else ""
+                full_name = ", ".join(filter(None, (change, dispatcher))) or name
+                task = progress.add_task(full_name, total=number_of_jobs(world.scenario))
+                on_progress = partial(_advance, progress, task)
+                if dispatcher:
+                    clusters = play_clusters(world, dispatcher, on_progress)
+                    played.append(Played(full_name, clusters.manager, clusters))
+                else:
+                    played.append(Played(full_name, play(world, on_progress)))
+    return played
 
 
 def _advance(progress: Progress, task: TaskID, ended: int) -> None:

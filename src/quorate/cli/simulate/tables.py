@@ -1,6 +1,6 @@
 """Tables of a simulation: waits, utilisation, and what a change makes better or worse."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from rich.console import Console
@@ -10,6 +10,7 @@ from quorate.cli.verbs.printing import print_rows
 from quorate.inspect.formatting import format_duration, plural
 from quorate.quota.amount import counts_bytes
 from quorate.simulate.engine.recorder import Run
+from quorate.simulate.results.cluster_summary import ClustersSummary
 from quorate.simulate.results.comparison import Change, Comparison
 from quorate.simulate.results.node_use import NodeUse
 from quorate.simulate.results.summary import Summary, Utilisation, Waits, summarize
@@ -43,6 +44,43 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
         console.print()
         print_rows(*table)
     _print_waiting(console, comparison.after)
+
+
+def print_clusters(console: Console, name: str, first: Run, runs: Sequence[ClustersSummary]) -> None:
+    """Print the figures of each dispatcher, and what each cluster ran; of ``first`` also what waits."""
+    summary = summarize(first)
+    console.print(headline(name, summary), highlight=False)
+    for table in clusters_tables(runs):
+        console.print()
+        print_rows(*table)
+    _print_waiting(console, summary)
+
+
+def clusters_tables(runs: Sequence[ClustersSummary]) -> tuple[Table, Table]:
+    """Return the waits and copies by run, and the jobs by cluster."""
+    rows = [
+        (
+            run.name,
+            str(run.jobs.admitted),
+            format_duration(run.jobs.mean_s),
+            *_cells(run.jobs)[2:6],
+            f"{run.copies / max(1, run.jobs.jobs):.2f}",
+            str(run.moved),
+        )
+        for run in runs
+    ]
+    uses: list[tuple[str, ...]] = [
+        (cluster, run.name, str(use.jobs), _percent(use.share), str(use.preemptions), str(use.evictions))
+        for run in runs
+        for cluster, use in run.clusters.items()
+    ]
+    return (
+        Table(
+            ("RUN", "STARTED", "MEAN WAIT", "WAIT P50", "P90", "P99", "SLOWDOWN", "COPIES A JOB", "MOVED"),
+            rows,
+        ),
+        Table(("CLUSTER", "RUN", "JOBS", "UTILISATION", "PREEMPTED", "EVICTED"), uses),
+    )
 
 
 def _print_waiting(console: Console, summary: Summary) -> None:

@@ -7,8 +7,10 @@ clusters admit a job in the same instant, the first one of the configured order 
 nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -18,10 +20,12 @@ from quorate.api.meta import Key
 from quorate.controllers.multikueue.dispatch.cluster_starts import ClusterStart
 from quorate.controllers.multikueue.dispatch.dispatchers import Dispatcher, NominationInput
 from quorate.simulate.engine.player import Player
-from quorate.simulate.engine.recorder import Run
+from quorate.simulate.engine.recorder import Run, Unended
+from quorate.simulate.engine.records import Outcome
 from quorate.simulate.engine.simulated_job import SimulatedJob
-from quorate.simulate.inputs.submissions import submissions
+from quorate.simulate.inputs.submissions import MS, submissions
 from quorate.simulate.inputs.world import World
+from quorate.simulate.limits import MAX_IDLE_ROUNDS, MAX_SHOWN
 
 
 class Dispatched(msgspec.Struct):
@@ -30,6 +34,7 @@ class Dispatched(msgspec.Struct):
     job: SimulatedJob  # of the manager
     copies: dict[str, SimulatedJob] = {}  # by nominated cluster
     round_started: float | None = None  # when the nominated clusters last changed, epoch seconds
+    explanation: str = ""  # of the last nomination
 
 
 # Gets a job of the manager; returns when clusters would start it, as far as the dispatcher needs it.
@@ -57,7 +62,9 @@ class Clusters:
         manager = replace(manager, configuration=configuration)
         self._manager = Player(manager, runs_elsewhere=True, on_started=self._reserved)
         self.workers = {
-            name: Player(world, on_started=partial(self._started, name), on_ended=partial(self._ended, name))
+            name: Player(
+                world, on_started=partial(self._started, name), on_ended=partial(self._finished, name)
+            )
             for name, world in workers.items()
         }
         self.on_copied: Callable[[str, SimulatedJob], object] = lambda cluster, job: None
@@ -69,9 +76,21 @@ class Clusters:
         self._unsettled: set[str] = set()
         self._started_in: dict[Key, str] = {}
         self._copies = self._moved = 0
+        self._ended = 0
+        self._idle = 0  # instants since a job was submitted, started or ended
 
-    def run(self, dispatcher: Dispatcher, starts_of: StartsOf = lambda job: {}) -> ClustersRun:
-        """Play to the end: nothing happens any more in any cluster."""
+    def run(
+        self,
+        dispatcher: Dispatcher,
+        starts_of: StartsOf = lambda job: {},
+        on_progress: Callable[[int], object] = lambda ended: None,
+    ) -> ClustersRun:
+        """Play to ``until`` of the scenario, or until nothing happens any more in any cluster.
+
+        ``on_progress`` gets the number of ended jobs from time to time.
+        """
+        until_s = self._world.scenario.until_s
+        until_ms = None if until_s is None else round(until_s * MS)
         arrivals = submissions(self._world.scenario, self._world.directory)
         following = next(arrivals, None)
         manager, players = self._manager, (self._manager, *self.workers.values())
@@ -80,24 +99,56 @@ class Clusters:
             due += [player.next_ms() for player in self.workers.values()]
             due.append(min(self._wakes_ms.values(), default=None))
             now_ms = min((ms for ms in due if ms is not None), default=None)
-            if now_ms is None:
+            if now_ms is None or (until_ms is not None and now_ms > until_ms):
                 break
+            if following is None and self._idle >= MAX_IDLE_ROUNDS and not self._any_works():
+                break
+            self._idle += 1
             for player in players:
                 player.advance(now_ms)
             self._unsettled.update(self.workers)
             while following is not None and following.at_ms == now_ms:
                 manager.submit(following)
                 following = next(arrivals, None)
+                self._idle = 0
             self._due += sorted(key for key, at_ms in self._wakes_ms.items() if at_ms <= now_ms)
             self._settle(dispatcher, starts_of)
-        ended_ms = manager.clock.ms
+            on_progress(self._ended)
+        ended_ms = manager.clock.ms if until_ms is None else until_ms
+        workers = {name: player.outcome(ended_ms) for name, player in self.workers.items()}
+        run = manager.outcome(ended_ms)
+        for key, job in self._running.items():
+            name = self._started_in[key]
+            copy = self.workers[name].jobs[key]
+            run.jobs.outcome[job.number] = workers[name].jobs.outcome[copy.number]
+        run.waiting = tuple(islice((*run.waiting, *self._unended(run, workers)), MAX_SHOWN))
         return ClustersRun(
-            manager.outcome(ended_ms),
-            {name: player.outcome(ended_ms) for name, player in self.workers.items()},
+            run,
+            workers,
             self._started_in,
             self._copies,
             self._moved,
         )
+
+    def _any_works(self) -> bool:
+        """Return True if a job will end.  If none does, nominations may repeat for ever."""
+        self._idle = 0
+        return any(player.any_works() for player in self.workers.values())
+
+    def _unended(self, manager: Run, workers: Mapping[str, Run]) -> Iterator[Unended]:
+        """Yield the jobs that run in no cluster, with the reasons of the clusters that have copies."""
+        reasons: defaultdict[str, list[str]] = defaultdict(list)
+        for cluster, run in workers.items():
+            for unended in run.waiting:
+                reasons[unended.name].append(f"{cluster}: {unended.reason}")
+        nowhere = {key: (each.job, each.explanation) for key, each in self._dispatched.items()}
+        nowhere |= {key: (job, "") for key, job in self._running.items()}
+        listed = {unended.name for unended in manager.waiting}
+        for key, (job, explanation) in nowhere.items():
+            if manager.jobs.outcome[job.number] != Outcome.RUNNING and key.name not in listed:
+                class_name = self._world.classes[job.submission.class_index].name
+                reason = "; ".join(reasons[key.name]) or explanation
+                yield Unended(key.name, class_name, job.workload.spec.queue_name, reason)
 
     def _settle(self, dispatcher: Dispatcher, starts_of: StartsOf) -> None:
         """Dispatch, and let all clusters decide, until nothing more is decided at this instant."""
@@ -132,6 +183,7 @@ class Clusters:
             self._wakes_ms[job.key] = clock.later_ms(nomination.wake_at)
         if set(nomination.clusters) != set(dispatched.copies):
             dispatched.round_started = clock.now
+        dispatched.explanation = nomination.explanation or dispatched.explanation
         for name in [name for name in dispatched.copies if name not in nomination.clusters]:
             self._withdraw(name, dispatched.copies.pop(name))
             self._moved += 1
@@ -158,7 +210,8 @@ class Clusters:
         """Let the cluster that admitted a job run it, and remove the other copies."""
         dispatched = self._dispatched.pop(copy.key, None)
         if dispatched is None:
-            return  # it was evicted by the worker, and runs again there
+            return  # it was evicted by the worker, and runs again there, or it is the worker's own
+        self._idle = 0
         self._wakes_ms.pop(copy.key, None)
         for other, waiting in dispatched.copies.items():
             if other != name:
@@ -167,6 +220,10 @@ class Clusters:
         self._running[copy.key] = dispatched.job
         self._started_in[copy.key] = name
 
-    def _ended(self, name: str, copy: SimulatedJob) -> None:
-        self._manager.end(self._running.pop(copy.key))
+    def _finished(self, name: str, copy: SimulatedJob) -> None:
+        self._idle = 0
+        job = self._running.pop(copy.key, None)  # None: a job of the worker itself
+        if job is not None:
+            self._manager.end(job)
+            self._ended += 1
         self.on_ended(name, copy)

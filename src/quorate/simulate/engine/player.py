@@ -169,7 +169,7 @@ class Player:
             now_ms = self.next_ms(None if following is None else following.at_ms)
             if now_ms is None or (until_ms is not None and now_ms > until_ms):
                 break
-            if following is None and self._idle >= MAX_IDLE_INSTANTS and not self._any_works():
+            if following is None and self._idle >= MAX_IDLE_INSTANTS and not self.any_works():
                 break
             self.advance(now_ms)
             first = len(recorder.jobs)
@@ -234,7 +234,7 @@ class Player:
             self._settle()
         self._execution.count_pods()
 
-    def _any_works(self) -> bool:
+    def any_works(self) -> bool:
         """Return True if a job will end.  If none does, evictions and retries may repeat for ever."""
         self._idle = 0
         return self._events.any_job_ends()

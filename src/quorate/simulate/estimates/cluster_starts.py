@@ -1,13 +1,25 @@
 """When clusters would start a workload that does not exist in them yet: what EarliestStart dispatches by."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Final
 
+from quorate.api.names import multikueue
 from quorate.controllers.multikueue.dispatch.cluster_starts import ClusterStart, StartsBy, cluster_start
-from quorate.simulate.engine.clusters import Clusters
+from quorate.controllers.multikueue.dispatch.configured_dispatchers import configured_dispatchers
+from quorate.simulate.engine.clusters import Clusters, ClustersRun
 from quorate.simulate.engine.simulated_job import SimulatedJob
 from quorate.simulate.estimates.forecast import forecast_one, start_answer
 from quorate.simulate.estimates.observed_history import ObservedHistory, waiting_jobs
+from quorate.simulate.inputs.cluster_worlds import cluster_worlds
+from quorate.simulate.inputs.worker_clusters import ALL_AT_ONCE, EARLIEST_START, INCREMENTAL
 from quorate.simulate.inputs.world import World
+from quorate.simulate.limits import CLUSTER_PLAYS
+
+_NAMES: Final = {
+    ALL_AT_ONCE: multikueue.ALL_AT_ONCE,
+    INCREMENTAL: multikueue.INCREMENTAL,
+    EARLIEST_START: multikueue.EARLIEST_START,
+}
 
 
 class SimulatedStarts:
@@ -41,3 +53,19 @@ class SimulatedStarts:
             if starts[name] == StartsBy(now, now):
                 break
         return starts
+
+
+def play_clusters(
+    world: World, dispatcher: str, on_progress: Callable[[int], object] = lambda ended: None
+) -> ClustersRun:
+    """Play a world with worker clusters; ``dispatcher`` is one of those of its scenario.
+
+    EarliestStart knows what the controllers of the workers would have learned.  Raises ``InvalidWorld``.
+    """
+    manager, workers = cluster_worlds(world)
+    clusters = Clusters(manager, workers)
+    dispatch = configured_dispatchers(world.configuration)[_NAMES[dispatcher]]
+    if dispatcher != EARLIEST_START:
+        return clusters.run(dispatch, on_progress=on_progress)
+    starts = SimulatedStarts(clusters, workers, CLUSTER_PLAYS)
+    return clusters.run(dispatch, starts.starts_of, on_progress)

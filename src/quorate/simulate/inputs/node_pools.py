@@ -20,7 +20,7 @@ import msgspec
 
 from quorate.api.core import NodeSpec, Taint
 from quorate.api.core.scheduling import Node, NodeStatus
-from quorate.api.decoding.nodes import taint
+from quorate.api.decoding.nodes import check_pool_names, taint
 from quorate.api.decoding.strict import (
     Field,
     InvalidValue,
@@ -65,8 +65,14 @@ class NodePool(msgspec.Struct, frozen=True):
         return (f"{self.name}-{index:0{width}}" for index in range(self.count))
 
 
-def node_pool(fields: Section) -> NodePool:
-    """Decode one entry of ``nodes``."""
+def node_pools(field: Field) -> tuple[NodePool, ...]:
+    """Decode ``nodes``."""
+    pools = list_of(section(_node_pool))(field)
+    check_pool_names([pool.name for pool in pools])
+    return pools
+
+
+def _node_pool(fields: Section) -> NodePool:
     name = fields.take("name", _name, "")
     if "name" not in fields:
         fields.at("name").reject("is missing (write a short name, such as gpu)")

@@ -34,7 +34,6 @@ from quorate.api.configuration.planned_starts import (
 )
 from quorate.api.configuration.priority_aging import PRIORITY_AGING, decode_priority_aging
 from quorate.api.decoding.documents import Document
-from quorate.api.decoding.nodes import check_pool_names
 from quorate.api.decoding.strict import (
     DecodeContext,
     Decoder,
@@ -62,7 +61,8 @@ from quorate.api.scheduler_configuration import SchedulerConfiguration, load_sch
 from quorate.api.syntax import is_dns_label, is_dns_subdomain
 from quorate.queueing.planning.rules import DEFAULT_MAXIMUM, DEPTH, OVERRUN, RESERVE_AFTER
 from quorate.simulate.inputs.distributions import Constant, Distribution, amount_of_seconds, counts, durations
-from quorate.simulate.inputs.node_pools import NodePool, node_pool
+from quorate.simulate.inputs.node_pools import NodePool, node_pools
+from quorate.simulate.inputs.worker_clusters import DISPATCHERS, WorkerCluster, dispatchers, worker_clusters
 from quorate.simulate.limits import MAX_JOBS
 
 API_VERSION: Final = "simulate.quorate.dev/v1alpha1"
@@ -163,6 +163,8 @@ class Scenario(msgspec.Struct, frozen=True):
     nodes: tuple[NodePool, ...] = ()
     scheduler: SchedulerConfiguration | None = None  # None: the default
     queue_annotations: dict[str, dict[str, str]] = {}  # by cluster queue, beside those of its manifest
+    clusters: tuple[WorkerCluster, ...] = ()  # that run the jobs; none: the cluster of the scenario does
+    dispatchers: tuple[str, ...] = DISPATCHERS  # to play with clusters, one after another
 
 
 # Of existing workloads in no other class: they run as long as they declare.
@@ -213,6 +215,8 @@ def _scenario(fields: Section) -> Scenario:
     existing = fields.take("existing", list_of(section(_existing_class)), ())
     if not classes and not traces and not models and not existing and "jobs" not in fields:
         fields.at("jobs").reject("is missing (describe at least one class of jobs)")
+    if "clusters" not in fields:
+        fields.reject_if_present("dispatchers", "has no effect without clusters (write clusters, or drop it)")
     return Scenario(
         seed=fields.take("seed", integer(0), 0),
         until_s=fields.take("until", amount_of_seconds, None),
@@ -222,9 +226,11 @@ def _scenario(fields: Section) -> Scenario:
         models=models,
         begins_s=fields.take("begins", _time, BEGINS_S),
         existing=existing,
-        nodes=fields.take("nodes", _node_pools, ()),
+        nodes=fields.take("nodes", node_pools, ()),
         scheduler=fields.take("scheduler", _scheduler, None),
         queue_annotations=fields.take("clusterQueues", map_of(section(_queue_annotations)), {}),
+        clusters=fields.take("clusters", worker_clusters, ()),
+        dispatchers=fields.take("dispatchers", dispatchers, DISPATCHERS),
     )
 
 
@@ -261,12 +267,6 @@ def _scheduler(field: Field) -> SchedulerConfiguration:
     except InvalidConfiguration as error:
         finding = error.findings[0]
         raise InvalidValue(f"is no configuration of the scheduler: {finding.path}: {finding.rule}") from error
-
-
-def _node_pools(field: Field) -> tuple[NodePool, ...]:
-    pools = list_of(section(node_pool))(field)
-    check_pool_names([pool.name for pool in pools])
-    return pools
 
 
 _name = text_matching(is_dns_label, "a name of small letters, digits and hyphens, at most 63")

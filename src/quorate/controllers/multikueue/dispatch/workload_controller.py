@@ -8,21 +8,16 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from quorate.api.configuration.multikueue import MultiKueue
 from quorate.api.kueue import AdmissionCheck, AdmissionCheckState, Workload
 from quorate.api.kueue.multikueue import MultiKueueConfig
 from quorate.api.meta import Key
-from quorate.api.names.multikueue import ALL_AT_ONCE, CONTROLLER, EARLIEST_START, INCREMENTAL
+from quorate.api.names.multikueue import CONTROLLER
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor
 from quorate.controllers.informers import WORKLOADS_OF
 from quorate.controllers.limits import WORKERS
 from quorate.controllers.multikueue.dispatch.cluster_starts import ClusterStart
-from quorate.controllers.multikueue.dispatch.dispatchers import (
-    Dispatcher,
-    all_at_once,
-    incremental_with,
-)
+from quorate.controllers.multikueue.dispatch.configured_dispatchers import configured_dispatchers
 from quorate.controllers.multikueue.dispatch.earliest_start import earliest_start
 from quorate.controllers.multikueue.dispatch.job_adapter import JobAdapter, JobRef
 from quorate.controllers.multikueue.dispatch.plan import (
@@ -57,7 +52,7 @@ class DispatchController:
     ) -> None:
         self._context, self._configs, self._workers, self._jobs = context, configs, workers, jobs
         self._starts_of = starts_of
-        self._settings = _settings(context, _dispatchers(context))
+        self._settings = _settings(context)
         self._workloads, self._checks = context.informers.workloads, context.informers.checks
         self._deleted: dict[Key, Workload] = {}  # local workloads that may have copies
         # Since when we know of no connection to a cluster of a workload.
@@ -271,24 +266,13 @@ def _config_name(check: AdmissionCheck | None) -> str:
     return check.spec.parameters.name
 
 
-def _dispatchers(context: ControllerContext) -> dict[str, Dispatcher]:
-    gates, rules = context.configuration.multikueue_gates, context.configuration.multikueue
-    step = rules.step_size if gates.incremental_dispatcher_config else MultiKueue().step_size
-    in_order = gates.incremental_in_configured_order
-    return {
-        ALL_AT_ONCE: all_at_once,
-        INCREMENTAL: incremental_with(step, in_configured_order=in_order),
-        EARLIEST_START: earliest_start,
-    }
-
-
-def _settings(context: ControllerContext, dispatchers: Mapping[str, Dispatcher]) -> DispatchSettings:
+def _settings(context: ControllerContext) -> DispatchSettings:
     configuration = context.configuration
     rules = configuration.multikueue
     return DispatchSettings(
         worker_lost_timeout_s=rules.worker_lost_timeout_s,
         dispatcher_name=rules.dispatcher,
-        dispatcher=dispatchers.get(rules.dispatcher),
+        dispatcher=configured_dispatchers(configuration).get(rules.dispatcher),
         gives_places=configuration.topology_gates is not None,
         orchestrates_preemption=configuration.multikueue_gates.orchestrated_preemption,
         elastic_jobs=configuration.gates.elastic_jobs_via_workload_slices,
