@@ -20,6 +20,16 @@ PROTECTION_FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
 # Feature gates of Kubernetes.
 GENERIC_WORKLOAD: Final = "GenericWorkload"
 WORKLOAD_WITH_JOB: Final = "WorkloadWithJob"
+GATES: Final = (
+    GENERIC_WORKLOAD,
+    "GangScheduling",  # 1.36 alone
+    "TopologyAwareWorkloadScheduling",
+    "WorkloadAwarePreemption",  # 1.36 alone
+    WORKLOAD_WITH_JOB,
+    "DRAWorkloadResourceClaims",
+    "CompositePodGroup",  # from 1.37
+    "PodGroupPreemptionPolicy",  # from 1.37
+)
 
 # Of Quorate: which jobs start with groups, and how their pods become members.
 MODE: Final = "quorate.dev/gangs"

@@ -5,12 +5,12 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from quorate.api.configuration import Configuration
-from quorate.api.native_groups import POLICY
+from quorate.api.native_groups import POLICY, VERSIONS, PodGroup
 from quorate.controllers.limits import NATIVE_GANGS_CHECK_S
 from quorate.kube.clock import Clock
-from quorate.kube.discovery import served_resources
+from quorate.kube.discovery import served_version
 from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable, Unreadable
-from quorate.kube.resources import NATIVE_POD_GROUPS, untyped
+from quorate.kube.resources import NATIVE_POD_GROUPS, Resource, untyped
 
 if TYPE_CHECKING:
     from quorate.kube.client import Client
@@ -22,25 +22,28 @@ _BINDINGS: Final = untyped(
 )
 
 
-class Availability(Enum):
-    """Whether a job can start as a native gang; the value says what is missing."""
+class Missing(Enum):
+    """What a job needs to start as a native gang; the value is a sentence that says how to get it."""
 
-    AVAILABLE = ""
-    NO_GROUPS = (
-        "the API server has no podgroups of scheduling.k8s.io/v1alpha2 (enable its feature gates "
-        "GenericWorkload and GangScheduling)"
+    GROUPS = (
+        "the API server has no podgroups of scheduling.k8s.io/v1alpha2 or v1beta1 (enable the version in its "
+        "--runtime-config, the feature gate GenericWorkload, and in Kubernetes 1.36 also GangScheduling)"
     )
-    NO_POLICY = (
+    POLICY = (
         "the MutatingAdmissionPolicy quorate-native-gangs or its binding does not exist or may not be read "
         "(apply the optional manifest native-gangs.yaml)"
     )
+
+
+NativeGangs = Resource[PodGroup] | Missing
+"""The pod groups with which jobs start, in the version of the API server; or what is missing."""
 
 
 class NativeGangsUnavailable(Exception):
     """The Configuration asks for native gangs of an API server without pod groups."""
 
     def __str__(self) -> str:
-        return f"gangs: native needs pod groups of Kubernetes: {Availability.NO_GROUPS.value}"
+        return f"gangs: native needs pod groups of Kubernetes: {Missing.GROUPS.value}"
 
 
 async def require_native_groups(client: "Client", configuration: Configuration) -> None:
@@ -48,10 +51,10 @@ async def require_native_groups(client: "Client", configuration: Configuration) 
     if not configuration.native_gangs:
         return
     try:
-        served = await _serves_groups(client)
+        served = await _served_groups(client)
     except (ApiError, Unreachable, Unreadable):
         return  # the reconcilers report it
-    if not served:
+    if served is None:
         raise NativeGangsUnavailable
 
 
@@ -61,28 +64,31 @@ class NativeGangSupport:
     def __init__(self, client: "Client", clock: Clock) -> None:
         self._client, self._clock = client, clock
         self._lock = asyncio.Lock()
-        self._answer = Availability.NO_GROUPS
+        self._answer: NativeGangs = Missing.GROUPS
         self._until = float("-inf")
 
-    async def availability(self) -> Availability:
-        """Return what is missing.  Raises the errors of the client."""
+    async def availability(self) -> NativeGangs:
+        """Return the pod groups in the version of the API server, or what is missing.
+
+        Raises the errors of the client.
+        """
         async with self._lock:
             if self._clock.now() >= self._until:
                 self._answer = await self._ask()
                 self._until = self._clock.now() + NATIVE_GANGS_CHECK_S
             return self._answer
 
-    async def _ask(self) -> Availability:
-        if not await _serves_groups(self._client):
-            return Availability.NO_GROUPS
+    async def _ask(self) -> NativeGangs:
+        groups = await _served_groups(self._client)
+        if groups is None:
+            return Missing.GROUPS
         for resource in (_POLICIES, _BINDINGS):
             try:
                 await self._client.request("GET", resource.path(name=POLICY))
             except (NotFound, Forbidden):  # the manifest with the policy has the right to read it, too
-                return Availability.NO_POLICY
-        return Availability.AVAILABLE
+                return Missing.POLICY
+        return groups
 
 
-async def _serves_groups(client: "Client") -> bool:
-    served = await served_resources(client, NATIVE_POD_GROUPS.api_version)
-    return NATIVE_POD_GROUPS.plural in {listed.name for listed in served}
+async def _served_groups(client: "Client") -> Resource[PodGroup] | None:
+    return await served_version(client, NATIVE_POD_GROUPS, VERSIONS)

@@ -19,7 +19,7 @@ from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, Recon
 from quorate.controllers.jobframework.pod_group_membership import Membership
 from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.jobs.batch import BatchJob
-from quorate.controllers.native_gang_support import Availability
+from quorate.controllers.native_gang_support import NativeGangs
 from quorate.controllers.native_groups import NativeGroupView
 from quorate.kube.writes import Apply, Create, Delete, Patch, Write
 from quorate.queueing.lifecycle.transition import Event
@@ -42,7 +42,7 @@ def plan(
     classes: Sequence[WorkloadPriorityClass] = (),
     ancestor_workloads: tuple[Workload, ...] | None = None,
     membership: Membership | None = None,
-    native_gangs: Availability | None = None,
+    native_gangs: NativeGangs | None = None,
     native_groups: NativeGroupView | None = None,
     checks: Sequence[AdmissionCheck] = (),
     prebuilt: Workload | None = None,

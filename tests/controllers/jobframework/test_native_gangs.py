@@ -13,8 +13,8 @@ from quorate.controllers.jobframework.construct_workload import owner_of
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan
 from quorate.controllers.jobframework.native_gangs import wants_native_gangs, with_native_groups
 from quorate.controllers.jobframework.podset_info import PodSetInfo
-from quorate.controllers.native_gang_support import Availability
-from quorate.kube.resources import JOBS
+from quorate.controllers.native_gang_support import Missing, NativeGangs
+from quorate.kube.resources import JOBS, NATIVE_POD_GROUPS
 from quorate.kube.writes import Apply, Patch
 from tests.controllers.jobframework.plans import events, plan, show
 from tests.controllers.objects import a_job, a_workload, template, with_admitted_count
@@ -24,7 +24,7 @@ NAME = "job-train-e4af4-main-3"
 GANG = {"schedulingPolicy": {"gang": {"minCount": 3}}}
 
 
-def started(workload: Workload, native: Availability = Availability.AVAILABLE, **options: Any) -> JobPlan:
+def started(workload: Workload, native: NativeGangs = NATIVE_POD_GROUPS, **options: Any) -> JobPlan:
     return plan(a_job(), workload, native_gangs=native, options=JobOptions(**options))
 
 
@@ -79,7 +79,9 @@ def test_what_a_group_demands(pod_set: dict[str, Any], admitted: int, spec: dict
     )
     workload = with_admitted_count(a_workload(admitted_to=["spot"], pod_sets=[made]), admitted)
     info = PodSetInfo(name="main", count=admitted)
-    _, (group,) = with_native_groups([info], workload, owner_of(JOBS, a_job().metadata), ())
+    _, (group,) = with_native_groups(
+        NATIVE_POD_GROUPS, [info], workload, owner_of(JOBS, a_job().metadata), ()
+    )
     assert group.body["spec"] == spec
 
 
@@ -94,7 +96,9 @@ def test_what_a_group_demands(pod_set: dict[str, Any], admitted: int, spec: dict
 def test_pod_sets_without_a_group(pod_set: msgspec.Raw, count: int) -> None:
     workload = a_workload(admitted_to=["spot"], pod_sets=[PodSet(count=count, template=pod_set)])
     infos = (PodSetInfo(name="main", count=count),)
-    assert with_native_groups(infos, workload, owner_of(JOBS, a_job().metadata), ("volcano",)) == (infos, ())
+    assert with_native_groups(
+        NATIVE_POD_GROUPS, infos, workload, owner_of(JOBS, a_job().metadata), ("volcano",)
+    ) == (infos, ())
 
 
 def test_the_name_of_a_group_is_a_label_value_and_differs_by_count() -> None:
@@ -102,7 +106,9 @@ def test_the_name_of_a_group_is_a_label_value_and_differs_by_count() -> None:
     names = set()
     for count in (2, 3):
         info = PodSetInfo(name="main", count=count)
-        _, (group,) = with_native_groups([info], workload, owner_of(JOBS, a_job().metadata), ())
+        _, (group,) = with_native_groups(
+            NATIVE_POD_GROUPS, [info], workload, owner_of(JOBS, a_job().metadata), ()
+        )
         names.add(group.key.name)
     assert len(names) == 2
     assert all(map(is_label_value, names))
@@ -111,11 +117,11 @@ def test_the_name_of_a_group_is_a_label_value_and_differs_by_count() -> None:
 @pytest.mark.parametrize(
     ("missing", "text"),
     [
-        (Availability.NO_GROUPS, "the API server has no podgroups of scheduling.k8s.io/v1alpha2"),
-        (Availability.NO_POLICY, "apply the optional manifest native-gangs.yaml"),
+        (Missing.GROUPS, "the API server has no podgroups of scheduling.k8s.io/v1alpha2"),
+        (Missing.POLICY, "apply the optional manifest native-gangs.yaml"),
     ],
 )
-def test_a_job_waits_for_what_the_api_server_does_not_have(missing: Availability, text: str) -> None:
+def test_a_job_waits_for_what_the_api_server_does_not_have(missing: Missing, text: str) -> None:
     got = started(a_workload(admitted_to=["spot"]), missing)
     assert got.writes == ()
     assert got.wake_at is not None
@@ -126,7 +132,7 @@ def test_a_job_waits_for_what_the_api_server_does_not_have(missing: Availability
 
 def test_an_elastic_job_has_no_group() -> None:
     job = a_job(annotations={"kueue.x-k8s.io/elastic-job": "true"})
-    got = plan(job, a_workload(admitted_to=["spot"]), native_gangs=Availability.AVAILABLE)
+    got = plan(job, a_workload(admitted_to=["spot"]), native_gangs=NATIVE_POD_GROUPS)
     assert groups(got) == []
 
 

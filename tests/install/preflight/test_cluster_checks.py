@@ -1,17 +1,19 @@
 """Findings about a cluster: its version, definitions, webhooks, controllers and permissions."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from quorate.api import codec
 from quorate.api.meta import Key, at_epoch
-from quorate.controllers.native_gang_support import Availability
+from quorate.controllers.native_gang_support import Missing, NativeGangs
 from quorate.install.preflight.cluster_checks import (
     access_findings,
     conversion_findings,
     definition_findings,
+    enabled_gates,
     manager_findings,
     native_group_findings,
     unserved_findings,
@@ -27,13 +29,24 @@ from quorate.install.preflight.installation_objects import (
     WebhookConfiguration,
 )
 from quorate.install.server_version import ServerVersion
+from quorate.kube.resources import NATIVE_POD_GROUPS
 
 NOW = 1_000_000.0
 SERVICE = Key("kueue-system", "kueue-webhook-service")
 READY = {
     SERVICE: codec.convert(Endpoints, {"metadata": {}, "subsets": [{"addresses": [{"ip": "10.0.0.1"}]}]})
 }
+GATES_ON = "info native gangs: feature gates of the API server that are on"
 EMPTY = {SERVICE: codec.convert(Endpoints, {"metadata": {}})}
+
+
+def gate_metrics(*enabled: str) -> str:
+    """Return what a kube-apiserver says of two gates that are off, and of those that are ``enabled``."""
+    values = {"GangScheduling": 0, "ContextualLogging": 0, **dict.fromkeys(enabled, 1)}
+    return "".join(
+        f'kubernetes_feature_enabled{{name="{name}",stage="ALPHA"}} {value}\n'
+        for name, value in values.items()
+    )
 
 
 def lines(findings: Iterable[PreflightFinding]) -> list[str]:
@@ -169,27 +182,50 @@ def test_missing_definitions_are_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("availability", "wanted", "want"),
+    ("found", "wanted", "want"),
     [
-        (Availability.AVAILABLE, False, "info native gangs: the server has pod groups, and the policy"),
         (
-            Availability.NO_GROUPS,
+            replace(NATIVE_POD_GROUPS, version="v1beta1"),
+            False,
+            "info native gangs: the server has pod groups of scheduling.k8s.io/v1beta1, and the policy",
+        ),
+        (
+            Missing.GROUPS,
             True,
             "error native gangs: gangs: native, but the API server has no",
         ),
-        (Availability.NO_POLICY, True, "error native gangs: gangs: native, but the MutatingAdmissionPolicy"),
+        (Missing.POLICY, True, "error native gangs: gangs: native, but the MutatingAdmissionPolicy"),
         (
-            Availability.NO_POLICY,
+            Missing.POLICY,
             False,
             "info native gangs: the server has pod groups; the Mutating",
         ),
-        (Availability.NO_GROUPS, False, ""),
+        (Missing.GROUPS, False, ""),
     ],
 )
-def test_what_native_gangs_need_is_checked(availability: Availability, wanted: bool, want: str) -> None:
-    said = lines(native_group_findings(availability, wanted=wanted))
+def test_what_native_gangs_need_is_checked(found: NativeGangs, wanted: bool, want: str) -> None:
+    said = lines(native_group_findings(found, None, wanted=wanted))
     assert len(said) == bool(want)
     assert all(line.startswith(want) for line in said)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "wanted", "want"),
+    [
+        pytest.param("up 1\n", True, [], id="the server does not say"),
+        pytest.param(gate_metrics(), True, [f"{GATES_ON}: none"], id="none is on, and gangs are wanted"),
+        pytest.param(gate_metrics(), False, [], id="none is on, and none is needed"),
+        pytest.param(
+            gate_metrics("GenericWorkload", "PodLevelResources", "WorkloadWithJob"),
+            False,
+            [f"{GATES_ON}: GenericWorkload, WorkloadWithJob"],
+            id="those of pod groups are listed",
+        ),
+    ],
+)
+def test_gates_of_pod_groups_are_reported(metrics: str, wanted: bool, want: list[str]) -> None:
+    said = lines(native_group_findings(Missing.GROUPS, enabled_gates(metrics), wanted=wanted))
+    assert said[wanted:] == want
 
 
 def test_kinds_of_volcano_that_are_not_served_are_reported() -> None:

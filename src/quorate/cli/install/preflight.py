@@ -21,6 +21,7 @@ from quorate.install.preflight.cluster_checks import (
     access_findings,
     conversion_findings,
     definition_findings,
+    enabled_gates,
     manager_findings,
     native_group_findings,
     unserved_findings,
@@ -136,10 +137,15 @@ class Preflight:
 
     async def _native_gangs(self) -> tuple[PreflightFinding, ...]:
         try:
-            availability = await NativeGangSupport(self._client, WallClock()).availability()
+            found = await NativeGangSupport(self._client, WallClock()).availability()
         except Forbidden as error:
             return (warning("native gangs", str(error)),) if self._configuration.native_gangs else ()
-        return tuple(native_group_findings(availability, wanted=self._configuration.native_gangs))
+        try:
+            metrics = await self._client.request("GET", "/metrics")
+            gates = enabled_gates(metrics.decode(errors="replace"))
+        except (Forbidden, NotFound):  # of an account that need not read them
+            gates = None
+        return tuple(native_group_findings(found, gates, wanted=self._configuration.native_gangs))
 
     async def _list(self, resource: Resource[T]) -> tuple[T, ...]:
         """Return all objects of a kind; none, with a finding, if they cannot be read."""

@@ -13,7 +13,7 @@ from quorate.api.kueue import AdmissionCheck, ResourceFlavor, Workload, Workload
 from quorate.api.meta import Uid
 from quorate.controllers.executor import Plan
 from quorate.controllers.jobframework.pod_group_membership import Membership
-from quorate.controllers.native_gang_support import Availability
+from quorate.controllers.native_gang_support import NativeGangs
 from quorate.controllers.native_groups import NativeGroupView
 
 NO_RESOURCE_OPTIONS: Final = ResourceOptions()
@@ -108,6 +108,6 @@ class ReconcileContext:
     prebuilt: Workload | None = None  # the workload that the job names, if it exists
     parent: Uid | None = None  # the object that the workload is labelled with instead of the job
     membership: Membership | None = None  # the pod group that must be admitted as well, if any
-    native_gangs: Availability | None = None  # of native pod groups, if the job is to start with them
+    native_gangs: NativeGangs | None = None  # native pod groups, if the job is to start with them
     native_groups: NativeGroupView | None = None  # None: the API server has none, or jobs name none
     checks: Mapping[str, AdmissionCheck] = field(default_factory=dict)

@@ -23,6 +23,7 @@ from quorate.api.native_groups import (
     MODE,
     NATIVE,
     GangPolicy,
+    PodGroup,
     PodGroupSpec,
     SchedulingConstraints,
     SchedulingPolicy,
@@ -30,7 +31,7 @@ from quorate.api.native_groups import (
 )
 from quorate.controllers.jobframework.podset_info import PodSetInfo
 from quorate.controllers.limits import MAX_LABEL
-from quorate.kube.resources import NATIVE_POD_GROUPS
+from quorate.kube.resources import Resource
 from quorate.kube.writes import Apply
 
 FIELD_MANAGER: Final = "quorate-native-gangs"
@@ -54,9 +55,15 @@ def wants_native_gangs(
 
 
 def with_native_groups(
-    infos: Sequence[PodSetInfo], workload: Workload, owner: OwnerReference, own_schedulers: Collection[str]
+    kind: Resource[PodGroup],
+    infos: Sequence[PodSetInfo],
+    workload: Workload,
+    owner: OwnerReference,
+    own_schedulers: Collection[str],
 ) -> tuple[tuple[PodSetInfo, ...], tuple[Apply, ...]]:
     """Return the pod sets with the labels of their groups, and the groups to write before the job starts.
+
+    ``kind``: pod groups in the version of the API server.
 
     A pod set has no group if it has one pod, if its template names a group, or if one of ``own_schedulers``
     places it, which has pod groups of its own.
@@ -69,7 +76,7 @@ def with_native_groups(
             continue
         least = info.count if pod_set.min_count is msgspec.UNSET else pod_set.min_count
         name = _group_name(workload.metadata.name, info.name, least)
-        groups.append(_group(Key(workload.metadata.namespace, name), pod_set, least, owner))
+        groups.append(_group(kind, Key(workload.metadata.namespace, name), pod_set, least, owner))
         labelled.append(msgspec.structs.replace(info, labels={**info.labels, MEMBER_OF: name}))
     return tuple(labelled), tuple(groups)
 
@@ -88,7 +95,7 @@ def _group_name(workload: str, pod_set: str, least: int) -> str:
     return f"{name[: MAX_LABEL - _HASH_DIGITS - 1].rstrip('-.')}-{digest}"
 
 
-def _group(key: Key, pod_set: PodSet, least: int, owner: OwnerReference) -> Apply:
+def _group(kind: Resource[PodGroup], key: Key, pod_set: PodSet, least: int, owner: OwnerReference) -> Apply:
     request = pod_set.topology_request
     level = "" if request is msgspec.UNSET else request.required
     same_domain = SchedulingConstraints(topology=(TopologyConstraint(key=level),)) if level else None
@@ -99,4 +106,4 @@ def _group(key: Key, pod_set: PodSet, least: int, owner: OwnerReference) -> Appl
     )
     metadata = {"name": key.name, "ownerReferences": to_builtins([owner])}
     body = {"metadata": metadata, "spec": to_builtins(spec)}
-    return Apply(NATIVE_POD_GROUPS, key, body, FIELD_MANAGER)
+    return Apply(kind, key, body, FIELD_MANAGER)

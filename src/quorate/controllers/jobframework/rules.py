@@ -64,7 +64,7 @@ from quorate.controllers.jobframework.workload_slices import (
     without_nodes,
 )
 from quorate.controllers.limits import NATIVE_GANGS_CHECK_S, NATIVE_GROUPS_RETRY_S
-from quorate.controllers.native_gang_support import Availability
+from quorate.controllers.native_gang_support import Missing
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Patch, Write, status_patch
 from quorate.queueing.conditions import (
@@ -404,13 +404,13 @@ def _start(state: JobState[J], workload: Workload) -> JobPlan:
         infos = with_group(infos, membership)
     groups: tuple[Write, ...] = ()
     native = None if membership is not None or is_elastic(state) else state.context.native_gangs
-    if native is not None and native is not Availability.AVAILABLE:
+    if isinstance(native, Missing):
         text = f"Admitted, and cannot start as a native gang: {native.value}"
         event = warning_event(state.kind.reference(state.job), "NotStarted", text)
         return JobPlan(events=(event,), wake_at=state.now + NATIVE_GANGS_CHECK_S)
     if native is not None and not isinstance(infos, InjectionConflict):
         owner = owner_of(state.kind.resource, state.job.metadata)
-        infos, groups = with_native_groups(infos, workload, owner, state.options.gang_schedulers)
+        infos, groups = with_native_groups(native, infos, workload, owner, state.options.gang_schedulers)
     plan = infos if isinstance(infos, InjectionConflict) else state.kind.start_plan(state, workload, infos)
     if isinstance(plan, InjectionConflict):
         status = finish_status(workload, "FailedToStart", plan.message, state.now)

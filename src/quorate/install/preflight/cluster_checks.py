@@ -1,11 +1,13 @@
 """Checks of the cluster: its version, the queueing definitions, webhooks, controllers and permissions."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from quorate.api.kueue import GROUP, VERSION
 from quorate.api.meta import Key, epoch, is_true
-from quorate.controllers.native_gang_support import Availability
+from quorate.api.native_groups import GATES
+from quorate.controllers.native_gang_support import Missing, NativeGangs
 from quorate.install.preflight.findings import PreflightFinding, error, info, warning
 from quorate.install.preflight.installation_objects import (
     ClientConfig,
@@ -26,6 +28,7 @@ _UNSERVED: Final = (
     "colocationconfigurations.config.volcano.sh", "cronjobs.batch.volcano.sh", "jobflows.flow.volcano.sh",
     "jobtemplates.flow.volcano.sh", "nodeshards.shard.volcano.sh", "numatopologies.nodeinfo.volcano.sh",
 )  # fmt: skip
+_FEATURE: Final = re.compile(r'^kubernetes_feature_enabled\{name="(\w+)".*\} ([01])$', re.MULTILINE)
 _INSTALL: Final = "quorate crds --output crds, then kubectl apply --server-side -f crds"
 
 
@@ -61,14 +64,33 @@ def version_findings(served: ServerVersion) -> Iterator[PreflightFinding]:
         yield info("server", f"Kubernetes {served}")
 
 
-def native_group_findings(availability: Availability, *, wanted: bool) -> Iterator[PreflightFinding]:
-    """Yield whether jobs can start as gangs on the stock scheduler; ``wanted``: the Configuration says so."""
-    if availability is Availability.AVAILABLE:
-        yield info("native gangs", "the server has pod groups, and the policy for their pods is installed")
+def native_group_findings(
+    found: NativeGangs, gates: Sequence[str] | None, *, wanted: bool
+) -> Iterator[PreflightFinding]:
+    """Yield whether jobs can start as gangs on the stock scheduler, and which gates the server has.
+
+    ``gates``: those of pod groups that are on; None: unknown.  ``wanted``: the Configuration asks for gangs.
+    """
+    if not isinstance(found, Missing):
+        text = f"the server has pod groups of {found.api_version}, and the policy for their pods is installed"
+        yield info("native gangs", text)
     elif wanted:
-        yield error("native gangs", f"gangs: native, but {availability.value}", "or write gangs: none")
-    elif availability is Availability.NO_POLICY:
-        yield info("native gangs", f"the server has pod groups; {availability.value}")
+        yield error("native gangs", f"gangs: native, but {found.value}", "or write gangs: none")
+    elif found is Missing.POLICY:
+        yield info("native gangs", f"the server has pod groups; {found.value}")
+    if gates is not None and (gates or wanted):
+        yield info(
+            "native gangs", f"feature gates of the API server that are on: {', '.join(gates) or 'none'}"
+        )
+
+
+def enabled_gates(metrics: str) -> tuple[str, ...] | None:
+    """Return the gates of native pod groups that are on, by the metrics of an API server.
+
+    Return None if the metrics name no feature gate.
+    """
+    on = dict(_FEATURE.findall(metrics))
+    return tuple(gate for gate in GATES if on.get(gate) == "1") if on else None
 
 
 def definition_findings(
