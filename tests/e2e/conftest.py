@@ -7,7 +7,16 @@ import pytest
 from quorate.witness.report import Reason
 from tests import witnessed
 from tests.e2e import world
-from tests.e2e.real_server import assets, control_plane, kube_scheduler, unavailable_reason
+from tests.e2e.real_server import (
+    PROGRAMS,
+    assets,
+    control_plane,
+    kube_scheduler,
+    minor_version,
+    native_options,
+    unavailable_reason,
+)
+from tests.e2e.real_server import SCHEDULER as KUBE_SCHEDULER
 
 OPTION = "--real"
 SCHEDULER = "--kube-scheduler"
@@ -28,7 +37,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     stories = [item for item in items if _runs_stories(item)]
     config.hook.pytest_deselected(items=[item for item in items if item not in stories])
     items[:] = stories
-    problem = unavailable_reason(with_scheduler=config.getoption(SCHEDULER))
+    problem = unavailable_reason((*PROGRAMS, KUBE_SCHEDULER) if config.getoption(SCHEDULER) else PROGRAMS)
     for item in items:
         item.add_marker(pytest.mark.timeout(TIMEOUT_S))
         if problem:
@@ -45,7 +54,8 @@ def _runs_stories(item: pytest.Item) -> bool:
 @pytest.fixture(autouse=True)
 def server_of_the_stories(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.config.getoption(OPTION, default=False):
-        monkeypatch.setattr(world, "SERVER", lambda: control_plane(assets()))
+        options = native_options(minor_version(assets()))  # of the local server, too
+        monkeypatch.setattr(world, "SERVER", lambda: control_plane(assets(), *options))
         if request.config.getoption(SCHEDULER):
             monkeypatch.setattr(world, "SCHEDULER", lambda cluster: kube_scheduler(assets(), cluster))
         monkeypatch.setattr(world, "SERVERS_AT_ONCE", 1)  # one server uses most of a small machine

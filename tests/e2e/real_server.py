@@ -2,8 +2,9 @@
 
 Both are started as controller-runtime's envtest starts them: on free ports of loopback, authorization by
 RBAC, the default admission plugins except ServiceAccount (pods of a story have no account).
-No other component of Kubernetes runs, except ``kube-scheduler`` if it is wanted: jobs, replica sets, garbage,
-namespaces and nodes are handled by the controllers of ``quorate local``, which use the server over HTTP.
+No other component of Kubernetes runs, except ``kube-scheduler`` and ``kube-controller-manager`` if they are
+wanted: jobs, replica sets, garbage, namespaces and nodes are handled by the controllers of ``quorate local``,
+which use the server over HTTP.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import os
 import random
 import secrets
 import ssl
+import subprocess
 import tempfile
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -23,6 +25,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from quorate.api import codec
+from quorate.api.native_groups import BETA, GROUP, VERSION
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import ApiError, Unreachable
@@ -35,25 +38,61 @@ from tests.observe.listening import free_port
 ASSETS: Final = "KUBEBUILDER_ASSETS"
 PROGRAMS: Final = ("etcd", "kube-apiserver")
 SCHEDULER: Final = "kube-scheduler"
+CONTROLLERS: Final = "kube-controller-manager"
 HOST: Final = "127.0.0.1"
 FRONT_PROXY: Final = "front-proxy-client"
 START_TIMEOUT_S: Final = 300.0  # five seconds on an idle machine
 STOP_TIMEOUT_S: Final = 5.0  # a kube-apiserver waits up to a minute for abandoned requests
+FIRST_WITH_GROUPS: Final = 36  # minor version of Kubernetes
 LOG_TAIL_CHARS: Final = 3000  # characters of a log
 
 
-def unavailable_reason(*, with_scheduler: bool = False) -> str:
+def unavailable_reason(wanted: Sequence[str] = PROGRAMS) -> str:
     """Return the reason why no real server is available; empty if one is."""
     if not os.environ.get(ASSETS):
         return f"{ASSETS} is not set (name a folder with {', '.join(PROGRAMS)}, as setup-envtest makes it)"
     folder = assets()
-    wanted = (*PROGRAMS, SCHEDULER) if with_scheduler else PROGRAMS
     missing = [name for name in wanted if not os.access(folder / name, os.X_OK)]
     return f"{ASSETS}={folder}: no program {', '.join(missing)} there" if missing else ""
 
 
 def assets() -> Path:
     return Path(os.environ[ASSETS])
+
+
+def minor_version(folder: Path) -> int:
+    """Return 36 for a kube-apiserver of Kubernetes 1.36."""
+    told = subprocess.run(
+        [folder / "kube-apiserver", "--version"], capture_output=True, text=True, check=True
+    )
+    return int(told.stdout.split(".")[1])
+
+
+def native_gates(minor: int) -> str:
+    """Return the flag of all processes that turns the pod groups of Kubernetes on."""
+    gates = [
+        "GenericWorkload",
+        "TopologyAwareWorkloadScheduling",
+        "WorkloadWithJob",
+        "DRAWorkloadResourceClaims",
+    ]
+    if minor == FIRST_WITH_GROUPS:
+        gates.append("GangScheduling")  # part of GenericWorkload since
+    return "--feature-gates=" + ",".join(f"{gate}=true" for gate in gates)
+
+
+def native_options(minor: int) -> tuple[str, ...]:
+    """Return the flags of kube-apiserver that serve pod groups; none before Kubernetes 1.36."""
+    if minor < FIRST_WITH_GROUPS:
+        return ()
+    version = VERSION if minor == FIRST_WITH_GROUPS else BETA
+    return native_gates(minor), f"--runtime-config={GROUP}/{version}=true"
+
+
+async def kill_and_restart(name: str) -> None:
+    """Kill a process of the control plane, such as ``kube-scheduler``, and start it again."""
+    await _RUNNING[name].kill()
+    await _RUNNING[name].start()
 
 
 @asynccontextmanager
@@ -143,16 +182,29 @@ async def _kube_apiserver(
 @asynccontextmanager
 async def kube_scheduler(folder: Path, cluster: RestConfig, *options: str) -> AsyncIterator[None]:
     """Run the scheduler of Kubernetes for a cluster of ``control_plane``; ``options``: further flags."""
+    async with _component(folder / SCHEDULER, cluster, *options):
+        yield
+
+
+@asynccontextmanager
+async def kube_controller_manager(folder: Path, cluster: RestConfig, *options: str) -> AsyncIterator[None]:
+    """Run the controllers of Kubernetes for a cluster of ``control_plane``; ``options``: further flags."""
+    async with _component(folder / CONTROLLERS, cluster, *options):
+        yield
+
+
+@asynccontextmanager
+async def _component(program: Path, cluster: RestConfig, *options: str) -> AsyncIterator[None]:
     assert isinstance(cluster.credentials, Token), "the administrator has a token"
 
-    async def is_up() -> bool:  # pods wait for it as long as necessary
+    async def is_up() -> bool:  # pods and jobs wait for it as long as necessary
         return True
 
     with tempfile.TemporaryDirectory(prefix="quorate-real-") as name:
         kubeconfig = kubeconfig_of(cluster.server, cluster.credentials.token)
         file = _written(Path(name) / "kubeconfig", codec.encode(kubeconfig))
         arguments = (f"--kubeconfig={file}", "--leader-elect=false", "--secure-port=0", *options)
-        async with _running(folder / SCHEDULER, arguments, Path(name) / "kube-scheduler.log", is_up):
+        async with _running(program, arguments, Path(name) / f"{program.name}.log", is_up):
             yield
 
 
@@ -204,38 +256,58 @@ async def _running(
     program: Path, arguments: Sequence[str], log: Path, is_up: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[None]:
     """Run the process for the duration of the block, which begins when it is up."""
-    with log.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(
-            program, *arguments, stdin=DEVNULL, stdout=output, stderr=output
-        )
+    started = _RUNNING[program.name] = _Program(program, arguments, log, is_up)
     try:
-        await _until_up(process, program, log, is_up)
+        await started.start()
         yield
     finally:
-        await _stopped(process)
+        await started.stop()
+        _RUNNING.pop(program.name, None)
 
 
-async def _until_up(process: Process, program: Path, log: Path, is_up: Callable[[], Awaitable[bool]]) -> None:
-    try:
-        async with asyncio.timeout(START_TIMEOUT_S):
-            while not await is_up():
-                if process.returncode is not None:
-                    raise AssertionError(f"{program} ended with {process.returncode}: {_log_tail(log)}")
-                await asyncio.sleep(0.05)
-    except TimeoutError:
-        what = f"{program} is not up within {START_TIMEOUT_S:g} s: {_log_tail(log)}"
-        raise AssertionError(what) from None
+class _Program:
+    """One process, which may be started several times."""
+
+    def __init__(
+        self, path: Path, arguments: Sequence[str], log: Path, is_up: Callable[[], Awaitable[bool]]
+    ) -> None:
+        self._path, self._arguments, self._log, self._is_up = path, arguments, log, is_up
+        self._process: Process | None = None
+
+    async def start(self) -> None:
+        """Start the process and wait until it is up."""
+        with self._log.open("ab") as output:
+            process = self._process = await asyncio.create_subprocess_exec(
+                self._path, *self._arguments, stdin=DEVNULL, stdout=output, stderr=output
+            )
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                while not await self._is_up():
+                    if process.returncode is not None:
+                        what = f"ended with {process.returncode}"
+                        raise AssertionError(f"{self._path} {what}: {_log_tail(self._log)}")
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            what = f"{self._path} is not up within {START_TIMEOUT_S:g} s: {_log_tail(self._log)}"
+            raise AssertionError(what) from None
+
+    async def kill(self) -> None:
+        """Give the process no time for anything."""
+        assert self._process is not None, "it was started"
+        self._process.kill()
+        await self._process.wait()
+
+    async def stop(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.terminate()
+            try:
+                await asyncio.wait_for(self._process.wait(), STOP_TIMEOUT_S)
+            except TimeoutError:
+                await self.kill()
 
 
 def _log_tail(log: Path) -> str:
     return log.read_text(encoding="utf-8", errors="replace")[-LOG_TAIL_CHARS:]
 
 
-async def _stopped(process: Process) -> None:
-    if process.returncode is None:
-        process.terminate()
-        try:
-            await asyncio.wait_for(process.wait(), STOP_TIMEOUT_S)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+_RUNNING: Final[dict[str, _Program]] = {}  # by name; the latest of several servers

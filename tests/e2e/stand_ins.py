@@ -83,7 +83,7 @@ FLAGS = {
         "allow-privileged", "service-cluster-ip-range", "service-account-issuer", "service-account-key-file",
         "service-account-signing-key-file", "requestheader-client-ca-file", "requestheader-allowed-names",
         "requestheader-username-headers", "requestheader-group-headers", "requestheader-extra-headers-prefix",
-        "proxy-client-cert-file", "proxy-client-key-file",
+        "proxy-client-cert-file", "proxy-client-key-file", "feature-gates", "runtime-config",
     ),
 }  # fmt: skip
 
@@ -91,6 +91,7 @@ FLAGS = {
 def main() -> None:
     program = {"etcd": etcd, "kube-apiserver": kube_apiserver}[sys.argv[1]]
     parser = argparse.ArgumentParser(sys.argv[1], allow_abbrev=False)
+    parser.add_argument("--version", action="version", version="Kubernetes v1.36.3")
     for flag in FLAGS[program]:
         parser.add_argument(f"--{flag}", required=True)
     asyncio.run(program(parser.parse_args(sys.argv[2:])))

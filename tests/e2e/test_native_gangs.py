@@ -1,42 +1,27 @@
-"""Gangs on the stock scheduler: stories for ``--real --kube-scheduler`` with the programs of 1.36."""
+"""Gangs on the stock scheduler: stories for ``--real`` with the programs of Kubernetes 1.36 or newer."""
 
 import pytest
 
 from quorate.api.configuration import Configuration
-from quorate.api.meta import Key, find_condition
-from quorate.api.native_groups import POD_GROUP_SCHEDULED, GangPolicy
+from quorate.api.meta import Key
+from quorate.api.native_groups import GangPolicy, find_scheduled
 from quorate.controllers.native_gang_support import NativeGangsUnavailable
-from quorate.install.native_gangs import native_gangs
-from quorate.kube.client import Client
-from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, NATIVE_POD_GROUPS, PLACEABLE_PODS, untyped
+from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, PLACEABLE_PODS
 from quorate.local.nodes import NodePool
 from tests.e2e import world
 from tests.e2e.real_server import assets, control_plane, kube_scheduler
+from tests.e2e.stock_kubernetes import install_policy, native_groups, run_stock_kubernetes
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
-GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
-SERVED = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
 NATIVE = Configuration(native_gangs=True)
 TWO_NODES = NodePool(2, cpu="4")
 
 
 @pytest.fixture(autouse=True)
 def servers_with_native_groups(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = request.config
-    if not (config.getoption("--real", default=False) and config.getoption("--kube-scheduler")):
-        pytest.skip("needs --real --kube-scheduler")
-    monkeypatch.setattr(world, "SERVER", lambda: control_plane(assets(), GATES, SERVED))
-    monkeypatch.setattr(world, "SCHEDULER", lambda cluster: kube_scheduler(assets(), cluster, GATES))
-
-
-async def install_policy(client: Client) -> None:
-    for manifest in native_gangs("kueue-system"):
-        group, _, version = manifest["apiVersion"].partition("/")
-        kind = manifest["kind"]
-        plural = f"{kind.lower()[:-1]}ies" if kind.endswith("y") else f"{kind.lower()}s"
-        await client.create(untyped(group, version, plural, kind, False), manifest)
+    run_stock_kubernetes(request.config, monkeypatch, with_controllers=False)
 
 
 async def nodes_of(story: World, job: str) -> list[str]:
@@ -63,7 +48,7 @@ def test_two_jobs_that_do_not_fit_together_start_one_after_the_other() -> None:
             return (fewer, more) == (0, 3)
 
         await story.until("one of both runs, the other waits whole", one_runs_whole)
-        groups = (await story.client.list(NATIVE_POD_GROUPS, NAMESPACE)).items
+        groups = await native_groups(story.client)
         assert [group.spec.scheduling_policy.gang for group in groups] == [GangPolicy(min_count=3)] * 2
         await story.until_finished("a", "b")
 
@@ -94,8 +79,8 @@ def test_a_job_that_is_evicted_starts_again_with_its_group() -> None:
         await story.until("it is stopped, and its template restored", is_stopped)
         await story.client.patch(CLUSTER_QUEUES, Key("", "research"), {"spec": {"stopPolicy": "None"}})
         await story.until("it runs again", runs_whole)
-        (group,) = (await story.client.list(NATIVE_POD_GROUPS, NAMESPACE)).items
-        scheduled = find_condition(group.status.conditions, POD_GROUP_SCHEDULED)
+        (group,) = await native_groups(story.client)
+        scheduled = find_scheduled(group.status.conditions)
         assert scheduled is not None
         assert scheduled.status == "True"
 

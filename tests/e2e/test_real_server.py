@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e import real_server
 from tests.e2e.commands import ROOT
-from tests.e2e.real_server import ASSETS, control_plane, unavailable_reason
+from tests.e2e.real_server import ASSETS, PROGRAMS, SCHEDULER, control_plane, unavailable_reason
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +61,7 @@ def test_stories_are_skipped_with_a_reason_without_a_server(
     monkeypatch.setenv(ASSETS, str(tmp_path))
     assert unavailable_reason() == f"{ASSETS}={tmp_path}: no program etcd, kube-apiserver there"
     wanted = "etcd, kube-apiserver, kube-scheduler"
-    assert unavailable_reason(with_scheduler=True) == f"{ASSETS}={tmp_path}: no program {wanted} there"
+    assert unavailable_reason((*PROGRAMS, SCHEDULER)) == f"{ASSETS}={tmp_path}: no program {wanted} there"
     output = " ".join(pytest_output(tmp_path).split())
     for story in STORIES:
         assert f"SKIPPED [1] {story}: {unavailable_reason()}" in output

@@ -270,8 +270,10 @@ class World:
         pod_labels: Mapping[str, str] | None = None,
         suspend: bool = False,
         managed_by: str = "",
+        spec: Mapping[str, Any] | None = None,
         **pod_spec: Any,
     ) -> None:
+        """Create a batch Job; ``spec``: further fields of its specification."""
         container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
         simulated = {"simulate.quorate.dev/duration": runs, "simulate.quorate.dev/start-delay": starts}
         template = {
@@ -283,10 +285,10 @@ class World:
             "labels": {**({"kueue.x-k8s.io/queue-name": queue} if queue else {}), **(labels or {})},
             "annotations": dict(annotations or {}),
         }
-        spec: Json = {"parallelism": pods, "completions": pods, "suspend": suspend, "template": template}
+        body: Json = {"parallelism": pods, "completions": pods, "suspend": suspend, "template": template}
         if managed_by:
-            spec["managedBy"] = managed_by
-        await self.client.create(JOBS, {"metadata": metadata, "spec": spec}, NAMESPACE)
+            body["managedBy"] = managed_by
+        await self.client.create(JOBS, {"metadata": metadata, "spec": {**body, **(spec or {})}}, NAMESPACE)
 
     async def get_job(self, name: str) -> Job:
         return await self.client.get(JOBS, Key(NAMESPACE, name))
@@ -353,6 +355,7 @@ SERVER: Callable[[], AbstractAsyncContextManager[RestConfig]] = local_api_server
 
 
 Scheduler = Callable[[RestConfig], AbstractAsyncContextManager[None]]
+CONTROLLERS: Scheduler | None = None  # None: those of the local cluster
 SCHEDULER: Scheduler | None = None  # None: that of the local cluster; ``--kube-scheduler`` sets it
 
 
@@ -377,12 +380,15 @@ async def running_cluster(
         Client(cluster, rng) as own_client,
         FaultyClient(cluster, rng) as queueing_client,
         nullcontext() if SCHEDULER is None else SCHEDULER(cluster),
+        nullcontext() if CONTROLLERS is None else CONTROLLERS(cluster),
     ):
         if definitions is None:
             definitions = (*queueing_definitions(), *gang_definitions())
         await install_definitions(client, definitions)
-        run = run_controllers(own_client, clock, rng, with_scheduler=SCHEDULER is None)
-        parts = [asyncio.create_task(run)]
+        parts: list[asyncio.Task[None]] = []
+        if CONTROLLERS is None:
+            run = run_controllers(own_client, clock, rng, with_scheduler=SCHEDULER is None)
+            parts.append(asyncio.create_task(run))
         if fleet is not None:
             parts.append(asyncio.create_task(run_nodes(own_client, clock, [fleet], 1.0)))
         try:

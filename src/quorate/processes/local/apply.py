@@ -24,7 +24,7 @@ DEFINITIONS: Final = untyped(
 )
 PROVIDED: Final = "local.quorate.dev/provided"
 _KUBECTL: Final = "kubectl"  # the field manager of kubectl apply --server-side
-_SERVED_WITHIN_S: Final = 10.0
+_SERVED_WITHIN_S: Final = 60.0
 
 
 class _Names(Struct):
