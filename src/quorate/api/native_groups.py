@@ -14,6 +14,8 @@ VERSION: Final = "v1alpha2"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 BETA: Final = "v1beta1"
 VERSIONS: Final = (VERSION, BETA)  # that are read, the one to prefer first
+FIXED_PARALLELISM: Final = (VERSION,)
+"""Versions with which the API server refuses another parallelism of a Job in a gang."""
 PROTECTION_FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
 """Keeps a pod group until no active pod refers to it."""
 
@@ -181,6 +183,12 @@ class PodGroupSpec(Struct):
     def is_disrupted_as_a_whole(self) -> bool:
         mode = self.disruption_mode
         return mode == AS_A_WHOLE if isinstance(mode, str) else mode.all is not None
+
+    @property
+    def is_default(self) -> bool:
+        """Return True for the group that the Job controller of 1.37 makes for a job without demands."""
+        demands = self.topology_key or self.resource_claims or self.is_disrupted_as_a_whole
+        return self.scheduling_policy.gang is None and not demands
 
     @property
     def topology_key(self) -> str:

@@ -27,8 +27,8 @@ _GROUP: Final = f"object.metadata.labels['{MEMBER_OF}']"
 def native_gangs(namespace: str) -> Iterator[Json]:
     """Yield the admission policy, its binding, and the role of the controllers with its binding.
 
-    The policy is part of the API server: it needs no webhook that can be down.  A pod that names a group
-    itself keeps it.
+    The policy is part of the API server: it needs no webhook that can be down.  It replaces the group with
+    which the Job controller of Kubernetes 1.37 makes the pods of a job without demands.
     """
     yield {
         "apiVersion": _ADMISSION,
@@ -48,9 +48,6 @@ def native_gangs(namespace: str) -> Iterator[Json]:
                 ],
                 "objectSelector": {"matchExpressions": [{"key": MEMBER_OF, "operator": "Exists"}]},
             },
-            "matchConditions": [
-                {"name": "without-a-group", "expression": "!has(object.spec.schedulingGroup)"}
-            ],
             "mutations": [
                 {
                     "patchType": "JSONPatch",

@@ -8,12 +8,24 @@ import pytest
 from quorate.api.kueue import ClusterQueue, PodSet, Workload
 from quorate.api.kueue.topology import PodSetTopologyRequest
 from quorate.api.meta import ObjectMeta
+from quorate.api.native_groups import (
+    AllPods,
+    DisruptionMode,
+    GangPolicy,
+    PodGroup,
+    PodGroupResourceClaim,
+    PodGroupSpec,
+    SchedulingConstraints,
+    SchedulingPolicy,
+    TopologyConstraint,
+)
 from quorate.api.syntax import is_label_value
 from quorate.controllers.jobframework.construct_workload import owner_of
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan
 from quorate.controllers.jobframework.native_gangs import wants_native_gangs, with_native_groups
 from quorate.controllers.jobframework.podset_info import PodSetInfo
 from quorate.controllers.native_gang_support import Missing, NativeGangs
+from quorate.controllers.native_groups import NativeGroupView
 from quorate.kube.resources import JOBS, NATIVE_POD_GROUPS
 from quorate.kube.writes import Apply, Patch
 from tests.controllers.jobframework.plans import events, plan, show
@@ -21,6 +33,8 @@ from tests.controllers.objects import a_job, a_workload, template, with_admitted
 
 LABEL = "quorate.dev/pod-group"
 NAME = "job-train-e4af4-main-3"
+SAME_RACK = SchedulingConstraints(topology=(TopologyConstraint(key="rack"),))
+GANG_SPEC = PodGroupSpec(scheduling_policy=SchedulingPolicy(gang=GangPolicy(min_count=3)))
 GANG = {"schedulingPolicy": {"gang": {"minCount": 3}}}
 
 
@@ -128,6 +142,29 @@ def test_a_job_waits_for_what_the_api_server_does_not_have(missing: Missing, tex
     (event,) = events(got)
     assert (event.type, event.reason) == ("Warning", "NotStarted")
     assert text in event.message
+
+
+@pytest.mark.parametrize(
+    ("made", "writes_one"),
+    [
+        pytest.param(None, True, id="no group"),
+        pytest.param(PodGroupSpec(), True, id="a group with the basic policy, of a job that asks for none"),
+        pytest.param(GANG_SPEC, False, id="a gang"),
+        pytest.param(PodGroupSpec(scheduling_constraints=SAME_RACK), False, id="a topology"),
+        pytest.param(PodGroupSpec(disruption_mode=DisruptionMode(all=AllPods())), False, id="evicted whole"),
+        pytest.param(
+            PodGroupSpec(resource_claims=(PodGroupResourceClaim(name="gpus"),)), False, id="a claim"
+        ),
+    ],
+)
+def test_a_group_of_the_job_controller_that_says_something_is_kept(
+    made: PodGroupSpec | None, writes_one: bool
+) -> None:
+    group = None if made is None else PodGroup(metadata=ObjectMeta(name="made"), spec=made)
+    view = NativeGroupView(True, {}.get, group)
+    native: dict[str, Any] = {"native_gangs": NATIVE_POD_GROUPS, "native_groups": view}
+    got = plan(a_job(), a_workload(admitted_to=["spot"]), **native)
+    assert bool(groups(got)) == (LABEL in labels(got)) == writes_one
 
 
 def test_an_elastic_job_has_no_group() -> None:

@@ -1,6 +1,7 @@
 """Queued jobs with Kubernetes' own pod groups: what the groups demand of the pod sets."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -48,7 +49,7 @@ def group(name: str, least: int = 0, level: str = "") -> PodGroup:
 
 def view(*groups: PodGroup, made: PodGroup | None = None, known: bool = True) -> NativeGroupView:
     by_key: Mapping[Key, PodGroup] = {each.metadata.key: each for each in groups}
-    return NativeGroupView(known, by_key.get, made, frozenset({RACK}))
+    return NativeGroupView(known, by_key.get, made, topology_levels=frozenset({RACK}))
 
 
 def members(name: str, **annotations: str) -> msgspec.Raw:
@@ -126,6 +127,11 @@ def test_a_job_of_a_gang_is_admitted_whole_because_kubernetes_keeps_its_parallel
     assert created(view(group("ring", 2)), **job).min_count is msgspec.UNSET
     assert created(view(group("ring")), **job).min_count == 1
     assert created(None, **job).min_count == 1
+
+
+def test_kubernetes_1_37_lets_a_job_of_a_gang_shrink_to_its_least() -> None:
+    job: dict[str, Any] = {"template": members("ring"), "annotations": MIN_PARALLELISM}
+    assert created(replace(view(group("ring", 2)), jobs_may_shrink=True), **job).min_count == 2
 
 
 def test_the_group_that_the_job_controller_has_made_counts_as_one_that_is_named() -> None:

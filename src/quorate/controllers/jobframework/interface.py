@@ -109,7 +109,9 @@ class JobState(Generic[J]):
         pod_sets = kind.pod_sets(job)
         terms = native_terms(job.metadata.namespace, pod_sets, context.native_groups)
         if terms is not None:
-            pod_sets = with_least_counts(pod_sets, terms, may_shrink=kind.may_shrink_gangs)
+            groups = context.native_groups
+            may_shrink = kind.may_shrink_gangs or (groups is not None and groups.jobs_may_shrink)
+            pod_sets = with_least_counts(pod_sets, terms, may_shrink=may_shrink)
         return cls(
             kind, job, pod_sets, kind.is_suspended(job), kind.finished(job), context, options, now, terms
         )

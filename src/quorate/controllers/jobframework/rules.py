@@ -403,7 +403,9 @@ def _start(state: JobState[J], workload: Workload) -> JobPlan:
             return JobPlan(events=(state.event("PodGroupPending", text),))
         infos = with_group(infos, membership)
     groups: tuple[Write, ...] = ()
-    native = None if membership is not None or is_elastic(state) else state.context.native_gangs
+    made = None if state.context.native_groups is None else state.context.native_groups.made
+    has_group = membership is not None or (made is not None and not made.spec.is_default)
+    native = None if has_group or is_elastic(state) else state.context.native_gangs
     if isinstance(native, Missing):
         text = f"Admitted, and cannot start as a native gang: {native.value}"
         event = warning_event(state.kind.reference(state.job), "NotStarted", text)

@@ -43,7 +43,7 @@ COMPLETION_INDEX: Final = PodIndex("batch.kubernetes.io/job-completion-index")
 
 class BatchJob(JobKind[Job]):
     awaits_pod_groups = True
-    may_shrink_gangs = False  # the API server refuses another parallelism of a job in a gang
+    may_shrink_gangs = False  # Kubernetes 1.36 refuses another parallelism of a job in a gang
     supports_elastic = True
     has_slices = True
     managed_by = ManagedBy(("spec", "managedBy"), "kubernetes.io/job-controller")
