@@ -161,7 +161,7 @@ def test_a_group_of_the_job_controller_that_says_something_is_kept(
     made: PodGroupSpec | None, writes_one: bool
 ) -> None:
     group = None if made is None else PodGroup(metadata=ObjectMeta(name="made"), spec=made)
-    view = NativeGroupView(True, {}.get, group)
+    view = NativeGroupView(True, lambda _: None, group)
     native: dict[str, Any] = {"native_gangs": NATIVE_POD_GROUPS, "native_groups": view}
     got = plan(a_job(), a_workload(admitted_to=["spot"]), **native)
     assert bool(groups(got)) == (LABEL in labels(got)) == writes_one
