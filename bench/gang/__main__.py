@@ -5,6 +5,7 @@ Exits with status 1 if a limit of ``limits.yaml`` is exceeded.
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from statistics import fmean
 from typing import Annotated, Final
 
@@ -22,7 +23,7 @@ from bench.gang.core import (
     one_large_gang,
     small_gangs,
 )
-from bench.gang.native import hopeless_native_groups, hopeless_native_groups_in_churn
+from bench.gang.hopeless import hopeless_groups, hopeless_groups_in_churn
 from bench.gang.quality import GANGS, SCHEDULERS, measure
 from bench.limits import check_limits, number_table
 
@@ -34,9 +35,13 @@ MEASURES: Final[Mapping[str, Callable[[], float]]] = {
     "session: a gang behind 10,000 that do not fit, s": behind_hopeless_gangs,
     "session: a gang behind 1,000 of as many shapes, s": behind_gangs_of_many_shapes,
     "session: a gang behind 1,000 that fit in part, s": behind_gangs_that_fit_in_part,
-    "session: 20 native groups without sufficient victims, ms": hopeless_native_groups,
+    "session: 20 gangs without sufficient victims, ms": partial(hopeless_groups, native=False),
+    "session: 20 gangs without sufficient victims, after a change, ms": (
+        partial(hopeless_groups_in_churn, native=False)
+    ),
+    "session: 20 native groups without sufficient victims, ms": partial(hopeless_groups, native=True),
     "session: 20 native groups without sufficient victims, after a change, ms": (
-        hopeless_native_groups_in_churn
+        partial(hopeless_groups_in_churn, native=True)
     ),
     "bytes a pod of a gang": bytes_a_pod,
 }

@@ -158,6 +158,8 @@ class _StatusUpdater:
             gang.admission = gang.admission.since(None)
         if before in (RUNNING, UNKNOWN) and gang.phase == PENDING and self._is_restarted(gang):
             gang.phase, gang.admission = INQUEUE, gang.admission.since(self._session.now)
+        if gang.phase != before:
+            self._session.model.note_change()
         if gang.phase == RUNNING:
             gang.admission = gang.admission.has_run()
         if not_admitted and reason is not None:

@@ -73,7 +73,7 @@ def open_session(
     model.set_node_groups(node_group_rules(model.queues, entries))
     model.refresh_shapes()
     if model.reserved_nodes.advance(now):
-        model.revision += 1
+        model.note_change()
     session = Session(model, settings, now)
     session.wake(model.reserved_nodes.next_boundary)
     session.hold_suspended_gangs()  # before plugins count what is reserved for gangs that are Inqueue

@@ -40,7 +40,7 @@ def allocate(session: Session) -> None:
     if "enqueue" not in session.settings.actions:
         for gang in session.gangs:
             if gang.is_pending and not gang.is_suspended:
-                gang.phase = INQUEUE
+                session.set_phase(gang, INQUEUE)
     candidates = _candidates(session, session.gangs)
     placements: dict[Gang, GangPlacement | TopologyPlacement] = {}
     trials = Trials(session)

@@ -91,7 +91,7 @@ def _may_wait(gang: Gang) -> bool:
 
 
 def _admit(session: Session, gang: Gang, plan: EvictionPlan | None = None) -> None:
-    gang.phase = INQUEUE
+    session.set_phase(gang, INQUEUE)
     session.pending_reasons.pop(gang.key, None)
     for callback in all_callbacks(session.callbacks.job_enqueued):
         callback(gang)
@@ -195,7 +195,8 @@ class EnqueuePass:
         session = self._session
         assert gang.spec is not None, f"{gang.key} is in a session without a pod group"
         not_before = session.now + gang.admission.next_backoff_s(self._rules)
-        gang.phase, gang.admission = PENDING, gang.admission.rolled_back(gang.spec, not_before)
+        session.set_phase(gang, PENDING)
+        gang.admission = gang.admission.rolled_back(gang.spec, not_before)
         session.pending_reasons[gang.key] = reason
         session.rolled_back.append(RefusedGang(gang.key, gang.queue, reason.reason))
         self._rolled_back.add(gang)

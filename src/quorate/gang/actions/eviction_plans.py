@@ -140,10 +140,12 @@ class EvictionPlans:
                 self._session.wake(self._session.now + RETRY_S)
                 return None
         self._searches += 1
+        revision = self._model.revision
         search = _Search(self._session, gang)
         plan = search.run(self._actions)
         if plan is None or not suffices(search.freed) or not self._has_share(search.victims, has_share):
             search.undo()
+            self._model.revision = revision
             refusals.add(group)
             return None
         refusals.discard(group)

@@ -30,23 +30,7 @@ VICTIMS_PER_MEMBER: Final = 8  # considered for a group that needs many members,
 
 
 def preempt_for_native_group(session: Session, gang: Gang, victims_of: NativeVictims) -> bool:
-    """Evict what members of ``gang`` need; return False, without evictions, if nothing suffices.
-
-    A search that found nothing is not repeated before an object changes, unless time alone may help: a plugin
-    that protects pods for a while asks for a session at the end of that time.
-    """
-    version = session.model.version
-    if gang.without_victims_at == version:
-        return False
-    gang.without_victims_at = None
-    if _preempt(session, gang, victims_of):
-        return True
-    if session.wake_at is None and not (session.binds or session.evictions or session.pipelined):
-        gang.without_victims_at = version
-    return False
-
-
-def _preempt(session: Session, gang: Gang, victims_of: NativeVictims) -> bool:
+    """Evict what members of ``gang`` need; return False, without evictions, if nothing suffices."""
     tasks = tasks_to_place(session, gang, best_effort=True)
     if hard_limit(gang) is not None or not tasks or not all(task.may_preempt for task in tasks):
         return False

@@ -5,14 +5,12 @@ ones.  Most groups that wait for pods which cannot be evicted are recognized by 
 possible victims too few members fit the nodes.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
 from quorate.api.meta import Key
+from quorate.gang.actions.room_without_victims import free_without, has_room
 from quorate.gang.actions.whole_gang_eviction import is_evictable
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import EVICTABLE_STATUSES, Task
@@ -68,15 +66,7 @@ class NativeVictims:
         victims, cluster = self._victims_of(gang), self._session.cluster
         if not victims.units:
             return False
-        if victims.free is None or any(task.shape.oversized for task in tasks):
-            return True
-        fitting = 0
-        for shape, count in Counter(task.shape for task in tasks).items():
-            request = cluster.request(shape)
-            rows = request > 0
-            most = victims.free[rows] // request[rows, np.newaxis]
-            fitting += min(count, int(np.clip(most.min(axis=0), 0, count)[cluster.ready].sum()))
-        return fitting >= needed
+        return has_room(cluster, victims.free, tasks, needed)
 
     def _victims_of(self, gang: Gang) -> _Victims:
         key, position = (gang.queue, gang.priority), self._session.cluster.usage_changes.end
@@ -86,19 +76,9 @@ class NativeVictims:
                 self._possible_victims(*key), key=lambda unit: unit.creation_order, reverse=True
             )
             units = sorted(newest_first, key=lambda unit: unit.importance)
-            found = self._found[key] = _Victims(position, units, self._free_without(units))
+            evicted = (task for unit in units for task in unit.tasks)
+            found = self._found[key] = _Victims(position, units, free_without(self._session.cluster, evicted))
         return found
-
-    def _free_without(self, units: Sequence[VictimUnit]) -> Matrix | None:
-        cluster = self._session.cluster
-        free: Matrix = cluster.allocatable - cluster.used + cluster.releasing - cluster.pipelined
-        evicted = Counter((task.node, task.shape) for unit in units for task in unit.tasks)
-        for (node, shape), count in evicted.items():
-            if shape.oversized:
-                return None
-            if (index := cluster.index(node)) is not None:
-                free[:, index] += cluster.request(shape) * count
-        return free
 
     def _possible_victims(self, queue: str, priority: int) -> Iterator[VictimUnit]:
         session = self._session

@@ -12,6 +12,7 @@ from quorate.gang.actions.hyper_node_rooms import hard_limit, is_pipelined, may_
 from quorate.gang.actions.native_preemption import preempt_for_native_group
 from quorate.gang.actions.native_victims import NativeVictims
 from quorate.gang.actions.ordering import GangQueues, tasks_to_place
+from quorate.gang.actions.repeated_search import search_unless_refused
 from quorate.gang.actions.victim_search import VictimSearch, evict_tasks
 from quorate.gang.actions.whole_gang_eviction import evict_whole_gangs
 from quorate.gang.cache.gang import Gang
@@ -64,13 +65,17 @@ def preempt_for(session: Session, gang: Gang) -> bool:
 
 def _preempt_for(session: Session, gang: Gang, native: NativeVictims) -> bool:
     with session.model.room_lent_to(gang):
-        if gang.native is not None:
-            return preempt_for_native_group(session, gang, native)
-        if hard_limit(gang) is not None and place_without_evictions(session, gang):
+        if gang.native is None and hard_limit(gang) is not None and place_without_evictions(session, gang):
             return True
-        if _preempt_other_gangs(session, gang):
-            return True
-        return session.settings.preempt.evict_whole_group and _preempt_whole_gangs(session, gang)
+        return search_unless_refused(session, "preempt", gang, lambda: _evict_for(session, gang, native))
+
+
+def _evict_for(session: Session, gang: Gang, native: NativeVictims) -> bool:
+    if gang.native is not None:
+        return preempt_for_native_group(session, gang, native)
+    if _preempt_other_gangs(session, gang):
+        return True
+    return session.settings.preempt.evict_whole_group and _preempt_whole_gangs(session, gang)
 
 
 def is_preemptor(session: Session, gang: Gang, action: EvictionAction) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from quorate.gang.actions.hyper_node_rooms import hard_limit
 from quorate.gang.actions.ordering import GangQueues
 from quorate.gang.actions.preempt import is_preemptor, place_nominated, place_without_evictions
+from quorate.gang.actions.repeated_search import search_unless_refused
 from quorate.gang.actions.victim_search import evict_tasks
 from quorate.gang.actions.whole_gang_eviction import evict_whole_gangs
 from quorate.gang.cache.gang import Gang
@@ -41,9 +42,13 @@ def _reclaim_for(session: Session, gang: Gang) -> bool:
     with session.model.room_lent_to(gang):
         if hard_limit(gang) is not None and place_without_evictions(session, gang):
             return True
-        if _reclaim_tasks(session, gang):
-            return True
-        return session.settings.reclaim.evict_whole_group and _reclaim_whole_gangs(session, gang)
+        return search_unless_refused(session, "reclaim", gang, lambda: _evict_for(session, gang))
+
+
+def _evict_for(session: Session, gang: Gang) -> bool:
+    if _reclaim_tasks(session, gang):
+        return True
+    return session.settings.reclaim.evict_whole_group and _reclaim_whole_gangs(session, gang)
 
 
 def _reclaim_tasks(session: Session, gang: Gang) -> bool:

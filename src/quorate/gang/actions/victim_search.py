@@ -17,6 +17,7 @@ from typing import Final
 from quorate.gang.actions.allocate import allocate_minimum
 from quorate.gang.actions.hyper_node_rooms import finders_after_evictions, is_pipelined
 from quorate.gang.actions.ordering import tasks_to_place
+from quorate.gang.actions.room_without_victims import may_be_pipelined
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.deserved import dominant_share
@@ -49,15 +50,16 @@ class VictimSearch:
         self._finder: NodeFinder | LimitedNodeFinder = session.node_finder
         self._victim_gangs = {victim.key: victim for victim in victim_gangs}
         self._statuses = statuses
-        # The nodes of possible victims; evictions never add to them.  All tasks of victim gangs there are
-        # candidates, also those that a plugin protects: another may allow a number out of all.
-        self.victim_nodes = {
-            task.node
+        self.possible_victims = [
+            task
             for victim in self._victim_gangs.values()
             if has_possible_victims(session, action, gang, victim)
             for task in victim.with_status(*statuses)
             if task.preemptable
-        }
+        ]
+        # Evictions never add to these nodes.  All tasks of victim gangs there are candidates, also those that
+        # a plugin protects: another may allow a number out of all.
+        self.victim_nodes = {task.node for task in self.possible_victims}
         self._failed: set[tuple[Shape, int]] = set()  # of tasks for which no node was found, with priority
         # Volcano's preempt leaves a task that fits its nominated node to the action allocate, although it
         # evicts nothing for the rest of the gang then.
@@ -242,6 +244,8 @@ def evict_tasks(
     """
     search = VictimSearch(session, action, gang, victim_gangs, statuses)
     tasks = tasks_to_place(session, gang, best_effort=True)
+    if not may_be_pipelined(session, gang, tasks, search.possible_victims):
+        return False
     for finder in finders_after_evictions(session, gang, search.victim_nodes):
         search.limit_to(finder)
         with session.statement() as statement:

@@ -16,6 +16,7 @@ from typing import Final
 
 from quorate.gang.actions.hyper_node_rooms import finders_after_evictions, is_pipelined
 from quorate.gang.actions.ordering import divide_by_roles, tasks_to_place
+from quorate.gang.actions.room_without_victims import may_be_pipelined
 from quorate.gang.actions.victim_search import awaits_evictions, carry_out
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import EVICTABLE_STATUSES, Task, TaskStatus
@@ -25,6 +26,7 @@ from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Statement
 from quorate.placement.hyper_nodes.part_finder import LimitedNodeFinder
 from quorate.placement.node_finder import Choice, NodeFinder
+from quorate.placement.shapes import Shape
 
 MAX_ATTEMPTS: Final = 3  # to find victims that do not reclaim their nodes again
 
@@ -51,10 +53,13 @@ def evict_whole_gangs(
     if any(awaits_evictions(session, task) for task in tasks):
         return False
     session.whole_evictions_tried.add(preemptor.key)
+    victims = [task for gang in gangs for task in gang.with_status(*EVICTABLE_STATUSES)]
+    if not may_be_pipelined(session, preemptor, tasks, victims):
+        return False
 
     # Gangs on any nodes have what is short of the queue's share.
     is_short = not session.has_share_for(session.queue_of(preemptor), _sum_of_requests(tasks))
-    nodes = {task.node for gang in gangs for task in gang.with_status(*EVICTABLE_STATUSES)}
+    nodes = {task.node for task in victims}
     finders = tuple(finders_after_evictions(session, preemptor, nodes))
     for at, finder in enumerate(finders):
         helpful = gangs if is_short else [gang for gang in gangs if _is_on(finder, gang)]
@@ -159,15 +164,20 @@ def pipeline_gang(
     finder: NodeFinder | LimitedNodeFinder,
 ) -> bool:
     """Pipeline nominated ``tasks``, and others up to the minimum; return whether jobPipelined permits."""
+    failed: set[tuple[Shape, str]] = set()  # since the last task that found a node
     for task in tasks:
         has_minimum = not preemptor.is_starving and session.is_pipelined(preemptor)
         if has_minimum and not task.nominated_node:
             continue
-        if not may_pipeline(task):
+        wanted = (session.shape_of(task), task.nominated_node)
+        if wanted in failed or not may_pipeline(task):
             continue
-        match finder.best(session.shape_of(task), task.nominated_node):
+        match finder.best(*wanted):
             case Choice(node, _):
                 statement.pipeline(task, node)
+                failed.clear()
+            case _:
+                failed.add(wanted)
     return is_pipelined(session, preemptor)
 
 

@@ -4,7 +4,7 @@ Counts and sums are updated when a task is added, removed or changes its status;
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -107,7 +107,6 @@ class Gang:
     min_resources: Mapping[str, int] | None = None  # in base units; None: no reservation is made
     quota_minimum: Mapping[str, int] = field(default_factory=dict)  # minResources, by the names of quotas
     native: NativeTerms | None = None  # of a pod group of Kubernetes; None: it is Volcano's
-    without_victims_at: Hashable = None  # ``Model.version`` when a native group had no victims that suffice
     topology: GangTopology | None = None  # None: its members may be anywhere, and it has no sub groups
     sub_groups: SubGroups | None = None  # of its tasks; None without policies
     maximum_s: int | None = None  # the declared run time, from its label, see ``bounds``

@@ -45,6 +45,7 @@ from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.queue_accounts import Account, Ledger
 from quorate.gang.cache.quota_admission import QuotaAdmission, quota_admission
 from quorate.gang.cache.refused_plans import RefusedPlans
+from quorate.gang.cache.refused_searches import RefusedSearches
 from quorate.gang.cache.reserved_nodes import ReservedNodes
 from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskStatus
 from quorate.gang.cache.unreadable_pods import UnreadablePods
@@ -73,8 +74,9 @@ class Model:
         self.quotas: dict[Key, NamespaceQuota] = {}
         self.disruption_budgets: dict[Key, PodDisruptionBudget] = {}
         self.ledger = Ledger()
-        self.revision = 0  # incremented by every change of an object and every failed write; see ``version``
+        self.revision = self._last_revision = 0  # see ``version`` and ``note_change``
         self.refused_plans = RefusedPlans()
+        self.refused_searches = RefusedSearches()
         self.storage = StorageIndex()
         self.hyper_nodes = HyperNodeIndex(self.cluster)
         # The watches of namespaces and of the drivers of nodes update it too.
@@ -102,16 +104,23 @@ class Model:
 
     @property
     def version(self) -> Hashable:
-        """Return a value that changes whenever an object does that a session reads, or a decision fails.
+        """Return a value that changes with every object, decision or phase that a session reads.
 
         The watches of namespaces, drivers and storage change the filters and not the model.
         """
         return self.revision, self.constraints.revision, self.storage.version, self.devices.objects_version
 
+    def note_change(self) -> None:
+        """Note that something changed that a session reads.
+
+        Set ``revision`` back when all changes since are undone; no other revision occurs twice.
+        """
+        self.revision = self._last_revision = self._last_revision + 1
+
     # Nodes and pods.
 
     def set_node(self, node: Node) -> None:
-        self.revision += 1
+        self.note_change()
         rows = self.cluster.rows_version
         self.cluster.set_node(node)
         if self.cluster.rows_version != rows:
@@ -119,35 +128,35 @@ class Model:
         self._held.set_host(node.metadata.labels.get(HOSTNAME, ""), node.metadata.name)
 
     def remove_node(self, name: str) -> None:
-        self.revision += 1
+        self.note_change()
         if self.cluster.index(name) is not None:  # otherwise it was never set, or set aside
             self.cluster.remove_node(name)
 
     def set_hyper_node(self, hyper_node: HyperNode) -> None:
-        self.revision += 1
+        self.note_change()
         self.hyper_nodes.set(hyper_node)
 
     def remove_hyper_node(self, name: str) -> None:
-        self.revision += 1
+        self.note_change()
         self.hyper_nodes.remove(name)
 
     def set_reservation(self, reservation: Reservation) -> None:
-        self.revision += 1
+        self.note_change()
         self.reserved_nodes.put(reservation)
 
     def remove_reservation(self, name: str) -> None:
-        self.revision += 1
+        self.note_change()
         self.reserved_nodes.remove(name)
 
     def set_workload(self, workload: PlacedWorkload) -> None:
-        self.revision += 1
+        self.note_change()
         self._held.set_workload(workload)
         gang = self.gangs.get(self._gang_of_owner.get(workload.owner, _NO_KEY))
         if gang is not None:
             self._set_held(gang)
 
     def remove_workload(self, key: Key) -> None:
-        self.revision += 1
+        self.note_change()
         self._held.remove_workload(key)
 
     def _set_held(self, gang: Gang) -> None:
@@ -187,7 +196,7 @@ class Model:
         return self._node_finder
 
     def set_pod(self, pod: Pod) -> None:
-        self.revision += 1
+        self.note_change()
         key = pod.metadata.key
         self.remove_unreadable_pod(key)
         task = self._tasks.get(key)
@@ -218,7 +227,7 @@ class Model:
         self._on_nodes.add(task)
 
     def remove_pod(self, key: Key) -> None:
-        self.revision += 1
+        self.note_change()
         task = self._tasks.get(key)
         if task is not None and task.status in FINISHED_STATUSES:
             self.gangs[task.gang].ended += 1
@@ -320,10 +329,12 @@ class Model:
 
     def add_expected_member(self, task: Task) -> None:
         """Add a task without a pod to its gang for a part of a session; see ``expected_members``."""
+        self.note_change()
         self._tasks[task.key] = task
         self.gangs[task.gang].add(task)
 
     def remove_expected_member(self, task: Task) -> None:
+        self.note_change()
         del self._tasks[task.key]
         self.gangs[task.gang].remove(task)
 
@@ -340,14 +351,14 @@ class Model:
 
         A pod that was created anew under its name is not affected.
         """
-        self.revision += 1
+        self.note_change()
         task = self._tasks.get(bind.task)
         if self._assumed.bind_failed(bind) and task is not None and task.status is TaskStatus.BINDING:
             self.set_task_status(task, TaskStatus.PENDING, "")
 
     def eviction_failed(self, eviction: Eviction) -> None:
         """Return the task of an eviction that failed to its status before."""
-        self.revision += 1
+        self.note_change()
         task = self._tasks.get(eviction.task)
         previous = self._assumed.eviction_failed(eviction)
         if previous in (None, TaskStatus.UNKNOWN) or task is None or task.status is not TaskStatus.RELEASING:
@@ -356,6 +367,7 @@ class Model:
 
     def nomination_failed(self, nomination: Nomination) -> None:
         """Return the task of a nomination that is not written to the node that its pod shows."""
+        self.note_change()
         task = self._tasks.get(nomination.task)
         if task is not None and task.uid == nomination.uid:
             task.nominated_node = task.pod.status.nominated_node_name
@@ -369,17 +381,19 @@ class Model:
 
     def assume_bound(self, task: Task) -> None:
         """Assume the bind of ``task`` to its node, which is being written."""
+        self.note_change()
         self._assumed.bind(task)
         self.set_task_status(task, TaskStatus.BINDING, task.node)
 
     def assume_evicted(self, task: Task, previous: TaskStatus) -> None:
         """Assume the eviction of ``task`` while it is written; its status was ``previous``."""
+        self.note_change()
         self._assumed.evict(task, previous)
 
     # Pod groups, queues, quotas and priority classes.
 
     def set_group(self, group: PodGroup, native: NativeTerms | None = None) -> None:
-        self.revision += 1
+        self.note_change()
         gang = self._gang(group.metadata.key)
         self._set_aside.discard(gang.key)
         self._unreadable_groups.pop(gang.key, None)
@@ -420,7 +434,7 @@ class Model:
 
     def remove_group(self, key: Key) -> None:
         """Remove a pod group.  Its tasks stay, in a gang without a group; a new group starts afresh."""
-        self.revision += 1
+        self.note_change()
         self._assumed.drop_status(key)
         self._set_aside.discard(key)
         self._unreadable_groups.pop(key, None)
@@ -447,7 +461,7 @@ class Model:
             gang.generation += 1
 
     def remove_unreadable_group(self, key: Key) -> None:
-        self.revision += 1
+        self.note_change()
         self._unreadable_groups.pop(key, None)
 
     def _gang(self, key: Key) -> Gang:
@@ -475,15 +489,15 @@ class Model:
 
     def set_gang_aside(self, key: Key) -> None:
         """Leave a gang out of all sessions until its pod group or a pod of it changes."""
-        self.revision += 1
+        self.note_change()
         self._set_aside.add(key)
 
     def set_queue(self, queue: QueueObject) -> None:
-        self.revision += 1
+        self.note_change()
         self.queues[queue.metadata.name] = queue_from_object(queue)
 
     def remove_queue(self, name: str) -> None:
-        self.revision += 1
+        self.note_change()
         self.queues.pop(name, None)
 
     def set_quota(self, quota: ResourceQuota, observed_at: float | None = None) -> None:
@@ -501,11 +515,11 @@ class Model:
         self.quotas.pop(key, None)
 
     def set_disruption_budget(self, budget: PodDisruptionBudget) -> None:
-        self.revision += 1
+        self.note_change()
         self.disruption_budgets[budget.metadata.key] = budget
 
     def remove_disruption_budget(self, key: Key) -> None:
-        self.revision += 1
+        self.note_change()
         self.disruption_budgets.pop(key, None)
 
     def set_priority_class(self, cls: PriorityClass) -> None:
@@ -517,7 +531,7 @@ class Model:
         self._update_priorities()
 
     def _update_priorities(self) -> None:
-        self.revision += 1
+        self.note_change()
         for gang in self.gangs.values():
             if gang.spec is not None and gang.native is None:
                 gang.priority = self.priority_classes.value(gang.spec.priority_class_name)

@@ -145,7 +145,13 @@ class Session:
             if gang.is_suspended:
                 self.pending_reasons[gang.key] = WorkloadNotAdmitted()
                 if gang.phase == INQUEUE and not gang.has_started:
-                    gang.phase, gang.admission = PENDING, gang.admission.since(None)
+                    self.set_phase(gang, PENDING)
+                    gang.admission = gang.admission.since(None)
+
+    def set_phase(self, gang: Gang, phase: str) -> None:
+        if gang.phase != phase:
+            gang.phase = phase
+            self.model.note_change()
 
     def may_have_nodes(self, gang: Gang) -> bool:
         """Return True if members of ``gang`` may get nodes: it is admitted, and has not lost them all.
@@ -435,6 +441,11 @@ class Session:
     def pipelined(self) -> dict[Key, str]:
         """The node of each pipelined task."""
         return {key: task.node for key, task in self._held.items() if task.status is TaskStatus.PIPELINED}
+
+    @property
+    def held(self) -> tuple[tuple[Key, TaskStatus, str], ...]:
+        """The tasks that are allocated or pipelined until the session ends, with their nodes."""
+        return tuple((key, task.status, task.node) for key, task in self._held.items())
 
     @property
     def pipelined_gangs(self) -> Sequence[Gang]:

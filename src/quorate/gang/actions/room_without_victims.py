@@ -1,0 +1,51 @@
+"""An upper bound of the room for a gang without all its possible victims, by amounts alone.
+
+Most gangs that wait for pods which cannot be evicted are recognized by it, without a search.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.task import Task
+from quorate.gang.session.session import Session
+from quorate.placement.cluster import Cluster
+from quorate.placement.vectors import Matrix
+
+
+def may_be_pipelined(session: Session, gang: Gang, tasks: Sequence[Task], victims: Iterable[Task]) -> bool:
+    """Return False if too few of ``tasks``, of ``gang``, fit the nodes for jobPipelined without ``victims``.
+
+    Only the plugin gang rejects, while members lack; so with a few more of them it still rejects.
+    """
+    if session.is_pipelined(gang):
+        return True
+    missing = gang.missing_members(with_best_effort=not session.rules.allocates_best_effort)
+    needed = min(missing - gang.task_counts.pipelined, len(tasks))
+    return has_room(session.cluster, free_without(session.cluster, victims), tasks, needed)
+
+
+def free_without(cluster: Cluster, victims: Iterable[Task]) -> Matrix | None:
+    """Return the free amounts by row and node without ``victims``; None if they exceed 64 bits."""
+    free: Matrix = cluster.allocatable - cluster.used + cluster.releasing - cluster.pipelined
+    for (node, shape), count in Counter((task.node, task.shape) for task in victims).items():
+        if shape.oversized:
+            return None
+        if (index := cluster.index(node)) is not None:
+            free[:, index] += cluster.request(shape) * count
+    return free
+
+
+def has_room(cluster: Cluster, free: Matrix | None, tasks: Sequence[Task], needed: int) -> bool:
+    """Return False if fewer than ``needed`` of ``tasks`` fit ``free``, each shape beside no other one."""
+    if free is None or any(task.shape.oversized for task in tasks):
+        return True
+    fitting = 0
+    for shape, count in Counter(task.shape for task in tasks).items():
+        request = cluster.request(shape)
+        rows = request > 0
+        most = free[rows] // request[rows, np.newaxis]
+        fitting += min(count, int(np.clip(most.min(axis=0), 0, count)[cluster.ready].sum()))
+    return fitting >= needed
