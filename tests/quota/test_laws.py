@@ -71,6 +71,20 @@ class AnyHistory(RuleBasedStateMachine):
         if index < len(running):
             tree.remove_usage(self.quota.queues[name], running.pop(index))
 
+    @rule(name=st.sampled_from(QUEUES), index=st.integers(0, 5))
+    def would_stop(self, name: str, index: int) -> None:
+        running = self.running.get(name, [])[index:]
+        if running:
+            node = self.quota.queues[name]
+            supposed = tree.usage_without({node: total(running)})
+            for usage in running:
+                tree.remove_usage(node, usage)
+            for one in (node, *node.path()):
+                used = supposed.get(one, one.usage)
+                assert {pair: amount for pair, amount in used.items() if amount} == one.usage
+            for usage in running:
+                tree.add_usage(node, usage)
+
     @invariant()
     def stored_quantities_equal_computed_ones(self) -> None:
         assert audit({self.quota.queues[name]: total(usages) for name, usages in self.running.items()}) == ()

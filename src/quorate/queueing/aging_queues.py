@@ -71,3 +71,4 @@ class AgingQueues(ReservationPlaces):
         """Update the order in which a workload with quota of ``queue`` is preempted."""
         order = queue_order(reservation.workload, self.configuration)
         reservation.order = queue.pending.reserved_order(order, reservation.reserved_at)
+        queue.reservation_changes += 1

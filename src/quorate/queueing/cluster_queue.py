@@ -134,6 +134,7 @@ class ClusterQueueState:
     __slots__ = (
         "_bound_inputs",
         "aging_findings",
+        "backfills",
         "findings",
         "generation",
         "groups",
@@ -146,6 +147,8 @@ class ClusterQueueState:
         "pending",
         "planned_start_findings",
         "planned_start_rules",
+        "planned_workloads",
+        "reservation_changes",
         "reservations",
         "spec",
         "totals",
@@ -177,6 +180,7 @@ class ClusterQueueState:
         self.reservations: dict[Key, Reservation] = {}
         self.outside: dict[Key, Usage] = {}
         self.totals = ReservationTotals()  # of ``reservations``
+        self.reservation_changes = 0  # grows whenever any of ``reservations``, or its order, is another one
         self.generation = 0  # grows when a workload leaves: flavors may be worth another try
 
     def put_object(self, object_: ClusterQueue) -> None:
@@ -187,11 +191,9 @@ class ClusterQueueState:
         self.planned_start_rules, self.planned_start_findings = annotated_rules(
             object_.metadata.annotations, self._bound_inputs.defaults
         )
-
-    @property
-    def backfills(self) -> bool:
-        """Return True if workloads that do not fit get planned starts, see ``PlannedStarts``."""
-        return self.planned_start_rules.backfill != "None"
+        # How many workloads that do not fit may have planned starts at once, see ``PlannedStarts``.
+        self.planned_workloads = self.planned_start_rules.planned_workloads
+        self.backfills = self.planned_workloads > 0
 
     def bound(self, workload: Workload) -> RunBound:
         """Return how long ``workload`` runs at most in this queue."""

@@ -322,9 +322,14 @@ class Ledger(AgingQueues):
                 self.order_reservation(queue, reservation)
             self.count_reservation(queue, reservation)
 
-    def reservation_changes(self, root: Node | None = None) -> int:
-        """Return how often what has quota in a tree, uses it, or has places changed; None: in any tree."""
-        return self._reservation_changes.get(None if self.topology.placing else root, 0)
+    def changes(self, root: Node | None = None) -> tuple[int, int]:
+        """Return two numbers of which one grows when what plans in a tree rest on changes; None: in any tree.
+
+        That is ``version``, and what has quota, uses it, or has places.
+        """
+        of_all = root is None or self.topology.placing
+        version = self._requeues if root is None else self._versions.get(root, 0)
+        return version, self._reservation_changes.get(None if of_all else root, 0)
 
     def assume_places(self, reservation: Reservation, admission: Admission) -> None:
         """Count the places of a second pass that is not written yet, beside those that it replaces."""
@@ -368,6 +373,7 @@ class Ledger(AgingQueues):
             if queue.pending.aging is not None:
                 self.order_reservation(queue, new)
             queue.reservations[key] = new
+            queue.reservation_changes += 1
         if old.assumed is not None:
             replaced = replaced_slice(new.workload, self.configuration.gates)
             if replaced is not None:

@@ -71,11 +71,6 @@ class QueueTrees:
         """Return a number that grows when a workload leaves the queue or quota in its tree changes."""
         return queue.generation + self._quota_changes.get(queue.node.root, 0)
 
-    @property
-    def requeues(self) -> int:
-        """How often quota or a queue changed, or something else that may help any workload."""
-        return self._requeues
-
     def version(self, node: Node) -> int:
         """Return the number of the last event that may help workloads of the tree of ``node``.
 

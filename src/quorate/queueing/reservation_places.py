@@ -81,6 +81,7 @@ class ReservationPlaces(LocalQueues):
 
     def count_reservation(self, queue: ClusterQueueState, reservation: Reservation) -> None:
         queue.reservations[reservation.key] = reservation
+        queue.reservation_changes += 1
         queue.totals.count(reservation, 1)
         tree.add_usage(queue.node, reservation.usage)
         if reservation.places.all:
@@ -88,6 +89,7 @@ class ReservationPlaces(LocalQueues):
 
     def uncount_reservation(self, queue: ClusterQueueState, reservation: Reservation) -> None:
         del queue.reservations[reservation.key]
+        queue.reservation_changes += 1
         queue.totals.count(reservation, -1)
         tree.remove_usage(queue.node, reservation.usage)
         if reservation.places.all:

@@ -316,6 +316,25 @@ def _add(node: Node, pair: FlavorResource, more: int) -> None:
         current = current.parent
 
 
+def usage_without(removed: Mapping[Node, Usage]) -> dict[Node, dict[FlavorResource, int]]:
+    """Return what nodes and their ancestors would use without ``removed``; no others are in the result."""
+    result: dict[Node, dict[FlavorResource, int]] = {}
+    for node, usage in removed.items():
+        for pair, amount in usage.items():
+            current: Node | None = node
+            less = amount
+            while current is not None:
+                used_here = result.get(current)
+                if used_here is None:
+                    used_here = result[current] = current.usage.copy()
+                old, local_quota = used_here.get(pair, 0), current.guaranteed.get(pair, 0)
+                used_here[pair] = old - less
+                if local_quota:  # as when it is removed
+                    less = max(0, old - local_quota) - max(0, old - less - local_quota)
+                current = current.parent
+    return result
+
+
 def set_limits(node: Node, new_limits: Mapping[FlavorResource, Limits]) -> None:
     """Replace the limits of ``node`` and update its ancestors."""
     for pair in {**node.limits, **new_limits}:

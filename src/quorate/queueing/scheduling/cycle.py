@@ -84,9 +84,11 @@ class AdmissionCycle:
                 if is_paused or len(decisions) >= MAX_DECISIONS or updates.is_head_missing:
                     wake_at = now
                     break
-        changed = self._plans.review(roots, now)
-        if self._state.ledger.announced or changed:
-            decisions = {key: self._with_announcement(decision) for key, decision in decisions.items()}
+        changed, announced = self._plans.review(roots, now), self._state.ledger.announced
+        for key in decisions.keys() & announced.keys():
+            decision = decisions[key]
+            if isinstance(decision, Hold):
+                decisions[key] = replace(decision, announced=announced[key])
         planned_at = self._plans.next_at()
         if planned_at is not None:
             wake_at = planned_at if wake_at is None else min(wake_at, planned_at)
@@ -104,12 +106,6 @@ class AdmissionCycle:
             tuple(recomputations),
             changed,
         )
-
-    def _with_announcement(self, decision: Decision) -> Decision:
-        announced = self._state.ledger.announced.get(decision.key)
-        if not isinstance(decision, Hold) or decision.announced is announced:
-            return decision
-        return replace(decision, announced=announced)
 
     def second_pass(self, now: float) -> SecondPass:
         """Return the second pass of a cycle; a round that runs before it ends does not take its places."""

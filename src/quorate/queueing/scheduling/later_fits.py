@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Final, NamedTuple
 
-from quorate.api.kueue import ResourceFlavor, Workload
+from quorate.api.kueue import ResourceFlavor
 from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup
 from quorate.queueing.inadmissible_reasons import ReservedForEarlierWorkload
 from quorate.queueing.pending.entry import Entry
-from quorate.queueing.pending.ordering import affects_scheduling
 from quorate.queueing.pending.shape import Shape
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
 from quorate.queueing.scheduling.nomination import Supposition, evaluate_supposing
@@ -30,11 +29,9 @@ _WITHOUT_PREEMPTION: Final = Supposition(preempts=False)  # of what has ended by
 
 
 class _Known(NamedTuple):
-    """What a workload uses at any time at which it fits, and what that was made from."""
+    """What workloads of a shape use at any time at which they fit, and what that was made from."""
 
     groups: Mapping[str, FlavorGroup]
-    workload: Workload
-    shape: Shape
     flavors: tuple[tuple[str, ResourceFlavor], ...]
     assignment: Assignment
 
@@ -45,7 +42,7 @@ class LaterFits:
     def __init__(self, state: State, windows: ReservedWindows) -> None:
         self._state = state
         self._windows = windows
-        self._known: dict[str, dict[Entry, _Known]] = {}  # by queue
+        self._known: dict[str, dict[Shape, _Known]] = {}  # by queue
         self._beside_windows = True
         self.refused_until = -math.inf  # since ``begin``: at no earlier time a window lets a workload start
 
@@ -54,9 +51,11 @@ class LaterFits:
         self._beside_windows, self.refused_until = beside_windows, -math.inf
 
     def keep(self, queue: str, entries: Iterable[Entry]) -> None:
-        """Forget the assignments of all workloads of a queue but ``entries``."""
-        known = self._known.get(queue, {})
-        self._known[queue] = {entry: known[entry] for entry in entries if entry in known}
+        """Forget the assignments of a queue for all shapes but those of ``entries``."""
+        if (known := self._known.get(queue)) is not None:
+            self._known[queue] = {
+                entry.shape: known[entry.shape] for entry in entries if entry.shape in known
+            }
 
     def assignment_at(
         self,
@@ -95,14 +94,8 @@ class LaterFits:
     def known_assignment(self, queue: ClusterQueueState, entry: Entry) -> Assignment | None:
         """Return what ``entry`` uses at any time at which it fits; None if that depends on the time."""
         of_queue = self._known.get(queue.name)
-        known = None if of_queue is None else of_queue.get(entry)
-        if (
-            known is None
-            or known.groups is not queue.groups
-            or (known.workload is not entry.workload and affects_scheduling(known.workload, entry.workload))
-            or known.shape is not entry.shape
-            or may_need_places(self._state, entry)
-        ):
+        known = None if of_queue is None else of_queue.get(entry.shape)
+        if known is None or known.groups is not queue.groups or may_need_places(self._state, entry):
             return None
         flavors = self._state.flavors
         for name, flavor in known.flavors:
@@ -136,8 +129,8 @@ class LaterFits:
                 (name, self._state.flavors[name])
                 for name in {name for pods in assignment.pod_sets for name in pods.flavors.values()}
             )
-            by_entry = self._known.setdefault(queue.name, {})
-            by_entry[entry] = _Known(queue.groups, entry.workload, entry.shape, flavors, assignment)
+            by_shape = self._known.setdefault(queue.name, {})
+            by_shape[entry.shape] = _Known(queue.groups, flavors, assignment)
         return assignment
 
     def _delays(

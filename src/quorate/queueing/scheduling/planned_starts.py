@@ -31,8 +31,9 @@ from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMo
 from quorate.queueing.scheduling.later_fits import LaterFits, reaches
 from quorate.queueing.scheduling.nomination import Nomination
 from quorate.queueing.scheduling.reserved_windows import ReservedWindows
-from quorate.queueing.scheduling.timeline import PlannedStart, Rest, Timeline
+from quorate.queueing.scheduling.timeline import PlannedStart, Timeline, UsedAfter
 from quorate.queueing.state import State
+from quorate.quota import tree
 from quorate.quota.tree import Node
 
 Plans = tuple[PlannedStart, ...]  # of one queue, in queueing order
@@ -41,12 +42,12 @@ Plans = tuple[PlannedStart, ...]  # of one queue, in queueing order
 class _Made(NamedTuple):
     """The plans of a queue, and what they were made from."""
 
-    version: int
-    changes: int
+    changes: tuple[int, int]  # see ``Ledger.changes``
     entries: list[Entry]  # in queueing order
     plans: Plans
     until: float  # the first planned start: if it has passed, plans are made again
     generation: int  # of the queue, see ``Ledger.generation``
+    used: UsedAfter | None  # at the only planned start, if that is known
 
 
 class PlannedStarts:
@@ -96,11 +97,13 @@ class PlannedStarts:
 
         Other workloads of its shape, which are not evaluated themselves, do not fit either.
         """
-        rules, number = queue.planned_start_rules, queue.planned_start_rules.planned_workloads
+        rules, number = queue.planned_start_rules, queue.planned_workloads
         if number == 0:
             return
-        if number == 1 and (plans := self.of_queue(queue, now)) and plans[0].entry is entry:
-            return
+        if number == 1 and (plans := self.of_queue(queue, now)):
+            order = queue.pending.order
+            if plans[0].entry is entry or order(plans[0].entry) <= order(entry):
+                return
         self._offer(queue, entry, now)
         if number > 1 or rules.reserve_after_s:
             for other in queue.pending.next_of_shape(entry, number):
@@ -111,7 +114,7 @@ class PlannedStarts:
         former = [plan.entry for plan in self.of_queue(queue, now)]  # all of which would fit an empty cluster
         if entry in former:
             return
-        is_full = len(former) >= rules.planned_workloads
+        is_full = len(former) >= queue.planned_workloads
         order = queue.pending.order
         if is_full and order(former[-1]) <= order(entry):
             return
@@ -119,11 +122,11 @@ class PlannedStarts:
         if due > now:
             self._due[queue.name] = min(due, self._due.get(queue.name, math.inf))
             return
-        ledger.set_planned(queue, sorted((*former, entry), key=order)[: rules.planned_workloads])
+        ledger.set_planned(queue, sorted((*former, entry), key=order)[: queue.planned_workloads])
         planned = [plan.entry for plan in self.of_queue(queue, now)]
         if entry not in planned:  # it would not fit an empty cluster, or not beside earlier plans
             planned = former
-        elif len(planned) <= len(former) and len(planned) < rules.planned_workloads:
+        elif len(planned) <= len(former) and len(planned) < queue.planned_workloads:
             ledger.schedule_requeue(queue.node)  # one has lost its plan beside this: others may get one
         ledger.set_planned(queue, planned)
 
@@ -214,34 +217,30 @@ class PlannedStarts:
             return ()
         if len(entries) > 1:
             entries = sorted(entries, key=queue.pending.order)
-        version, changes = ledger.version(root), ledger.reservation_changes(root)
-        known = self._plans.get(queue.name)
-        if (
-            known is None
-            or known.version != version
-            or known.changes != changes
-            or known.entries != entries
-            or known.until < now
-        ):
-            if known is not None and self._is_unmoved(queue, entries, known, now):
-                self._plans[queue.name] = known._replace(version=version, changes=changes)
+        changes, known = ledger.changes(root), self._plans.get(queue.name)
+        if known is None or known.changes != changes or known.entries != entries or known.until < now:
+            used = None if known is None else self._still_used(queue, entries, known, now)
+            if known is not None and used is not None:
+                self._plans[queue.name] = _Made(changes, *known[1:-1], used)
                 return known.plans
             plans, generation = self._plan_all(queue, entries, now), ledger.generation(queue)
             until = min((plan.at for plan in plans), default=math.inf)
-            known = self._plans[queue.name] = _Made(version, changes, entries, plans, until, generation)
+            known = self._plans[queue.name] = _Made(changes, entries, plans, until, generation, None)
             later = (plan.at + OVERDUE_S for plan in plans if plan.at > now)
             self._overdue[queue.name] = min(later, default=math.inf)
             self._overdue_at = min(self._overdue_at, self._overdue[queue.name])
         return known.plans
 
-    def _is_unmoved(self, queue: ClusterQueueState, entries: list[Entry], known: _Made, now: float) -> bool:
-        """Return True if the only planned start of a queue is still the earliest, for the same reasons.
+    def _still_used(
+        self, queue: ClusterQueueState, entries: list[Entry], known: _Made, now: float
+    ) -> UsedAfter | None:
+        """Return what is used at the only planned start of a queue, if this is the earliest as it was.
 
-        False: that is not known without a search.
+        None: that is not known without a search.
         """
         ledger = self._state.ledger
         if len(entries) != 1 or known.entries != entries or len(known.plans) != 1 or ledger.windows:
-            return False
+            return None
         (plan,) = known.plans
         entry, at, usage = plan.entry, plan.at, plan.assignment.usage
         if (
@@ -251,27 +250,27 @@ class PlannedStarts:
             or (self._announces and entry.key not in ledger.announced)
             or self._fits.known_assignment(queue, entry) is not plan.assignment
         ):
-            return False
-        timeline = self.timeline(queue, now)
+            return None
+        timeline, node = self.timeline(queue, now), queue.node
         before = timeline.moment_before(at, now)
-        rest = timeline.rest(at, usage.keys())
-        of_plan = Rest(plan.ended, plan.origin, plan.latest)
-        if before is None or rest._replace(latest=max(at, rest.latest)) != of_plan:
-            return False
-        starts_later = before == now and entry is self._refused and not timeline.ended(now)
-        return timeline.fits(at, queue.node, usage) and (
-            starts_later or not timeline.fits(before, queue.node, usage)
-        )
+        ended, origin, latest = timeline.rest(at, usage)
+        if before is None or (ended, origin, max(at, latest)) != (plan.ended, plan.origin, plan.latest):
+            return None
+        used = timeline.used_after(at)
+        if (used is not known.used or node not in used) and not tree.fits_while(node, usage, used):
+            return None
+        if before == now and entry is self._refused and not timeline.has_ended(now):
+            return used
+        return None if timeline.fits(before, node, usage) else used
 
     def timeline(self, queue: ClusterQueueState, now: float) -> Timeline:
         """Return what ends when in the tree of a queue."""
         ledger, root = self._state.ledger, queue.node.root
-        made_from = ledger.version(root), ledger.reservation_changes(root)
-        known = self._timelines.get(root)
+        changes, known = ledger.changes(root), self._timelines.get(root)
         timeline = Timeline(ledger, root) if known is None else known[1]
-        if known is None or known[0] != made_from or timeline.is_past(now):
+        if known is None or known[0] != changes or timeline.is_past(now):
             timeline.update(now)
-            self._timelines[root] = made_from, timeline
+            self._timelines[root] = changes, timeline
         return timeline
 
     def _plan_all(self, queue: ClusterQueueState, entries: Sequence[Entry], now: float) -> Plans:
@@ -352,7 +351,7 @@ class PlannedStarts:
         if windows is None and self._state.ledger.windows:
             starts_later = False  # perhaps only a window has refused it
         else:
-            starts_later = entry is self._refused and not timeline.ended(now)
+            starts_later = entry is self._refused and not timeline.has_ended(now)
         former = -math.inf if announced is None else announced.planned_at
         self._fits.begin(beside_windows=windows is not None)
         for moments in _stretches(timeline, others, windows or (), bound_s, after):
@@ -382,7 +381,7 @@ class PlannedStarts:
         at: float,
         assignment: Assignment,
     ) -> PlannedStart:
-        rest = timeline.rest(at, assignment.usage.keys())
+        rest = timeline.rest(at, assignment.usage)
         before = [other for other in others if other.ends <= at < math.inf]
         latest = max(at, rest.latest, *(_latest_end(queue, other) for other in before))
         replaced = self._state.ledger.replaced_reservation(entry.workload, queue)

@@ -53,18 +53,19 @@ class ReservedWindows:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._known_at = 0.0, -1  # ``Ledger.now`` and ``Ledger.requeues``
+        self._known_at = 0.0, -1  # ``Ledger.now`` and how often a queue changed
         self._pools: dict[str, Pool] = {}  # by window
         self._totals: dict[tuple[Pool, FlavorResource], int] = {}
-        # Until ``reservation_changes`` is another number: holders by root, sums of what they use, and what
-        # windows leave free of a pool at a moment.
+        # Until reservations change as well: holders by root, sums of what they use, and what windows leave
+        # free of a pool at a moment.
         self._changes = -1
         self._holders: dict[Node, list[_Holder]] = {}
         self._sums: dict[tuple[Pool, FlavorResource, float, str], int] = {}
         self._free: dict[tuple[Node, Pool, FlavorResource, float], int] = {}
 
     def _forget_changed(self) -> None:
-        known_at, changes = (self._ledger.now, self._ledger.requeues), self._ledger.reservation_changes()
+        requeues, changes = self._ledger.changes()
+        known_at = self._ledger.now, requeues
         if self._known_at != known_at:
             self._pools.clear()
             self._totals.clear()

@@ -2,7 +2,7 @@
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -20,6 +20,7 @@ from quorate.quota.amount import FlavorResource, Usage
 from quorate.quota.tree import Node
 
 FEW_ENDS: Final = 64  # that change at once; of more all are sorted again
+UsedAfter = dict[Node, dict[FlavorResource, int]]  # nodes below which nothing ends are missing
 _CERTAINTY: Final[Sequence[Origin]] = ("Learned", "Default", "Declared")
 
 
@@ -106,6 +107,19 @@ class _Ended:
                 reservation.places.count(sign)
 
 
+class _EndsOfQueue(NamedTuple):
+    """The ends of the workloads of one queue, and what they were made from."""
+
+    ends: dict[Key, End]
+    rules: PlannedStartRules | None
+    learned: LearnedBounds
+    changes: int  # ``ClusterQueueState.reservation_changes``
+    are_known: bool  # all of them
+
+
+_NO_ENDS: Final = _EndsOfQueue({}, None, {}, -1, are_known=False)
+
+
 def _position(end: End) -> tuple[float, QueueOrder]:
     return end.at, end.order
 
@@ -119,66 +133,58 @@ class Timeline:
         self.ends: list[End] = []  # the first end first
         self._times: list[float] = []  # of ``ends``
         self._moments: list[float] = []  # the same, each once
-        self._by_key: dict[Key, End] = {}
-        self._learned: LearnedBounds = {}
-        self._rules: dict[str, PlannedStartRules] = {}  # by queue
+        self._of_queues: dict[ClusterQueueState, _EndsOfQueue] = {}
         self._ended = _Ended()
-        self._usage_after: dict[int, dict[Node, dict[FlavorResource, int]]] = {}  # by number of ends
-        self._rests: dict[tuple[int, frozenset[FlavorResource]], Rest] = {}
+        self._usage_after: dict[float, UsedAfter] = {}  # by the last end that counts
+        self._former_usage_after: dict[float, UsedAfter] = {}  # before the last update
+        self._rests: dict[tuple[int, tuple[FlavorResource, ...]], Rest] = {}
 
     def update(self, now: float) -> None:
         """Follow the changes of reservations and bounds since the last call."""
-        ledger, known = self._ledger, self._by_key
-        if ledger.bound_inputs.learned is not self._learned:
-            self._learned = ledger.bound_inputs.learned
-            self._rules.clear()  # all bounds may be others
-        leaving, held = ledger.expected_evictions, 0
+        ledger, former = self._ledger, self._of_queues
+        learned, leaving = ledger.bound_inputs.learned, ledger.expected_evictions
+        may_skip = not (leaving or self.is_past(now))
         removed: list[End] = []
         added: list[End] = []
+        self._of_queues = {}
         for queue in ledger.queues_below(self._root):
-            rules, node = queue.planned_start_rules, queue.node
-            are_same = self._rules.get(queue.name) is rules
-            self._rules[queue.name] = rules
-            held += len(queue.reservations)
+            known = former.pop(queue, _NO_ENDS)
+            rules, changes = queue.planned_start_rules, queue.reservation_changes
+            are_same = known.rules is rules and known.learned is learned
+            if may_skip and are_same and known.changes == changes and known.are_known:
+                self._of_queues[queue] = known
+                continue
+            ends: dict[Key, End] = {}
             for key, reservation in queue.reservations.items():
-                end = known.get(key)
-                if end is not None:
-                    if (
-                        are_same
-                        and end.is_known
-                        and end.at >= now
-                        and end.reservation is reservation
-                        and end.usage is reservation.usage
-                        and end.node is node
-                        and end.order is reservation.order
-                        and not (leaving and reservation.workload.metadata.uid in leaving)
-                    ):
-                        continue
-                    removed.append(end)
-                known[key] = end = _end_of(ledger, queue, reservation, now)
-                added.append(end)
-        if len(known) > held:
-            gone = [key for key, end in known.items() if not self._holds(end)]
-            removed += [known.pop(key) for key in gone]
+                end = known.ends.get(key)
+                if end is None or not (
+                    are_same
+                    and end.is_known
+                    and end.at >= now
+                    and end.reservation is reservation
+                    and end.usage is reservation.usage
+                    and end.order is reservation.order
+                    and not (leaving and reservation.workload.metadata.uid in leaving)
+                ):
+                    end = _end_of(ledger, queue, reservation, now)
+                    added.append(end)
+                ends[key] = end
+            removed += [end for key, end in known.ends.items() if ends.get(key) is not end]
+            are_known = all(end.is_known for end in ends.values())
+            self._of_queues[queue] = _EndsOfQueue(ends, rules, learned, changes, are_known)
+        for known in former.values():
+            removed += known.ends.values()
         self._replace(removed, added)
-
-    def _holds(self, end: End) -> bool:
-        queue = self._ledger.cluster_queues.get(end.reservation.admission.cluster_queue)
-        return (
-            queue is not None
-            and queue.node is end.node
-            and end.node.root is self._root
-            and queue.reservations.get(end.reservation.key) is end.reservation
-        )
 
     def _replace(self, removed: Sequence[End], added: Sequence[End]) -> None:
         """Replace ends, each of which costs a search as long as they are few."""
         ended = self._ended
-        self._usage_after.clear()
+        self._former_usage_after, self._usage_after = self._usage_after, {}
         self._rests.clear()
         if len(removed) + len(added) > FEW_ENDS:
             self._ended = ended = _Ended()
-            self.ends = sorted(self._by_key.values(), key=_position)
+            ends = (end for of_queue in self._of_queues.values() for end in of_queue.ends.values())
+            self.ends = sorted(ends, key=_position)
         else:
             for end in removed:
                 index = bisect_left(self.ends, _position(end), key=_position)
@@ -203,21 +209,22 @@ class Timeline:
         """Return True if a workload should have ended before ``now``: it may run longer."""
         return bool(self._times) and self._times[0] < now
 
-    def ended(self, at: float) -> list[End]:
-        """Return what has ended at a time."""
-        return self.ends[: bisect_right(self._times, at)]
+    def has_ended(self, at: float) -> bool:
+        """Return True if something has ended at a time."""
+        return bool(self._times) and self._times[0] <= at
 
-    def rest(self, at: float, pairs: Collection[FlavorResource]) -> Rest:
-        """Return on what a start at a time rests that needs ``pairs``."""
+    def rest(self, at: float, usage: Usage) -> Rest:
+        """Return on what a start at a time rests that needs ``usage``."""
         number = bisect_right(self._times, at)
-        key = number, frozenset(pairs)
-        if key not in self._rests:
-            ends = [end for end in self.ends[:number] if not key[1].isdisjoint(end.usage)]
+        key = number, tuple(usage)
+        rest = self._rests.get(key)
+        if rest is None:
+            ends = [end for end in self.ends[:number] if not usage.keys().isdisjoint(end.usage)]
             found = {end.origin for end in ends}
             least: Origin = next((origin for origin in _CERTAINTY if origin in found), "Declared")
-            latest = max((end.latest for end in ends), default=-math.inf)
-            self._rests[key] = Rest(len(ends), least, latest)
-        return self._rests[key]
+            latest = max([end.latest for end in ends], default=-math.inf)
+            rest = self._rests[key] = Rest(len(ends), least, latest)
+        return rest
 
     def passed(self, queue: ClusterQueueState, order: QueueOrder, since: float) -> list[Reservation]:
         """Return the workloads without a bound that come after ``order`` of a queue, with quota ``since``.
@@ -245,14 +252,17 @@ class Timeline:
 
     def fits(self, at: float, node: Node, usage: Usage) -> bool:
         """Return True if ``usage`` fits at ``node`` once all has ended that ends by a time."""
+        return tree.fits_while(node, usage, self.used_after(at))
+
+    def used_after(self, at: float) -> UsedAfter:
+        """Return what nodes use once all has ended that ends by a time; one object while that is equal."""
         number = self._set_number(at)
-        after = self._usage_after.get(number)
+        last = self._times[number - 1] if number else -math.inf
+        after = self._usage_after.get(last)
         if after is None:
-            self._ended.count(-1)
-            nodes = {one for touched in self._ended.usage for one in (touched, *touched.path())}
-            after = self._usage_after[number] = {one: one.usage.copy() for one in nodes}
-            self._ended.count(1)
-        return tree.fits_while(node, usage, after)
+            after, former = tree.usage_without(self._ended.usage), self._former_usage_after.get(last)
+            after = self._usage_after[last] = after if former is None or former != after else former
+        return after
 
     def _set_number(self, at: float) -> int:
         """Let those be ended that end by a time; return how many these are."""
