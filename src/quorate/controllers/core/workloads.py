@@ -13,7 +13,7 @@ from quorate.controllers.context import ControllerContext
 from quorate.controllers.core.queues import is_equivalent
 from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.informers import POINTS_TO, unscheduled_since, workloads_of
-from quorate.controllers.limits import FEW_WORKERS, WORKERS
+from quorate.controllers.limits import FEW_WORKERS, NEW_WORKLOAD_S, WORKERS
 from quorate.kube.informer import Change
 from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOADS, reference_to
@@ -56,10 +56,20 @@ class WorkloadController:
         if change.new is None:
             self.reconciler.forget(change.key)
         else:
-            self.reconciler.enqueue(change.key)
+            if change.old is None and self._is_evaluated_now(change.new):
+                self.reconciler.enqueue_in(change.key, NEW_WORKLOAD_S)
+            else:
+                self.reconciler.enqueue(change.key)
             replaced = replaced_slice(change.new, self._configuration.gates)
             if replaced is not None:
                 self.reconciler.enqueue(replaced)
+
+    def _is_evaluated_now(self, workload: Workload) -> bool:
+        """Return True if a reservation may be written at this moment, which has the states of the checks."""
+        if not self._configuration.scheduling.enabled or workload.status.conditions:
+            return False
+        cluster = self._state.queue_view(workload).cluster_queue
+        return cluster is not None and cluster.active and bool(cluster.checks)
 
     def _unscheduled_pod_changed(self, change: Change[Pod]) -> None:
         """Reconcile the workload of a pod that needs a node; with a timeout, also once the pod has one."""

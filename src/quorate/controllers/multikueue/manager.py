@@ -10,7 +10,7 @@ from quorate.controllers.multikueue.connection.collector import Collector
 from quorate.controllers.multikueue.dispatch.start_questions import StartQuestions
 from quorate.controllers.multikueue.dispatch.workload_controller import DispatchController
 from quorate.controllers.multikueue.jobs.job_copies import JobCopies
-from quorate.controllers.multikueue.jobs.local_changes import follow_local_jobs
+from quorate.controllers.multikueue.jobs.local_jobs import LocalJobs
 from quorate.controllers.multikueue.jobs.remote_jobs import RemoteJobs
 from quorate.controllers.multikueue.jobs.remote_kinds import remote_kinds
 from quorate.controllers.multikueue.quota.quota_controller import QuotaController
@@ -37,7 +37,8 @@ async def run_multikueue(context: ControllerContext, replica: Replica) -> None:
         client, clock, workloads = context.client, context.clock, context.informers.workloads
         kinds = remote_kinds(configuration)
         jobs = RemoteJobs(workers, clock, origin, short_names=short_names)
-        copies = JobCopies(client, clock, kinds, jobs, workloads, origin)
+        local_jobs = LocalJobs(client, clock, workers, workloads)
+        copies = JobCopies(client, clock, kinds, jobs, local_jobs, workloads, origin)
         questions = StartQuestions(workers, clock, replica.estimates.ask_model)
         tasks.create_task(questions.run(), name="questions to worker clusters")
         dispatch = DispatchController(context, configs, workers, copies, questions.starts_of)
@@ -49,8 +50,7 @@ async def run_multikueue(context: ControllerContext, replica: Replica) -> None:
             quota = QuotaController(context, configs, workers)
             tasks.create_task(quota.run(), name="multikueue quota")
         tasks.create_task(jobs.run(), name="copies of jobs")
-        changes = follow_local_jobs(client, clock, kinds.values(), workers, workloads)
-        tasks.create_task(changes, name="changes of jobs with copies")
+        tasks.create_task(local_jobs.follow(kinds.values()), name="jobs with copies")
         tasks.create_task(dispatch.run(), name="multikueue workloads")
         tasks.create_task(cluster_controller.run(), name="multikueue clusters")
         tasks.create_task(Collector(context, workers).run(), name="multikueue garbage")

@@ -18,6 +18,7 @@ from quorate.controllers.informers import WORKLOADS_OF
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.controllers.multikueue.dispatch.job_adapter import JobRef, Synced
 from quorate.controllers.multikueue.jobs.job_copies import JobCopies
+from quorate.controllers.multikueue.jobs.local_jobs import LocalJobs
 from quorate.controllers.multikueue.jobs.remote_jobs import RemoteJobs
 from quorate.controllers.multikueue.jobs.remote_kinds import remote_kinds
 from quorate.controllers.multikueue.workers import Worker, Workers
@@ -58,6 +59,7 @@ class Clusters:
     remote: CountingClient
     workers: Workers
     copies: JobCopies
+    local_jobs: LocalJobs  # followed on demand
     changed: list[Key]  # workloads of which a copy has changed
     copied: tuple[int, ...] | None = None  # of the last sync
 
@@ -141,7 +143,11 @@ def job_uids(workload: Workload) -> tuple[str, ...]:
 
 @asynccontextmanager
 async def two_clusters(
-    configuration: Configuration, kinds: Sequence[Resource[Any]] = (), *, served_by_worker: bool = True
+    configuration: Configuration,
+    kinds: Sequence[Resource[Any]] = (),
+    *,
+    served_by_worker: bool = True,
+    follows_jobs: bool = False,
 ) -> AsyncIterator[Clusters]:
     async with (
         api_server() as here,
@@ -160,12 +166,17 @@ async def two_clusters(
         remote_jobs = RemoteJobs(workers, clock, origin, short_names=False)
         local = Informer(manager, WORKLOADS)
         local.add_index(WORKLOADS_OF, job_uids)
-        copies = JobCopies(manager, clock, remote_kinds(configuration), remote_jobs, local, origin)
+        local_jobs = LocalJobs(manager, clock, workers, local)
+        rows = remote_kinds(configuration)
+        copies = JobCopies(manager, clock, rows, remote_jobs, local_jobs, local, origin)
         worker = Worker("a", remote, Informer(remote, WORKLOAD_COPIES, label_selector=f"{ORIGIN}={OURS}"))
         workers.connected(worker)
-        running = tasks.create_task(remote_jobs.run())
+        running = [tasks.create_task(remote_jobs.run())]
+        if follows_jobs:
+            running += [tasks.create_task(local_jobs.follow(rows.values())), tasks.create_task(local.run())]
         await asyncio.sleep(0)
         try:
-            yield Clusters(manager, worker, remote, workers, copies, changed)
+            yield Clusters(manager, worker, remote, workers, copies, local_jobs, changed)
         finally:
-            running.cancel()
+            for part in running:
+                part.cancel()

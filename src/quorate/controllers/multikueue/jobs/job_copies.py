@@ -24,6 +24,7 @@ from quorate.controllers.multikueue.dispatch.job_adapter import (
 )
 from quorate.controllers.multikueue.dispatch.plan import Components
 from quorate.controllers.multikueue.jobs import copy_content
+from quorate.controllers.multikueue.jobs.local_jobs import LocalJobs
 from quorate.controllers.multikueue.jobs.remote_jobs import RemoteJob, RemoteJobs
 from quorate.controllers.multikueue.jobs.remote_kinds import RemoteKind, kind_name
 from quorate.controllers.multikueue.workers import Worker
@@ -34,7 +35,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.discovery import plural_of
 from quorate.kube.errors import AlreadyExists, NotFound
 from quorate.kube.informer import Informer
-from quorate.kube.patches import document_merge_patch, merged
+from quorate.kube.patches import merged
 from quorate.kube.resources import Json
 from quorate.kube.writes import Patch, send
 from quorate.queueing.conditions import is_admitted
@@ -52,6 +53,7 @@ class JobCopies:
         clock: Clock,
         kinds: Mapping[str, RemoteKind],
         remote: RemoteJobs,
+        local: LocalJobs,
         workloads: Informer[Workload],
         origin: str,
     ) -> None:
@@ -59,6 +61,7 @@ class JobCopies:
         self._clock = clock
         self._kinds = dict(kinds)
         self._remote = remote
+        self._local = local
         self._workloads = workloads
         self._origin = origin
 
@@ -81,7 +84,7 @@ class JobCopies:
         kind = await self._kind(job)
         if kind.managed_by is None and kind.names_workload:
             return LocalJob()
-        local = await self._local(kind, job.key)
+        local = await self._local.get(kind, job.key)
         if local is None:
             return LocalJob()
         replicas = None if kind.names_workload else local.spec.get("replicas")
@@ -177,7 +180,7 @@ class JobCopies:
     async def _create(
         self, worker: Worker, kind: RemoteKind, key: Key, uid: Uid, workload: Workload
     ) -> Synced:
-        job = await self._local(kind, key)
+        job = await self._local.get(kind, key)
         if job is None or job.metadata.deletion_timestamp is not None or (uid and job.metadata.uid != uid):
             return Synced(copied=(0,))
         name, pod_sets = workload.metadata.name, workload.spec.pod_sets
@@ -200,9 +203,9 @@ class JobCopies:
     ) -> Synced:
         """Write the status of the copy into the job, unless it was written already."""
         digest = hash((copy.metadata.uid, bytes(copy.status)))
-        if former == digest:
+        if former == digest or not copy.has_run:
             return Synced(copied=(digest,))
-        job = await self._local(kind, key)
+        job = await self._local.get(kind, key)
         if job is None or (kind.is_pod and job.metadata.deletion_timestamp is not None):
             return Synced(copied=(0,))
         status, deferred = self._local_status(kind, job, copy), False
@@ -210,7 +213,7 @@ class JobCopies:
             deferred = copy_content.has_started(kind, job)
             now = at_epoch(self._clock.now())
             status = copy_content.suspended_status(job, now) if deferred else job.status
-        await self._write_status(kind, job, status)
+        await self._local.write_status(kind, job, status)
         return Synced(deferred, copied=(0 if deferred else digest,))
 
     def _local_status(self, kind: RemoteKind, job: UnstructuredJob, copy: RemoteJob) -> Json | None:
@@ -225,19 +228,12 @@ class JobCopies:
             return None
         return copy_content.with_growing_counts(kind, job.status, status)
 
-    async def _write_status(self, kind: RemoteKind, job: UnstructuredJob, status: Json) -> None:
-        changes = document_merge_patch(job.status, codec.decode(dict[str, Any], codec.encode(status)))
-        if changes:
-            metadata = job.metadata
-            version, body = metadata.resource_version, {"status": changes}
-            await send(self._client, [Patch(kind.resource, metadata.key, version, body, "status")])
-
     async def _forward(self, worker: Worker, kind: RemoteKind, key: Key, workload: Workload) -> None:
         """Change the copy with the job; a workload of an earlier, smaller size changes nothing."""
         rule = kind.forwarded
         if rule is None or (rule.elastic and SLICE_NAME not in workload.metadata.annotations):
             return
-        job = await self._local(kind, key)
+        job = await self._local.get(kind, key)
         if job is None or (rule.elastic and _size(kind, job) > _pods(workload.spec.pod_sets)):
             return
         with suppress(NotFound):
@@ -289,17 +285,11 @@ class JobCopies:
         kind = await self._kind(job)
         for member in job.members:
             key = Key(job.key.namespace, member.name)
-            local = await self._local(kind, key)
+            local = await self._local.get(kind, key)
             if local is None or kind.no_pods is None or copy_content.has_ended(kind, local, local.status):
                 continue
             if local.status:
-                await self._write_status(kind, local, merged(local.status, kind.no_pods))
-
-    async def _local(self, kind: RemoteKind, key: Key) -> UnstructuredJob | None:
-        try:
-            return await self._client.get(kind.resource, key)
-        except NotFound:
-            return None
+                await self._local.write_status(kind, local, merged(local.status, kind.no_pods))
 
     async def _kind(self, job: JobRef) -> RemoteKind:
         """Return the kind of the job; the API server knows the plural of those of other controllers."""
