@@ -1,6 +1,7 @@
 """A key runs once for many additions, never concurrently, and at its earliest moment."""
 
 import gc
+from collections import Counter
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -27,6 +28,41 @@ def test_a_key_added_while_it_runs_runs_again_afterwards() -> None:
     assert queue.get(0) is None
     queue.done(A)
     assert [queue.get(0), queue.get(0)] == [A, None]
+
+
+def test_urgent_keys_come_first_but_not_always() -> None:
+    queue = WorkQueue()
+    for number in range(1000):
+        queue.add(Key("", f"new-{number}"))
+    for name in "abcdef":
+        queue.add(Key("", name), urgent=True)
+    queue.add(Key("", "new-500"), urgent=True)
+    taken = [queue.get(0) for _ in range(1007)]
+    names = [key.name for key in taken if key is not None]
+    assert names[:10] == ["a", "b", "c", "new-0", "d", "e", "f", "new-1", "new-500", "new-2"]
+    assert len(names) == len(set(names)) == 1006
+
+
+def finished_in_a_burst(*, urgent: bool) -> int:
+    """Return how many of 10,000 keys have had all of their three runs once the last of them is added.
+
+    There is one run for each addition; ``urgent``: a key that has run is added as urgent.
+    """
+    queue, runs = WorkQueue(), Counter[Key]()
+    for number in range(10_000):
+        queue.add(Key("", str(number)))
+        key = queue.get(0)
+        assert key is not None
+        runs[key] += 1
+        queue.done(key)
+        if runs[key] < 3:
+            queue.add(key, urgent=urgent)
+    return sum(times == 3 for times in runs.values())
+
+
+def test_work_that_has_begun_ends_while_new_work_arrives() -> None:
+    assert finished_in_a_burst(urgent=True) > 3_300
+    assert finished_in_a_burst(urgent=False) < 2_000
 
 
 def test_only_the_earliest_delayed_key_requires_a_timer() -> None:
@@ -92,9 +128,9 @@ class WorkQueueModel(RuleBasedStateMachine):
         self.delayed: dict[Key, float] = {}
         self.running: set[Key] = set()
 
-    @rule(key=keys)
-    def add(self, key: Key) -> None:
-        self.queue.add(key)
+    @rule(key=keys, urgent=st.booleans())
+    def add(self, key: Key, urgent: bool) -> None:
+        self.queue.add(key, urgent=urgent)
         self.added.add(key)
 
     @rule(key=keys, after=st.integers(-2, 5))

@@ -50,7 +50,7 @@ from quorate.kube.log import logger
 from quorate.kube.object_faults import fault_of
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Create, Patch, status_patch
-from quorate.queueing.conditions import JOB_UPDATED, is_admitted, transition_time
+from quorate.queueing.conditions import JOB_UPDATED, has_quota_reservation, is_admitted, transition_time
 from quorate.queueing.lifecycle.statuses import refused_status
 
 _NAMES_WORKLOAD: Final = "names workload"  # index of jobs by the key of their prebuilt workload
@@ -466,7 +466,8 @@ class JobController(JobSource[J]):
     def _workload_changed(self, change: Change[Workload]) -> None:
         for workload in change.versions:
             for key in self._owner_key(workload.metadata):
-                self.reconciler.enqueue(key)
+                # In a burst, jobs that may start or must stop do not wait for the workloads of new jobs.
+                self.reconciler.enqueue(key, urgent=has_quota_reservation(workload))
             if (owner := workload.metadata.controller) is not None:
                 self._framework.enqueue_children(owner.uid)
         self._enqueue(self._jobs.by_index(_NAMES_WORKLOAD, change.key))

@@ -49,8 +49,8 @@ class Reconciler:
         self._idle.set()
         self._log = logger(__name__).bind(controller=name)
 
-    def enqueue(self, key: Key) -> None:
-        self._queue.add(key)
+    def enqueue(self, key: Key, *, urgent: bool = False) -> None:
+        self._queue.add(key, urgent=urgent)
         self._idle.clear()
         self._queue_changed.set()
 

@@ -5,8 +5,9 @@ action that fails is not repeated as it is: after a pause the workload is decide
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
 from typing import Final, assert_never
 
 from msgspec.structs import replace
@@ -87,6 +88,10 @@ class _Progress:
         self.ending_since: float | None = None  # steady time since which the deleted job has been seen
 
 
+# Whether it creates a copy, the number of the write, and the arguments of ``_run``.
+_Queued = tuple[bool, int, Worker, _Progress, RemoteAction, Workload, JobRef | None]
+
+
 class ForeignCopy(Exception):
     """A Workload in the worker cluster that is not ours has the name of a copy."""
 
@@ -100,7 +105,8 @@ class RemoteWrites:
         self._context, self._jobs, self._decide_again = context, jobs, decide_again
         self._clock, self._steady = context.clock, context.clock.steady
         self._progress: dict[Key, dict[str, _Progress]] = {}
-        self._queues: dict[str, deque[tuple[Worker, _Progress, RemoteAction, Workload, JobRef | None]]] = {}
+        self._queues: dict[str, list[_Queued]] = {}  # heaps
+        self._numbers = count()
         self._running: dict[str, int] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._log = logger(__name__)
@@ -201,14 +207,16 @@ class RemoteWrites:
         progress.in_flight = True
         if isinstance(action, SyncJob):
             progress.has_job = True
-        self._queues.setdefault(worker.name, deque()).append((worker, progress, action, workload, job))
+        is_new = isinstance(action, CreateCopy)  # in a burst, jobs that may run do not wait for new copies
+        queued = (is_new, next(self._numbers), worker, progress, action, workload, job)
+        heappush(self._queues.setdefault(worker.name, []), queued)
         self._start_next(worker.name)
 
     def _start_next(self, cluster: str) -> None:
         queue = self._queues.get(cluster)
         while queue and self._tasks is not None and self._running.get(cluster, 0) < WRITES_TO_ONE_CLUSTER:
             self._running[cluster] = self._running.get(cluster, 0) + 1
-            self._tasks.create_task(self._run(*queue.popleft()))
+            self._tasks.create_task(self._run(*heappop(queue)[2:]))
 
     async def _run(
         self,

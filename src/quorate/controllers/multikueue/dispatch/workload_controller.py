@@ -10,7 +10,7 @@ from typing import Final
 
 from quorate.api.kueue import AdmissionCheck, AdmissionCheckState, Workload
 from quorate.api.kueue.multikueue import MultiKueueConfig
-from quorate.api.meta import Key
+from quorate.api.meta import Key, is_true
 from quorate.api.names.multikueue import CONTROLLER
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor
@@ -58,8 +58,8 @@ class DispatchController:
         # Since when we know of no connection to a cluster of a workload.
         self._absent: dict[Key, dict[str, float]] = {}
         self.reconciler = context.reconciler("multikueue_workload", self.reconcile, self._workloads, WORKERS)
-        self.writes = RemoteWrites(context, jobs, self.reconciler.enqueue)
-        self._executor = PlanExecutor(context, WORKLOADS, self.reconciler.enqueue)
+        self.writes = RemoteWrites(context, jobs, self._enqueue)
+        self._executor = PlanExecutor(context, WORKLOADS, self._enqueue)
         self._workloads.add_index(_BY_CHECK, _checks_of)
         self._workloads.subscribe(self._workload_changed)
         self._checks.subscribe(self._check_changed)
@@ -73,18 +73,27 @@ class DispatchController:
             tasks.create_task(self.writes.run(), name="writes to worker clusters")
             tasks.create_task(self.reconciler.run(), name=self.reconciler.name)
 
+    def _enqueue(self, key: Key) -> None:
+        """Decide about a workload soon: before new ones if its job may run, also while a burst arrives."""
+        workload = self._workloads.get(key)
+        urgent = workload is None or bool(workload.status.cluster_name) or c.is_finished(workload)
+        if not urgent:
+            copies = (worker.workloads.get(key) for worker in self._workers)
+            urgent = any(copy is not None and is_true(copy.conditions, c.ADMITTED) for copy in copies)
+        self.reconciler.enqueue(key, urgent=urgent)
+
     def _workload_changed(self, change: Change[Workload]) -> None:
         old, new = change.old, change.new
         if new is None:
             assert old is not None, "a workload that never was is deleted"
             if old.status.admission_checks:
                 self._deleted[change.key] = old
-            self.reconciler.enqueue(change.key)
+            self._enqueue(change.key)
         elif new.status.admission_checks:
             if old is None or _concerns_job(old, new):
                 self.writes.job_changed(change.key)
             self._deleted.pop(change.key, None)
-            self.reconciler.enqueue(change.key)
+            self._enqueue(change.key)
             if old is None or old.status.cluster_name != new.status.cluster_name:
                 self._enqueue_components(new)
 
@@ -93,16 +102,16 @@ class DispatchController:
         owner = workload.metadata.controller
         for other in () if owner is None else self._workloads.by_index(WORKLOADS_OF, owner.uid):
             if other.metadata.name != workload.metadata.name:
-                self.reconciler.enqueue(other.metadata.key)
+                self._enqueue(other.metadata.key)
 
     def _remote_changed(self, key: Key) -> None:
         self.writes.job_changed(key)
-        self.reconciler.enqueue(key)
+        self._enqueue(key)
 
     def _worker_changed(self, name: str) -> None:
         self.writes.reconnected(name)
         for key in self._deleted:
-            self.reconciler.enqueue(key)
+            self._enqueue(key)
         for check in self._checks:
             if check.spec.controller_name == CONTROLLER:
                 self._enqueue_by_check(check.metadata.name)
@@ -118,7 +127,7 @@ class DispatchController:
 
     def _enqueue_by_check(self, check: str) -> None:
         for workload in self._workloads.by_index(_BY_CHECK, check):
-            self.reconciler.enqueue(workload.metadata.key)
+            self._enqueue(workload.metadata.key)
 
     async def reconcile(self, key: Key) -> float | None:
         stored = self._workloads.get(key)
