@@ -47,7 +47,8 @@ def main(
     usage = outcome.manager
     in_manager, in_workers = outcome.requests_per_admission(jobs)
     console.print(
-        f"  {jobs:,} jobs in {workers} worker clusters: all admitted after {outcome.dispatched_s:,.0f} s, "
+        f"  {jobs:,} jobs in {workers} worker clusters: {outcome.admitted_early:,} admitted "
+        f"before the last was created, all after {outcome.dispatched_s:,.0f} s, "
         f"finished after {outcome.finished_s:,.0f} s; manager {usage.cpu_s:,.1f} s CPU, "
         f"{usage.peak_bytes / 1e6:,.0f} MB with estimates, {usage.own_peak_bytes / 1e6:,.0f} MB alone",
         highlight=False,

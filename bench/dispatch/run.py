@@ -53,6 +53,7 @@ class Outcome(msgspec.Struct):
     manager: ProcessUsage  # its controllers, from their start
     dispatched_s: float  # from the first job until all are admitted
     finished_s: float
+    admitted_early: int  # jobs that were admitted before the last one was created
     in_manager: dict[str, int]  # successful requests to the API server of the manager, without ours
     in_workers: dict[str, int]  # and to those of all worker clusters
 
@@ -146,7 +147,9 @@ async def _measure(
     async with asyncio.TaskGroup() as tasks:
         parts = [tasks.create_task(sampler.follow()), tasks.create_task(workloads.run())]
         parts += [tasks.create_task(_run_jobs(worker, plan.runs_s)) for worker in workers]
-        parts.append(tasks.create_task(_create_jobs(manager, plan.jobs)))
+        creating = tasks.create_task(_create_jobs(manager, plan.jobs))
+        creating.add_done_callback(lambda _: progress.all_created())
+        parts.append(creating)
         await within(plan.within_s, "not all jobs were admitted", progress.all_admitted.wait())
         dispatched_s = clock() - began
         await within(plan.within_s, "not all jobs finished", progress.all_finished.wait())
@@ -159,7 +162,8 @@ async def _measure(
     in_workers: Counter[RequestKind] = Counter()
     for counts in found[1:]:
         in_workers.update(counts)
-    return Outcome(sampler.usage, dispatched_s, finished_s, _named(found[0]), _named(in_workers))
+    early = progress.admitted_early
+    return Outcome(sampler.usage, dispatched_s, finished_s, early, _named(found[0]), _named(in_workers))
 
 
 class _Progress:
@@ -169,7 +173,11 @@ class _Progress:
         self._jobs, self._on_progress = jobs, on_progress
         self._admitted: set[Key] = set()
         self._finished: set[Key] = set()
+        self.admitted_early = 0
         self.all_admitted, self.all_finished = asyncio.Event(), asyncio.Event()
+
+    def all_created(self) -> None:
+        self.admitted_early = len(self._admitted)
 
     def workload_changed(self, change: Change[Workload]) -> None:
         workload = change.new
