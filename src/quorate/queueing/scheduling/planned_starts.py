@@ -332,7 +332,7 @@ class PlannedStarts:
         if start is None or not self._state.ledger.windows:
             return start
         bound_s = queue.bound(entry.workload).seconds
-        windows = list(self._windows.breaks(queue.node.root, bound_s))
+        windows = self._windows.breaks(queue.node.root, bound_s)
         return self._search(timeline, queue, entry, others, now, start.at, windows) if windows else start
 
     def _search(
@@ -435,7 +435,7 @@ class PlannedStarts:
 def _stretches(
     timeline: Timeline,
     others: Iterable[PlannedStart],
-    windows: Iterable[float],
+    windows: Sequence[float],
     bound_s: float,
     now: float,
 ) -> Iterator[list[float]]:
@@ -444,7 +444,7 @@ def _stretches(
     Other plans and windows take something when they begin, and count for a workload that would run into their
     start.
     """
-    breaks = {now, math.inf, *(at for at in windows if now < at < math.inf)}
+    breaks = {now, math.inf, *windows[bisect_right(windows, now) :]}
     for plan in others:
         breaks.update(at for at in (plan.at, plan.ends, plan.at - bound_s) if now < at < math.inf)
     for begin, end in pairwise(sorted(breaks)):

@@ -7,9 +7,10 @@ of the window, beside the workloads that still run then, by their bounds.  An ow
 """
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from itertools import chain, groupby
+from itertools import accumulate, chain, groupby
 from typing import NamedTuple
 
 from quorate.api.meta import Key
@@ -46,6 +47,28 @@ class _Reached(NamedTuple):
     window: Window
     interval: Interval
     pool: Pool
+    number: int  # of the window
+
+
+class _Upcoming:
+    """The occurrences of some windows, in the order in which they begin."""
+
+    def __init__(self, windows: Iterable[tuple[Window, Pool]], now: float) -> None:
+        reached = [
+            _Reached(window, interval, pool, number)
+            for number, (window, pool) in enumerate(windows)
+            for interval in window.occurrences(now)
+        ]
+        self._reached = sorted(reached, key=lambda each: each.interval.opens)
+        self._opens = [each.interval.opens for each in self._reached]
+        # When all up to each have ended
+        self._closed = list(accumulate((each.interval.closes for each in self._reached), max))
+        self.until = min((each.interval.closes for each in reached), default=math.inf)
+
+    def between(self, starts: float, ends: float) -> list[_Reached]:
+        """Return the occurrences that something meets which runs between two times."""
+        first, last = bisect_right(self._closed, starts), bisect_left(self._opens, ends)
+        return [each for each in self._reached[first:last] if each.interval.closes > starts]
 
 
 class ReservedWindows:
@@ -56,6 +79,10 @@ class ReservedWindows:
         self._known_at = 0.0, -1  # ``Ledger.now`` and how often a queue changed
         self._pools: dict[str, Pool] = {}  # by window
         self._totals: dict[tuple[Pool, FlavorResource], int] = {}
+        self._breaks: dict[tuple[Node, float], list[float]] = {}  # by bound
+        self._of_root: dict[Node, _Upcoming] = {}
+        self._upcoming: dict[tuple[tuple[Window, Pool], ...], _Upcoming] = {}
+        self._former_upcoming: dict[tuple[tuple[Window, Pool], ...], _Upcoming] = {}
         # Until reservations change as well: holders by root, sums of what they use, and what windows leave
         # free of a pool at a moment.
         self._changes = -1
@@ -69,6 +96,9 @@ class ReservedWindows:
         if self._known_at != known_at:
             self._pools.clear()
             self._totals.clear()
+            self._breaks.clear()
+            self._of_root.clear()
+            self._former_upcoming, self._upcoming = self._upcoming, {}
         if (self._known_at, self._changes) != (known_at, changes):
             self._holders.clear()
             self._sums.clear()
@@ -95,12 +125,7 @@ class ReservedWindows:
         self._forget_changed()
         root = queue.node.root
         ends = at + queue.bound(entry.workload).seconds
-        reached = [
-            _Reached(window, interval, pool)
-            for window in self._ledger.windows
-            if window.amounts and root in (pool := self.pool(window))
-            for interval in window.between(self._ledger.now, at, ends)
-        ]
+        reached = self._upcoming_of(root).between(at, ends)
         refusing = [
             each
             for each in reached
@@ -117,7 +142,7 @@ class ReservedWindows:
         )
         relevant = {each.window for each in refusing}
         open_: list[_Reached] = []
-        by_moment = sorted(reached, key=lambda each: max(at, each.interval.opens))
+        by_moment = sorted(reached, key=lambda each: (max(at, each.interval.opens), each.number))
         for moment, opening in groupby(by_moment, key=lambda each: max(at, each.interval.opens)):
             new = list(opening)
             open_ = [each for each in open_ if moment < each.interval.closes] + new
@@ -133,16 +158,38 @@ class ReservedWindows:
                     return ReservedWindow(each.window.name, *each.interval, shortages)
         return None
 
-    def breaks(self, root: Node, bound_s: float) -> Iterator[float]:
-        """Yield the times at which windows begin and end that may concern a workload of a tree.
+    def _upcoming_of(self, root: Node) -> _Upcoming:
+        """Return the occurrences of the windows that keep amounts in a tree."""
+        upcoming = self._of_root.get(root)
+        if upcoming is None:
+            windows = tuple(
+                (window, pool)
+                for window in self._ledger.windows
+                if window.amounts and root in (pool := self.pool(window))
+            )
+            upcoming = self._upcoming.get(windows, self._former_upcoming.get(windows))
+            if upcoming is None or upcoming.until <= self._ledger.now:
+                upcoming = _Upcoming(windows, self._ledger.now)
+            self._of_root[root] = self._upcoming[windows] = upcoming
+        return upcoming
+
+    def breaks(self, root: Node, bound_s: float) -> list[float]:
+        """Return the times, in order, at which windows begin and end that may concern a workload of a tree.
 
         With each, when a workload with a bound begins to reach into the window.
         """
         self._forget_changed()
-        for window in self._ledger.windows:
-            if window.spec.nodes is not None or (window.amounts and root in self.pool(window)):
-                for interval in window.occurrences(self._ledger.now)[:MAX_BREAKS]:
-                    yield from (interval.opens - bound_s, *interval)
+        breaks = self._breaks.get((root, bound_s))
+        if breaks is None:
+            intervals = {
+                interval
+                for window in self._ledger.windows
+                if window.spec.nodes is not None or (window.amounts and root in self.pool(window))
+                for interval in window.occurrences(self._ledger.now)[:MAX_BREAKS]
+            }
+            times = {at for opens, closes in intervals for at in (opens - bound_s, opens, closes)}
+            breaks = self._breaks[root, bound_s] = sorted(times)
+        return breaks
 
     def _has_enough(self, refusing: _Reached, reached: Iterable[_Reached], assignment: Assignment) -> bool:
         """Return True if a window has enough even if none of its pool ends before; this costs least."""
@@ -222,12 +269,14 @@ class ReservedWindows:
         if window.spec.purpose == "Maintenance":
             yield from ledger.cluster_queues.values()
             return
-        local_queues = (
-            queue.cluster_queue
-            for key, queue in ledger.local_queues.items()
-            if key in owners.local_queues or key.namespace in owners.namespaces
+        keys = chain(
+            (key for key in owners.local_queues if key in ledger.local_queues),
+            (key for key in ledger.local_queues if key.namespace in owners.namespaces)
+            if owners.namespaces
+            else (),
         )
-        for name in chain(owners.cluster_queues, local_queues):
+        names = (ledger.local_queues[key].cluster_queue for key in keys)
+        for name in chain(owners.cluster_queues, names):
             if (queue := ledger.cluster_queues.get(name)) is not None:
                 yield queue
 
