@@ -130,6 +130,7 @@ class QueueObjects:
     def remove_namespace(self, name: str) -> None:
         self.put_namespace(name, {})
         self.ledger.namespaces.pop(name, None)
+        self.nodes.constraints.forget_namespace(name)
 
     # Queues and cohorts.
 
@@ -165,6 +166,7 @@ class QueueObjects:
         ledger.note_quota_change(node)
         if old_root is not None and old_root is not node.root:
             ledger.note_quota_change(old_root)  # what the queue used there is free
+            ledger.forget_former_roots(old_root, node)
 
     def _add_cluster_queue(self, cluster_queue: ClusterQueue, node: Node) -> ClusterQueueState:
         ledger, name = self.ledger, cluster_queue.metadata.name
@@ -196,10 +198,11 @@ class QueueObjects:
         ledger.note_freed_room()  # their pods had places that other trees may use
         ledger.note_quota_change(queue.node)
         ledger.flush_requeues()
-        ledger.forget_root(queue.node)
+        root = queue.node.root
         ledger.forget_aging(queue)
         del ledger.cluster_queues[name]
         ledger.quota.remove_queue(name)
+        ledger.forget_former_roots(queue.node, root)
 
     def put_cohort(self, cohort: Cohort) -> None:
         name, quota = cohort.metadata.name, self.ledger.quota
@@ -240,6 +243,7 @@ class QueueObjects:
             for cohort in {node, *changed}:
                 for queue in ledger.queues_below(cohort):
                     self._update_inactive_reasons(queue)
+        ledger.forget_former_roots(node, *(() if old_root is None else (old_root,)), *changed)
 
     def put_local_queue(self, local_queue: LocalQueue) -> None:
         queue = self.ledger.ensure_local_queue(local_queue.metadata.key)

@@ -120,12 +120,17 @@ class QueueTrees:
         """Let the next round look at the tree of ``node``, without requeueing inadmissible workloads."""
         self.dirty_trees[node.root] = 0
 
-    def forget_root(self, root: Node) -> None:
-        """Drop what is known of a tree that consists of one cluster queue, which is removed."""
-        self.awaiting_windows.pop(root, None)
-        for by_root in (self.dirty_trees, self.awaiting_room, self._quota_changes, self._versions):
-            by_root.pop(root, None)
-        self._reservation_changes.pop(root, None)
+    def forget_former_roots(self, *nodes: Node) -> None:
+        """Drop what is known of those of ``nodes`` that are gone, or are not the root of a tree any more."""
+        for node in nodes:
+            is_queue = self.quota.queues.get(node.name) is node
+            if node.root is not node or not (is_queue or self.quota.cohorts.get(node.name) is node):
+                for by_root in (self.awaiting_room, self.awaiting_windows, self._scheduled_requeues):
+                    by_root.pop(node, None)
+                for counts in (self.dirty_trees, self._quota_changes, self._versions):
+                    counts.pop(node, None)
+                self._reservation_changes.pop(node, None)
+                self._queues_with_pending.pop(node, None)
 
     def flush_requeues(self) -> None:
         """Carry out the scheduled requeues: one pass over a tree, however many events there were."""

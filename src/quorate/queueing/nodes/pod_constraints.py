@@ -103,6 +103,11 @@ class PodConstraints:
         if self.view is not None:
             self.view.engine.set_namespace(name, labels)
 
+    def forget_namespace(self, name: str) -> None:
+        """Drop what is known of a namespace that is gone, with its pods; its labels are empty by now."""
+        self._namespaces.pop(name, None)
+        self._expected.discard(name)
+
     def put_drivers(self, drivers: CSINode) -> None:
         self._drivers[drivers.metadata.name] = drivers
         if self.view is not None:

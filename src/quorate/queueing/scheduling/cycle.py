@@ -23,7 +23,6 @@ from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.decisions import CycleFault, CycleResult, Decision, Hold, Recomputation
 from quorate.queueing.limits import MAX_DECISIONS
 from quorate.queueing.scheduling.planned_starts import PlannedStarts
-from quorate.queueing.scheduling.reserved_windows import ReservedWindows
 from quorate.queueing.scheduling.round import Pauses, Round
 from quorate.queueing.scheduling.second_pass import SecondPass
 from quorate.queueing.state import State
@@ -39,7 +38,6 @@ class AdmissionCycle:
     def __init__(self, state: State) -> None:
         self._state = state
         self._plans = PlannedStarts(state, announces=True)
-        self._windows = ReservedWindows(state.ledger)
         self._rounds = 0
         self._round: Round | None = None  # the last one
 
@@ -114,7 +112,7 @@ class AdmissionCycle:
     def start_round(self, queues: Iterable[ClusterQueueState]) -> "Round":
         """Pop and nominate the heads of ``queues``."""
         self._rounds += 1
-        self._round = Round(self._state, queues, self._rounds, self._plans, self._windows)
+        self._round = Round(self._state, queues, self._rounds, self._plans)
         return self._round
 
     def _next_round(self) -> Round | None:
@@ -135,4 +133,7 @@ class AdmissionCycle:
                 queues += with_pending
             else:
                 del ledger.dirty_trees[root]
-        return self.start_round(queues) if queues else None
+        if not queues:
+            self._round = None  # it refers to what it has decided about
+            return None
+        return self.start_round(queues)

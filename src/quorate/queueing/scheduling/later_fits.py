@@ -5,7 +5,7 @@ pods need no places.  Then its amounts are compared with those that are free, wi
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Final, NamedTuple
 
@@ -56,6 +56,10 @@ class LaterFits:
             self._known[queue] = {
                 entry.shape: known[entry.shape] for entry in entries if entry.shape in known
             }
+
+    def keep_queues(self, queues: Container[str]) -> None:
+        """Forget the assignments of all queues but ``queues``."""
+        self._known = {queue: known for queue, known in self._known.items() if queue in queues}
 
     def assignment_at(
         self,

@@ -15,7 +15,6 @@ A plan is a function of the state and the time, so a new process makes the same 
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from quorate.api.meta import Key
@@ -61,8 +60,8 @@ class PlannedStarts:
         self._announces = announces
         self._changed: dict[Key, AnnouncedStart | None] = {}  # what changed since the last review
         self._plans: dict[str, _Made] = {}  # by queue
-        self._windows = ReservedWindows(state.ledger)
-        self._fits = LaterFits(state, self._windows)
+        self.windows = ReservedWindows(state.ledger)
+        self._fits = LaterFits(state, self.windows)
         self._timelines: dict[Node, tuple[tuple[int, int], Timeline]] = {}  # by root
         self._overdue: dict[str, float] = {}  # by queue: when its first planned start is late
         self._overdue_at = math.inf  # the first of these times, or before it
@@ -202,10 +201,24 @@ class PlannedStarts:
             for queue in ledger.queues_with_pending(root):
                 if queue.name in ledger.planned:
                     self.of_queue(queue, now)
+        self._forget_unplanned()
         for key in ledger.take_unplanned():
             self._changed.setdefault(key, ledger.announced.pop(key))
         changed, self._changed = self._changed, {}
         return tuple(key for key, former in changed.items() if _differs(former, ledger.announced.get(key)))
+
+    def _forget_unplanned(self) -> None:
+        """Drop what is known of queues and trees without planned workloads, once that is more."""
+        ledger, planned = self._state.ledger, self._state.ledger.planned
+        if len(self._plans) > len(planned):
+            self._plans = {name: made for name, made in self._plans.items() if name in planned}
+            self._overdue = {name: due for name, due in self._overdue.items() if name in planned}
+            self._fits.keep_queues(planned)
+        if len(self._timelines) > len(planned):
+            roots = {ledger.cluster_queues[name].node.root for name in planned}
+            self._timelines = {root: known for root, known in self._timelines.items() if root in roots}
+        if not ledger.windows:
+            self.windows.forget()
 
     # When they start.
 
@@ -332,7 +345,7 @@ class PlannedStarts:
         if start is None or not self._state.ledger.windows:
             return start
         bound_s = queue.bound(entry.workload).seconds
-        windows = self._windows.breaks(queue.node.root, bound_s)
+        windows = self.windows.breaks(queue.node.root, bound_s)
         return self._search(timeline, queue, entry, others, now, start.at, windows) if windows else start
 
     def _search(
@@ -354,7 +367,7 @@ class PlannedStarts:
             starts_later = entry is self._refused and not timeline.has_ended(now)
         former = -math.inf if announced is None else announced.planned_at
         self._fits.begin(beside_windows=windows is not None)
-        for moments in _stretches(timeline, others, windows or (), bound_s, after):
+        for moments in timeline.stretches(others, windows or (), bound_s, after):
             # More is free at each moment than at those before it.
             least, most = bisect_right(moments, self._fits.refused_until), len(moments)
             least = max(least, int(moments[0] == now and starts_later))
@@ -430,32 +443,6 @@ class PlannedStarts:
                 other = ledger.cluster_queues[name]
                 if other is not queue and other.node.root is root:
                     yield other
-
-
-def _stretches(
-    timeline: Timeline,
-    others: Iterable[PlannedStart],
-    windows: Sequence[float],
-    bound_s: float,
-    now: float,
-) -> Iterator[list[float]]:
-    """Yield the moments at which a workload may start, in stretches in which more and more is free.
-
-    Other plans and windows take something when they begin, and count for a workload that would run into their
-    start.
-    """
-    breaks = {now, math.inf, *windows[bisect_right(windows, now) :]}
-    for plan in others:
-        breaks.update(at for at in (plan.at, plan.ends, plan.at - bound_s) if now < at < math.inf)
-    for begin, end in pairwise(sorted(breaks)):
-        moments = timeline.moments(begin, end)
-        if len(breaks) == 2:
-            yield [begin, *moments]
-        else:
-            yield [begin]
-            if moments:
-                yield moments
-    yield [math.inf]
 
 
 def _narrowed(

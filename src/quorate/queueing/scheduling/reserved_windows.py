@@ -105,6 +105,13 @@ class ReservedWindows:
             self._free.clear()
         self._known_at, self._changes = known_at, changes
 
+    def forget(self) -> None:
+        """Drop what is known of windows: there are none."""
+        for known in (self._pools, self._totals, self._breaks, self._of_root, self._holders, self._sums):
+            known.clear()
+        for kept in (self._free, self._upcoming, self._former_upcoming):
+            kept.clear()
+
     def refusal(self, nomination: Nomination, assignment: Assignment, now: float) -> ReservedWindow | None:
         """Return the window that needs what a nomination would use at ``now``; None: there is none."""
         leaving = {target.reservation.key for target in nomination.targets}

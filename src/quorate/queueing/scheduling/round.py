@@ -55,7 +55,6 @@ from quorate.queueing.scheduling.processing_order import (
     ProcessingOrder,
     precedes_as_preemptor,
 )
-from quorate.queueing.scheduling.reserved_windows import ReservedWindows
 from quorate.queueing.scheduling.reserving import quota_to_reserve, reserve
 from quorate.queueing.state import State
 from quorate.quota.tree import Node
@@ -72,7 +71,6 @@ class Round:
         queues: Iterable[ClusterQueueState],
         number: int,
         plans: PlannedStarts,
-        windows: ReservedWindows,
     ) -> None:
         self._state = state
         self._plans = plans
@@ -87,7 +85,7 @@ class Round:
         self.roots: dict[Node, None] = {}  # of the trees that take part
         self._changed_roots: set[Node] = set()  # of the trees in which the round changed something
         self._to_requeue: list[tuple[Nomination, RequeueReason]] = []  # processed and not admitted
-        self._windows = windows
+        self._windows = plans.windows
         self._earlier = EarlierHeads(state.ledger)  # counted only while the round is processed
         self._now = 0.0  # of ``process``, epoch seconds
         self._was_suspended = False  # then events may have happened since the nomination

@@ -4,6 +4,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from quorate.api.configuration.planned_starts import PlannedStartRules
@@ -238,6 +239,27 @@ class Timeline:
             and end.reservation.reserved_at >= since
             and (end.node is queue.node or tree.borrows_any(end.node, dict.fromkeys(end.usage, 0)))
         ]
+
+    def stretches(
+        self, plans: Iterable[PlannedStart], windows: Sequence[float], bound_s: float, now: float
+    ) -> Iterator[list[float]]:
+        """Yield the moments at which a workload may start, in stretches in which more and more is free.
+
+        Plans and windows take something when they begin, and count for a workload that would run into their
+        start.  ``windows``: when they begin and end, in order.
+        """
+        breaks = {now, math.inf, *windows[bisect_right(windows, now) :]}
+        for plan in plans:
+            breaks.update(at for at in (plan.at, plan.ends, plan.at - bound_s) if now < at < math.inf)
+        for begin, end in pairwise(sorted(breaks)):
+            moments = self.moments(begin, end)
+            if len(breaks) == 2:
+                yield [begin, *moments]
+            else:
+                yield [begin]
+                if moments:
+                    yield moments
+        yield [math.inf]
 
     def moments(self, after: float, before: float) -> list[float]:
         """Return the times between two times, excluded both, at which something ends, ascending."""
