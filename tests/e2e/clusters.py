@@ -113,10 +113,15 @@ class Clusters:
         self.links = links
 
     async def submit(
-        self, name: str, pods: int = 1, runs: str = "300ms", labels: Mapping[str, str] | None = None
+        self,
+        name: str,
+        pods: int = 1,
+        runs: str = "300ms",
+        labels: Mapping[str, str] | None = None,
+        **job: Any,
     ) -> None:
         """Create a job in the manager that it dispatches."""
-        await self.manager.job(name, pods, runs=runs, labels=labels, suspend=True, managed_by=MANAGER)
+        await self.manager.job(name, pods, runs=runs, labels=labels, suspend=True, managed_by=MANAGER, **job)
 
     async def copies(self, job: str) -> dict[str, Workload]:
         """Return the copies of the workload of a job by worker."""

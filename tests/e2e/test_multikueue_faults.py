@@ -1,6 +1,7 @@
 """A manager and its workers through cut connections, restarts, wrong credentials and other clocks."""
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import pytest
 from msgspec.structs import replace
@@ -8,11 +9,13 @@ from msgspec.structs import replace
 from quorate.api.meta import Key
 from quorate.api.names.multikueue import INCREMENTAL
 from quorate.kube.clock import WallClock
-from quorate.kube.resources import JOBS, MULTIKUEUE_CLUSTERS
+from quorate.kube.resources import CLUSTER_QUEUES, JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
 from tests.e2e.clusters import PROMPT, Clusters, run_clusters_story, running_clusters
 from tests.e2e.test_multikueue import ENDLESS, fill
 from tests.e2e.worker_clusters import kubeconfig, until_active
 from tests.e2e.world import NAMESPACE
+from tests.faults.cluster_promises import ClusterPromises
+from tests.faults.history import recorded
 
 pytestmark = pytest.mark.slow
 
@@ -61,6 +64,34 @@ def test_a_job_stays_in_a_worker_that_is_lost_for_less_than_the_timeout(fault: s
         await clusters.until_removed("train")
 
     run_clusters_story(story, configuration=PATIENT)
+
+
+def test_a_job_moves_once_its_pods_have_ended() -> None:
+    """The copy of its workload is deleted; the pods take two seconds to end."""
+
+    async def run() -> None:
+        async with running_clusters(configuration=PATIENT) as clusters, AsyncExitStack() as stack:
+            histories = {
+                name: await stack.enter_async_context(recorded(worker.client))
+                for name, worker in clusters.workers.items()
+            }
+            await clusters.submit("train", pods=2, runs=ENDLESS, stops="2s")
+            former = await clusters.until_running("train")
+            world, (copy,) = clusters.workers[former], (await clusters.copies("train")).values()
+            await world.client.patch(CLUSTER_QUEUES, Key("", "research"), {"spec": {"stopPolicy": "Hold"}})
+            await world.client.patch(WORKLOADS, copy.metadata.key, {"metadata": {"finalizers": None}})
+            await world.client.delete(WORKLOADS, copy.metadata.key)
+
+            async def moved() -> bool:
+                return former not in await clusters.pods("train") and bool(await clusters.pods("train"))
+
+            await clusters.until("the job runs in the other worker", moved)
+            promises = ClusterPromises(lambda *_: False)
+            steps = [(step.at, name, step) for name, history in histories.items() for step in history.steps]
+            for _, name, step in sorted(steps, key=lambda each: each[0]):
+                assert not [*promises.step(name, step)]
+
+    asyncio.run(run())
 
 
 def test_new_processes_of_all_clusters_continue() -> None:

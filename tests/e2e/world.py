@@ -265,6 +265,7 @@ class World:
         queue: str = "queue",
         runs: str = "200ms",
         starts: str = "50ms",
+        stops: str = "0s",
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
         pod_labels: Mapping[str, str] | None = None,
@@ -275,7 +276,8 @@ class World:
     ) -> None:
         """Create a batch Job; ``spec``: further fields of its specification."""
         container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
-        simulated = {"simulate.quorate.dev/duration": runs, "simulate.quorate.dev/start-delay": starts}
+        delays = {"duration": runs, "start-delay": starts, "stop-delay": stops}
+        simulated = {f"simulate.quorate.dev/{name}": value for name, value in delays.items()}
         template = {
             "metadata": {"annotations": simulated, "labels": dict(pod_labels or {})},
             "spec": {"restartPolicy": "Never", "containers": [container], **pod_spec},

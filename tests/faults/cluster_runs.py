@@ -209,7 +209,13 @@ class _Run:
         labels = {"kueue.x-k8s.io/priority-class": job.priority} if job.priority else {}
         manager = self._api.manager
         await manager.job(
-            job.name, job.pods, runs=job.runs, labels=labels, suspend=True, managed_by=MANAGED_BY
+            job.name,
+            job.pods,
+            runs=job.runs,
+            stops=job.stops,
+            labels=labels,
+            suspend=True,
+            managed_by=MANAGED_BY,
         )
         if job.delete_at_s is not None:
             await asyncio.sleep(job.delete_at_s - job.at_s)  # sleeps: the schedule of a trial

@@ -48,6 +48,7 @@ class RemoteJob:
     at_s: float
     pods: int
     runs: str
+    stops: str
     priority: str
     delete_at_s: float | None
 
@@ -69,6 +70,8 @@ class ClusterScene:
 
 def generate_cluster_scene(seed: int) -> ClusterScene:
     rng = random.Random(f"clusters {seed}")
+    if seed % 8 == 0:
+        return _outage(rng)
     multikueue = MultiKueue(
         gc_interval_s=0.5,
         worker_lost_timeout_s=rng.choice((SHORT_TIMEOUT_S, LONG_TIMEOUT_S, LONG_TIMEOUT_S)),
@@ -88,6 +91,22 @@ def generate_cluster_scene(seed: int) -> ClusterScene:
     )
 
 
+def _outage(rng: random.Random) -> ClusterScene:
+    """Return a scene in which the other workers have time and quota to run the job of a lost one."""
+    multikueue = MultiKueue(gc_interval_s=0.5, worker_lost_timeout_s=LONG_TIMEOUT_S, dispatcher=ALL_AT_ONCE)
+    return ClusterScene(
+        replace(Configuration(), multikueue=multikueue),
+        {MANAGER: 12} | dict.fromkeys(WORKERS, 4),
+        {},
+        dict.fromkeys((MANAGER, *WORKERS), 0.0),
+        tuple(RemoteJob(f"job{number}", 0.0, 1, "20s", "2s", "", None) for number in range(3)),
+        (
+            Event(1.0, rng.choice(("cut", "dead")), rng.choice(WORKERS), 14.0),
+            Event(16.0, "remove copy", rng.choice(WORKERS), 0.0),
+        ),
+    )
+
+
 def _job(rng: random.Random, number: int) -> RemoteJob:
     at_s = rng.choice((0.0, 0.0, 0.5, 2.0))
     return RemoteJob(
@@ -95,6 +114,7 @@ def _job(rng: random.Random, number: int) -> RemoteJob:
         at_s,
         rng.choice((1, 1, 2, 3)),
         f"{rng.choice((30, 1000, 4000, 8000))}ms",
+        rng.choice(("0s", "0s", "1500ms")),
         rng.choice(("", *PRIORITIES)),
         at_s + rng.choice((0.05, 1.0, 3.0)) if rng.random() < 0.15 else None,
     )

@@ -101,6 +101,7 @@ ANNOTATIONS: Final[Mapping[str, Sequence[Any]]] = {
     "volcano.sh/task-topology-affinity": ("a,b;c", ";;;,", "a" * 10_000),
     "simulate.quorate.dev/duration": DURATIONS,
     "simulate.quorate.dev/start-delay": DURATIONS,
+    "simulate.quorate.dev/stop-delay": DURATIONS,
     "simulate.quorate.dev/exit-code": ("0", "1", "-1", "256", str(INT64), "x"),
 }
 

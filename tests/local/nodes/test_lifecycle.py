@@ -243,6 +243,15 @@ def test_a_deleted_pod_is_stopped_and_then_removed() -> None:
     assert life.step() == Step(None, delete=True)
 
 
+@pytest.mark.parametrize(("grace_s", "ends_after_s"), [(30, 3.0), (1, 1.0)])
+def test_a_deleted_pod_ends_after_its_delay_or_its_grace_period(grace_s: int, ends_after_s: float) -> None:
+    life = SimulatedPod(a_pod({"duration": "forever", "stop-delay": "3s"}))
+    life.until(Stage.RUNNING)
+    marked = replace(life.pod.metadata, deletion_timestamp=at_epoch(life.now + grace_s))
+    life.pod = replace(life.pod, metadata=marked)
+    assert life.until(Stage.ENDED) == ends_after_s
+
+
 @pytest.mark.parametrize(
     ("name", "value", "rule"),
     [

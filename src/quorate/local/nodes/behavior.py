@@ -10,6 +10,7 @@ from typing import Final
 
 PREFIX: Final = "simulate.quorate.dev/"
 START_DELAY: Final = PREFIX + "start-delay"
+STOP_DELAY: Final = PREFIX + "stop-delay"
 DURATION: Final = PREFIX + "duration"
 TOGETHER: Final = PREFIX + "together"
 EXIT_CODE: Final = PREFIX + "exit-code"
@@ -28,6 +29,7 @@ class PodBehavior:
     duration_s: float | None = 1.0  # None: runs until deleted
     together: int | None = 1  # number of pods of its owner that must run for time to count; None: all
     exit_code: int = 0
+    stop_delay_s: float = 0.0  # from the deletion of the pod until its containers have ended
 
 
 RUNS_TO_COMPLETION: Final = PodBehavior()
@@ -67,6 +69,7 @@ def parse_behavior(annotations: Mapping[str, str], restart_policy: str, subdomai
         duration_s=default.duration_s if duration is None else _seconds_or_forever(duration),
         together=together,
         exit_code=_whole_number(annotations, EXIT_CODE, default.exit_code, 0, 255),
+        stop_delay_s=_seconds(STOP_DELAY, annotations.get(STOP_DELAY, "0s")),
     )
 
 

@@ -40,6 +40,7 @@ class Progress:
 
     done_s: float = 0.0
     since: float | None = None
+    stops_at: float | None = None  # once the pod is deleted
 
     def at(self, now: float, speed: float) -> float:
         return self.done_s + (0.0 if self.since is None else max(0.0, now - self.since) * speed)
@@ -128,6 +129,11 @@ def next_step(
     if pod.metadata.deletion_timestamp is not None:
         if stage is Stage.ENDED:
             return Step(None, delete=True)
+        stops_at = None if progress is None else progress.stops_at
+        if stops_at is None:
+            stops_at = _stops_at(pod, now, speed)
+        if now < stops_at:
+            return Step(Progress(stops_at=stops_at), wake_at=stops_at)
         return Step(None, pod_status.ended(pod, SIGTERM_EXIT_CODE, at_epoch(now)))
     deadline = pod_status.deadline(pod)
     if deadline is None or stage is Stage.ENDED:
@@ -136,6 +142,16 @@ def next_step(
         return Step(None, pod_status.past_deadline(pod, at_epoch(now)))
     step = _next_step(pod, stage, progress, counts, addresses, now, speed)
     return replace(step, wake_at=deadline if step.wake_at is None else min(step.wake_at, deadline))
+
+
+def _stops_at(pod: Pod, now: float, speed: float) -> float:
+    """Return when the containers of a deleted pod have ended, at the latest with its grace period."""
+    assert pod.metadata.deletion_timestamp is not None, "the pod is not deleted"
+    try:
+        delay_s = behavior_of(pod).stop_delay_s
+    except InvalidBehavior:
+        return now
+    return min(now + delay_s / speed, epoch(pod.metadata.deletion_timestamp))
 
 
 def _next_step(
