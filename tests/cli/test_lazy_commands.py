@@ -53,6 +53,11 @@ UNNEEDED_BY_LISTS = (
             ("quorate.queueing", "quorate.gang", *CORES),
             id="local status",
         ),
+        pytest.param(
+            "quorate.cli.verbs.explain.command",
+            ("cryptography", "numpy", "quorate.gang", "quorate.placement", "rich", *CORES),
+            id="explain",
+        ),
         pytest.param("quorate.cli.scheduler", ("quorate.queueing", *CORES), id="scheduler"),
         pytest.param("quorate.processes.estimation.worker", ("aiohttp",), id="estimates"),
     ],

@@ -24,6 +24,7 @@ MAX_AHEAD: Final = (
 # Resources that can be listed.
 ESTIMATES: Final = "estimates"
 EXPLANATIONS: Final = "explanations"
+NO_WORKLOAD: Final = "NoWorkload"  # the code of a job that may be queued
 FEWEST_RUNS: Final = 3  # simulated, of an estimate with quantiles
 
 ExplainedState = Literal[

@@ -1,31 +1,28 @@
-"""Explanations of workloads, jobs, pod groups and queues, by the controllers or by an own model."""
+"""Explanations of workloads, jobs, pod groups and queues, by the controllers or by an own model.
+
+The cores are imported when this process evaluates something itself: mostly the controllers answer.
+"""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 import msgspec
 
-from quorate.api.configuration import default_configuration
 from quorate.api.events import Event
-from quorate.api.explanation import Explanation, Reason
+from quorate.api.explanation import NO_WORKLOAD, Explanation, Reason
 from quorate.api.meta import ObjectMeta
-from quorate.api.names.kueue import PRIORITY_CLASS, QUEUE_NAME
-from quorate.controllers.unserved import why_not_queued
-from quorate.gang.explanation import explain_group
-from quorate.inspect.cluster_reader import ClusterReader
+from quorate.api.names.kueue import PRIORITY_CLASS
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
-from quorate.inspect.explain.own_model import OwnModel, started_of
 from quorate.inspect.explain.served import NotServed, served_explanation, served_job_explanation
 from quorate.inspect.explain.targets import OfJob, OfObject, OfWorkload, Target
 from quorate.kube.errors import Forbidden
 from quorate.kube.resources import EVENTS
-from quorate.queueing.explanation.jobs import NO_WORKLOAD, UnqueuedJob, explain_unqueued_job
-from quorate.queueing.explanation.pods import explain_pod, with_members
-from quorate.queueing.explanation.workload import explain_workload
-from quorate.queueing.state import State
+
+if TYPE_CHECKING:
+    from quorate.inspect.explain.own_model import OwnModel
 
 _ENOUGH: Final = {
     "WorkloadPriorityClassNotFound": f"create the class, or name another in the label {PRIORITY_CLASS}"
@@ -46,7 +43,7 @@ class Answers:
 
     connection: Connection
     config: Path | None
-    _model: OwnModel | None = None
+    _model: "OwnModel | None" = None
     _origins: dict[str, None] = field(default_factory=dict)
 
     @property
@@ -68,7 +65,11 @@ class Answers:
                     return await self._own_workload(target)
 
                 explanation = await self._served_or(lambda: served_explanation(client, "workloads", key), own)
-                return explanation if pod is None else explain_pod(pod, explanation)
+                if pod is None:
+                    return explanation
+                from quorate.queueing.explanation.pods import explain_pod
+
+                return explain_pod(pod, explanation)
             case OfObject(plural, key):
                 return await self._served_or(
                     lambda: served_explanation(client, plural, key), lambda: self._own_object(target)
@@ -124,7 +125,9 @@ class Answers:
         self._origins["explained by the controllers"] = None
         return explanation
 
-    async def _loaded(self) -> OwnModel:
+    async def _loaded(self) -> "OwnModel":
+        from quorate.inspect.explain.own_model import OwnModel
+
         if self._model is None:
             self._model = await OwnModel.load(self.connection.client, self.config)
             self._origins[f"evaluated with {self._model.origin}"] = None
@@ -134,20 +137,18 @@ class Answers:
         try:
             return await (await self._loaded()).workload(target.workload)
         except Forbidden as error:
+            from quorate.inspect.explain.own_model import explain_stored_workload
+
             self._origins[f"from the status of the workload, because the cluster cannot be read: {error}"] = (
                 None
             )
-            started = await started_of(ClusterReader(self.connection.client), target.workload)
-            return explain_workload(State(default_configuration()), target.workload, None, started)
+            return await explain_stored_workload(self.connection.client, target.workload)
 
     async def _own_object(self, target: OfObject) -> Explanation:
         if target.plural == "podgroups":
-            reader = ClusterReader(self.connection.client)
-            group = await reader.pod_group(target.key)
-            pods = await reader.pods(target.key.namespace, "") if group is not None else None
-            explanation = None if group is None else explain_group(group)
-            if explanation is not None and pods is not None:
-                explanation = with_members(explanation, pods)
+            from quorate.inspect.explain.own_model import explain_stored_group
+
+            explanation = await explain_stored_group(self.connection.client, target.key)
         else:
             model = await self._loaded()
             is_local = target.plural == "localqueues"
@@ -157,10 +158,4 @@ class Answers:
         return explanation
 
     async def _own_job(self, target: OfJob) -> Explanation:
-        model = await self._loaded()
-        resource, job = target.resource, target.job
-        why = why_not_queued(model.configuration.integrations, resource.group, resource.kind)
-        queue = job.labels.get(QUEUE_NAME, "")
-        return explain_unqueued_job(
-            model.state, UnqueuedJob(resource.kind, job.key, queue, why, target.is_suspended)
-        )
+        return (await self._loaded()).job(target)

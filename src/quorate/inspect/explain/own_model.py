@@ -3,18 +3,22 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from quorate.api.configuration import Configuration
+from quorate.api.configuration import Configuration, default_configuration
 from quorate.api.explanation import Explanation
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
-from quorate.gang.explanation import waiting_group
+from quorate.api.names.kueue import QUEUE_NAME
+from quorate.controllers.unserved import why_not_queued
+from quorate.gang.explanation import explain_group, waiting_group
 from quorate.inspect.cluster_model import effective_configuration, evaluate_all, load_state
 from quorate.inspect.cluster_reader import ClusterReader
+from quorate.inspect.explain.targets import OfJob
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.queueing.conditions import is_admitted
 from quorate.queueing.explain import first_pending, pending_facts, run
-from quorate.queueing.explanation.pods import selector_of
+from quorate.queueing.explanation.jobs import UnqueuedJob, explain_unqueued_job
+from quorate.queueing.explanation.pods import selector_of, with_members
 from quorate.queueing.explanation.queues import explain_cluster_queue, explain_local_queue
 from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
 from quorate.queueing.state import State
@@ -51,6 +55,31 @@ class OwnModel:
         queue = self.state.ledger.local_queues.get(key)
         name = queue.cluster_queue if queue is not None else ""
         return explain_local_queue(self.state, key, run(first_pending(self.state, name)))
+
+    def job(self, target: OfJob) -> Explanation:
+        resource, job = target.resource, target.job
+        why = why_not_queued(self.configuration.integrations, resource.group, resource.kind)
+        queue = job.labels.get(QUEUE_NAME, "")
+        return explain_unqueued_job(
+            self.state, UnqueuedJob(resource.kind, job.key, queue, why, target.is_suspended)
+        )
+
+
+async def explain_stored_workload(client: Client, workload: Workload) -> Explanation:
+    """Return what the status of a workload says, with its pods if it is admitted."""
+    started = await started_of(ClusterReader(client), workload)
+    return explain_workload(State(default_configuration()), workload, None, started)
+
+
+async def explain_stored_group(client: Client, key: Key) -> Explanation | None:
+    """Return what the status of a pod group and its pods say; None if there is none to read."""
+    reader = ClusterReader(client)
+    group = await reader.pod_group(key)
+    if group is None:
+        return None
+    pods = await reader.pods(key.namespace, "")
+    explanation = explain_group(group)
+    return explanation if pods is None else with_members(explanation, pods)
 
 
 async def started_of(reader: ClusterReader, workload: Workload) -> Started:

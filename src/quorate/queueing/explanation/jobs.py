@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.explanation import Explanation, ObjectName, Reason
+from quorate.api.explanation import NO_WORKLOAD, Explanation, ObjectName, Reason
 from quorate.api.meta import Key, matches_selector
 from quorate.api.names.kueue import ADMISSION_GATE, QUEUE_NAME
 from quorate.queueing.explanation.reasons import missing_local_queue
@@ -16,7 +16,6 @@ _WITHOUT_QUEUE: Final = {
     True: " and is suspended: nothing will start it",
     False: ": it runs outside of every quota",
 }
-NO_WORKLOAD: Final = "NoWorkload"  # the code of a job that may be queued
 
 
 class UnqueuedJob(msgspec.Struct, frozen=True):

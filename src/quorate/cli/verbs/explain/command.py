@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from quorate.api.explanation import Explanation
+from quorate.api.explanation import NO_WORKLOAD, Explanation
 from quorate.cli.configuration_options import Config
 from quorate.cli.exit_codes import Exit
 from quorate.cli.verbs import options as o
@@ -18,7 +18,6 @@ from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import named_targets
 from quorate.kube.clock import WallClock
-from quorate.queueing.explanation.jobs import NO_WORKLOAD
 
 POLL_S: Final = 2.0  # between two questions to the controllers
 RELOAD_S: Final = 10.0  # between two loads of the whole cluster
