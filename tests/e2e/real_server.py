@@ -142,6 +142,7 @@ async def _kube_apiserver(
         f"--etcd-servers={etcd}",
         f"--bind-address={HOST}",
         f"--advertise-address={HOST}",
+        "--endpoint-reconciler-type=none",  # else 1.37 refuses an address of loopback
         f"--secure-port={port}",
         f"--cert-dir={directory}",
         f"--tls-cert-file={files.certificate}",

@@ -84,6 +84,7 @@ FLAGS = {
         "service-account-signing-key-file", "requestheader-client-ca-file", "requestheader-allowed-names",
         "requestheader-username-headers", "requestheader-group-headers", "requestheader-extra-headers-prefix",
         "proxy-client-cert-file", "proxy-client-key-file", "feature-gates", "runtime-config",
+        "endpoint-reconciler-type",
     ),
 }  # fmt: skip
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from quorate.api.native_groups import BETA, VERSION, VERSIONS, PodGroup
+from quorate.api.native_groups import BETA, VERSION, VERSIONS, PodGroup, Workload
 from quorate.install.native_gangs import native_gangs
 from quorate.kube.client import Client
 from quorate.kube.discovery import served_version
@@ -96,6 +96,6 @@ async def create_group(client: Client, name: str, policy: Json, template: str = 
     await client.create(kind, body, NAMESPACE)
 
 
-async def create_workload(client: Client, body: Json) -> None:
-    version = (await native_kind(client)).version
-    await client.create(replace(NATIVE_WORKLOADS, version=version), body, NAMESPACE)
+async def workload_kind(client: Client) -> Resource[Workload]:
+    """Return the native workloads in the version of the server."""
+    return replace(NATIVE_WORKLOADS, version=(await native_kind(client)).version)

@@ -14,10 +14,10 @@ from quorate.kube.resources import TOPOLOGIES, WORKLOADS
 from quorate.local.nodes import NodePool
 from tests.e2e.stock_kubernetes import (
     create_group,
-    create_workload,
     native_groups,
     restart_all,
     run_stock_kubernetes,
+    workload_kind,
 )
 from tests.e2e.test_native_pod_groups import gated, set_quota
 from tests.e2e.test_pods import has, pod, pods_of, until_workload
@@ -112,7 +112,7 @@ def test_a_job_in_a_group_starts_with_no_fewer_pods_than_its_least(minor: int) -
     """1.36 refuses another parallelism of a job in a gang, so that all its pods get quota together."""
 
     async def story(story: World) -> None:
-        await story.queues("1")
+        await story.queues("1" if minor > 36 else "2")
         await story.start_queueing(QUEUED)
         await create_group(story.client, "ring", {"gang": {"minCount": 2}})
         member: dict[str, Any] = {"schedulingGroup": {"podGroupName": "ring"}}
@@ -139,7 +139,7 @@ def test_a_native_workload_with_a_queue_gets_quota_for_all_its_groups() -> None:
         await story.start_queueing(QUEUED)
         labels = {"kueue.x-k8s.io/queue-name": "queue"}
         body = {"metadata": {"name": "train", "labels": labels}, "spec": {"podGroupTemplates": templates}}
-        await create_workload(story.client, body)
+        await story.client.create(await workload_kind(story.client), body, NAMESPACE)
         for template in templates:
             await create_group(story.client, template["name"], template["schedulingPolicy"], template["name"])
         for name, group in (("a", "workers"), ("b", "workers"), ("c", "driver")):

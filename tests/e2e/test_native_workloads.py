@@ -7,7 +7,8 @@ import pytest
 from quorate.api.meta import Key
 from quorate.controllers.native_groups import unit_key
 from quorate.controllers.pods.queued_pod import is_gated
-from quorate.kube.resources import CLUSTER_QUEUES, NATIVE_POD_GROUPS, NATIVE_WORKLOADS, WORKLOADS
+from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS
+from tests.e2e.stock_kubernetes import create_group, workload_kind
 from tests.e2e.test_native_pod_groups import gated, set_quota, until_event_text
 from tests.e2e.test_pods import FLEET, FOREVER, PODS_QUEUED, has, pod, pods_of, until_pod, until_workload
 from tests.e2e.world import NAMESPACE, World, run_story
@@ -27,13 +28,7 @@ async def native_workload(world: World) -> None:
     ]
     labels = {"kueue.x-k8s.io/queue-name": "queue"}
     body = {"metadata": {"name": "train", "labels": labels}, "spec": {"podGroupTemplates": templates}}
-    await world.client.create(NATIVE_WORKLOADS, body, NAMESPACE)
-
-
-async def native_group(world: World, name: str, template: str, policy: dict[str, Any]) -> None:
-    reference = {"workload": {"workloadName": "train", "podGroupTemplateName": template}}
-    spec = {"podGroupTemplateRef": reference, "schedulingPolicy": policy}
-    await world.create(NATIVE_POD_GROUPS, name, NAMESPACE, spec=spec)
+    await world.client.create(await workload_kind(world.client), body, NAMESPACE)
 
 
 async def member(world: World, name: str, group: str, runs: str = "100ms") -> None:
@@ -43,8 +38,8 @@ async def member(world: World, name: str, group: str, runs: str = "100ms") -> No
 
 async def whole_workload(world: World, runs: str = "100ms") -> None:
     await native_workload(world)
-    await native_group(world, "workers", "workers", GANG_OF_TWO)
-    await native_group(world, "driver", "driver", BASIC)
+    await create_group(world.client, "workers", GANG_OF_TWO, "workers")
+    await create_group(world.client, "driver", BASIC, "driver")
     for name, group in (("a", "workers"), ("b", "workers"), ("c", "driver")):
         await member(world, name, group, runs)
 
@@ -68,12 +63,12 @@ def test_a_workload_is_queued_once_each_template_has_a_group_with_enough_pods() 
     async def story(world: World) -> None:
         await world.queues("8")
         await native_workload(world)
-        await native_group(world, "workers", "workers", GANG_OF_TWO)
+        await create_group(world.client, "workers", GANG_OF_TWO, "workers")
         await member(world, "a", "workers", FOREVER)
         await until_event_text(
             world, "workload train of scheduling.k8s.io has no pod group of its template driver"
         )
-        await native_group(world, "driver", "driver", BASIC)
+        await create_group(world.client, "driver", BASIC, "driver")
         await member(world, "c", "driver", FOREVER)
         await until_event_text(world, "has 1 pods that can run, fewer than 2")
         await member(world, "b", "workers", FOREVER)
@@ -89,9 +84,9 @@ def test_a_started_workload_goes_on_when_it_is_deleted_or_grows_and_across_a_res
         await world.queues("8")
         await whole_workload(world, FOREVER)
         await until_workload(world, UNIT, "is admitted", has("Admitted"))
-        await native_group(world, "more", "workers", GANG_OF_TWO)
+        await create_group(world.client, "more", GANG_OF_TWO, "workers")
         await member(world, "late", "more")
-        await world.client.delete(NATIVE_WORKLOADS, Key(NAMESPACE, "train"))
+        await world.client.delete(await workload_kind(world.client), Key(NAMESPACE, "train"))
         await world.stop_queueing()
         await world.start_queueing(PODS_QUEUED)
         await pod(world, "alone")
