@@ -157,6 +157,7 @@ bench: $(STAMP) ## measure, and hold to the limits of bench/limits.yaml (minutes
 	@$(BIN)/python -m bench.backfill
 	@$(BIN)/python -m bench.clusters
 	@$(BIN)/python -m bench.dispatch.copies
+	@$(BIN)/python -m bench.dispatch --jobs 60 --workers 2
 	@$(BIN)/python -m bench.dashboard
 	@$(BIN)/python -m bench.dashboard.streams
 	@$(BIN)/python -m bench.dashboard.admission
