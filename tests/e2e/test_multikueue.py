@@ -1,10 +1,13 @@
 """Jobs of a manager that run in worker clusters, over HTTP, with controllers in every cluster."""
 
 import pytest
+from msgspec.structs import replace
 
+from quorate.api.kueue import Workload
 from quorate.api.meta import Key, is_true
 from quorate.api.names.multikueue import ORIGIN
 from quorate.kube.resources import CLUSTER_QUEUES, JOBS, PODS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
+from quorate.queueing.conditions import has_quota_reservation
 from tests.e2e.clusters import PROMPT, Clusters, run_clusters_story
 from tests.e2e.world import NAMESPACE, World
 
@@ -175,3 +178,21 @@ def test_a_manager_runs_jobs_of_its_own() -> None:
         assert not await clusters.copies("here")
 
     run_clusters_story(story)
+
+
+def test_another_program_nominates_the_workers() -> None:
+    async def story(clusters: Clusters) -> None:
+        await clusters.submit("train", runs=ENDLESS)
+
+        async def queued() -> Workload | None:
+            workload = await clusters.manager.workload("train")
+            return workload if workload is not None and has_quota_reservation(workload) else None
+
+        workload = await clusters.manager.until("quota is reserved", queued)
+        nominated = {"status": {"nominatedClusterNames": ["worker2"]}}
+        assert not await clusters.copies("train")
+        await clusters.manager.client.patch(WORKLOADS, workload.metadata.key, nominated, subresource="status")
+        assert await clusters.until_running("train") == "worker2"
+
+    external = replace(PROMPT.multikueue, dispatcher="example.com/dispatcher")
+    run_clusters_story(story, configuration=replace(PROMPT, multikueue=external))

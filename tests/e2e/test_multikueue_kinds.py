@@ -3,6 +3,8 @@
 No cluster has webhooks.
 """
 
+from contextlib import suppress
+
 import pytest
 from msgspec.structs import replace
 
@@ -17,10 +19,20 @@ from quorate.kube.errors import NotFound
 from quorate.kube.resources import PODS, VOLCANO_JOBS, WORKLOADS, Json
 from quorate.processes.local.apply import install_definitions
 from tests.e2e.clusters import PROMPT, Clusters, run_clusters_story
-from tests.e2e.kinds import JOB_SET
+from tests.e2e.kinds import APP_WRAPPER, JOB_SET
 from tests.e2e.minimal_definitions import definition
 from tests.e2e.test_pods import pod, pods_of
-from tests.e2e.test_sets import STATEFUL_SETS, WEB, a_set, until_ready
+from tests.e2e.test_sets import (
+    LWS,
+    SERVE,
+    STATEFUL_SETS,
+    WEB,
+    a_set,
+    create_set,
+    imitate,
+    pod_template,
+    until_ready,
+)
 from tests.e2e.volcano import Gangs
 from tests.e2e.world import NAMESPACE, World
 
@@ -167,6 +179,71 @@ def test_a_job_set_gets_the_status_of_its_copy() -> None:
 
 async def _set_status(worker: World, status: Json) -> None:
     await worker.client.patch(JOB_SET.resource, TRAIN, {"status": status}, subresource="status")
+
+
+def test_an_app_wrapper_runs_in_a_worker() -> None:
+    """The test imitates the controller of AppWrappers in the worker."""
+
+    async def story(clusters: Clusters) -> None:
+        manager, resource = clusters.manager, APP_WRAPPER.resource
+        for world in (manager, *clusters.workers.values()):
+            await install_definitions(world.client, [definition(resource)])
+        labels = {"kueue.x-k8s.io/queue-name": "queue"}
+        spec = {"managedBy": CONTROLLER, "suspend": True, "components": APP_WRAPPER.spec["components"][:1]}
+        await manager.client.create(
+            resource, {"metadata": {"name": "train", "labels": labels}, "spec": spec}, NAMESPACE
+        )
+        worker = await until_chosen(clusters, "appwrapper-train-")
+
+        async def started() -> bool:
+            with suppress(NotFound):
+                return (await worker.client.get(resource, TRAIN)).spec["suspend"] is False
+            return False
+
+        await clusters.until("the copy is started", started)
+        for phase in ("Running", "Succeeded"):
+            status = {"status": {"phase": phase}}
+            await worker.client.patch(resource, TRAIN, status, subresource="status")
+
+            async def followed(phase: str = phase) -> bool:
+                return (await manager.client.get(resource, TRAIN)).status.get("phase") == phase
+
+            await clusters.until(f"the phase is {phase}", followed)
+        await until_finished(clusters, "appwrapper-train-")
+        await until_workers_are_empty(clusters)
+
+    run_clusters_story(story, configuration=enabling("batch/job", "workload.codeflare.dev/appwrapper"))
+
+
+def test_all_groups_of_a_leader_worker_set_run_in_one_worker() -> None:
+    """The test imitates the controllers of LeaderWorkerSets; both workers have room for both groups."""
+
+    async def story(clusters: Clusters) -> None:
+        manager = clusters.manager
+        for world in (manager, *clusters.workers.values()):
+            await install_definitions(world.client, [definition(LWS)])
+        await create_set(manager, {"workerTemplate": pod_template()})
+        worker = await until_chosen(clusters, "leaderworkerset-serve-")
+
+        async def copied() -> bool:
+            with suppress(NotFound):
+                return bool(await worker.client.get(LWS, SERVE))
+            return False
+
+        await clusters.until("the worker has the set", copied)
+
+        async def running() -> bool:
+            await imitate(worker)
+            pods = (await pods_of(worker)).values()
+            return len(pods) == 4 and all(pod.status.phase == "Running" for pod in pods)
+
+        await clusters.until("both groups run in the worker", running)
+        workloads = (await manager.client.list(WORKLOADS, NAMESPACE)).items
+        assert len({each.status.cluster_name for each in workloads}) == 1
+        assert len(workloads) == 2
+        assert all(map(is_gated, (await pods_of(manager)).values()))
+
+    run_clusters_story(story, configuration=enabling("batch/job", "leaderworkerset.x-k8s.io/leaderworkerset"))
 
 
 def test_a_volcano_job_runs_as_a_gang_in_one_worker() -> None:

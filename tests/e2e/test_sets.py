@@ -266,13 +266,11 @@ def pod_template() -> Json:
     return {"spec": {"containers": [container], "terminationGracePeriodSeconds": 0}}
 
 
-async def create_groups(world: World, templates: Json, taken: int | None = None, **spec: Any) -> None:
+async def create_set(world: World, templates: Json, taken: int | None = None, **spec: Any) -> None:
     """Create a LeaderWorkerSet of two groups of two pods and wait until its pods are gated.
 
     ``taken``: the group of which another workload has the name.
     """
-    await install_definitions(world.client, [definition(LWS)])
-    await world.start_queueing(ONLY_LWS)
     body = {"replicas": 2, "leaderWorkerTemplate": {"size": 2, **templates}, **spec}
     metadata = {"name": "serve", "labels": {"kueue.x-k8s.io/queue-name": "queue"}}
     await world.client.create(LWS, {"metadata": metadata, "spec": body}, NAMESPACE)
@@ -292,6 +290,12 @@ async def create_groups(world: World, templates: Json, taken: int | None = None,
         await world.create(WORKLOADS, name, NAMESPACE, spec={"queueName": "none", "podSets": [pods]})
     await imitate(world)
     await until_woken(world, 2)
+
+
+async def create_groups(world: World, templates: Json, taken: int | None = None, **spec: Any) -> None:
+    await install_definitions(world.client, [definition(LWS)])
+    await world.start_queueing(ONLY_LWS)
+    await create_set(world, templates, taken, **spec)
 
 
 def test_each_group_of_a_leader_worker_set_is_admitted_separately() -> None:

@@ -12,7 +12,6 @@ from collections.abc import Coroutine, Iterator
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from heapq import merge
 from math import inf
 from typing import Any, Final
 
@@ -339,10 +338,8 @@ class _Run:
     def _check_jobs(self) -> None:
         """Check that no job ran in two clusters at once, and that each ran to its end once."""
         promises = ClusterPromises(self._may_be_lost)
-        of_workers = (
-            ((step.at, name, step) for step in self._clusters[name].history.steps) for name in WORKERS
-        )
-        for _, name, step in merge(*of_workers, key=lambda each: each[0]):
+        steps = [(name, step) for name in WORKERS for step in self._clusters[name].history.steps]
+        for name, step in sorted(steps, key=lambda each: each[1].at):
             self._report.findings += promises.step(name, step)
         manager = self._clusters[MANAGER].history
         for job, completed in promises.completed.items():

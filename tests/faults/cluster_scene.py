@@ -70,8 +70,9 @@ class ClusterScene:
 
 def generate_cluster_scene(seed: int) -> ClusterScene:
     rng = random.Random(f"clusters {seed}")
-    if seed % 8 == 0:
-        return _outage(rng)
+    if seed % 8 in (0, 4):
+        what: Happening = "remove copy" if seed % 8 else rng.choice(("cut", "dead"))
+        return _one_event(Event(8.0, what, rng.choice(WORKERS), 14.0))
     multikueue = MultiKueue(
         gc_interval_s=0.5,
         worker_lost_timeout_s=rng.choice((SHORT_TIMEOUT_S, LONG_TIMEOUT_S, LONG_TIMEOUT_S)),
@@ -91,8 +92,8 @@ def generate_cluster_scene(seed: int) -> ClusterScene:
     )
 
 
-def _outage(rng: random.Random) -> ClusterScene:
-    """Return a scene in which the other workers have time and quota to run the job of a lost one."""
+def _one_event(event: Event) -> ClusterScene:
+    """Return a scene in which all workers have time and quota to run the jobs of the one with the event."""
     multikueue = MultiKueue(gc_interval_s=0.5, worker_lost_timeout_s=LONG_TIMEOUT_S, dispatcher=ALL_AT_ONCE)
     return ClusterScene(
         replace(Configuration(), multikueue=multikueue),
@@ -100,10 +101,7 @@ def _outage(rng: random.Random) -> ClusterScene:
         {},
         dict.fromkeys((MANAGER, *WORKERS), 0.0),
         tuple(RemoteJob(f"job{number}", 0.0, 1, "20s", "2s", "", None) for number in range(3)),
-        (
-            Event(1.0, rng.choice(("cut", "dead")), rng.choice(WORKERS), 14.0),
-            Event(16.0, "remove copy", rng.choice(WORKERS), 0.0),
-        ),
+        (event,),
     )
 
 
