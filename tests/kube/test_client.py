@@ -513,3 +513,19 @@ def test_a_list_without_end_is_refused() -> None:
                 await client.list(PODS)
 
     asyncio.run(story())
+
+
+def test_a_watch_is_unreachable_if_its_connection_ends_between_two_events() -> None:
+    async def story() -> None:
+        hold = asyncio.Event()
+        stream = Stream((frame("ADDED", pod("a", 1)),), hold=hold)
+        async with FakeServer(in_turn(stream)) as server:
+            client = server.client()
+            async with client:
+                events = client.watch(PODS, "1")
+                assert isinstance(await anext(events), WatchEvent)
+            with pytest.raises(Unreachable):
+                await anext(events)
+            hold.set()
+
+    asyncio.run(story())

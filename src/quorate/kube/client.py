@@ -37,8 +37,7 @@ from quorate.kube.limits import (
 from quorate.kube.object_faults import ObjectFault, ObjectFaults
 from quorate.kube.own_writes import OwnWrites
 from quorate.kube.resources import Body, Resource, T
-from quorate.kube.rest.batched_reads import batched_chunks
-from quorate.kube.rest.bounded_reads import Lines, read_bounded
+from quorate.kube.rest.bounded_reads import Lines, pieces, read_bounded
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.connection_errors import refusal, unreachable
 from quorate.kube.rest.connector import Connector, Permit
@@ -446,7 +445,7 @@ class Client:
                     answer = await read_bounded(response, request, self._answer_bytes)
                     raise refusal(request, response, answer)
                 on_open()
-                async for chunk in batched_chunks(response) if batched else response.content.iter_any():
+                async for chunk in pieces(response, batched=batched):
                     yield chunk
         except Unauthorized:
             await self.config.credentials.refresh(authorization)  # for the caller's next attempt

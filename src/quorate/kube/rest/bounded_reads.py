@@ -1,29 +1,34 @@
 """Responses of bounded size: a server that sends without end must not take the memory of its clients."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import aiohttp
 
 from quorate.kube.errors import AnswerTooLarge
 from quorate.kube.limits import MAX_LINE_BYTES
+from quorate.kube.rest.batched_reads import batched_chunks
 
 
 async def read_bounded(response: aiohttp.ClientResponse, request: str, limit: int) -> bytes:
     """Return the body of ``response``.  Raises ``AnswerTooLarge`` if it has more than ``limit`` bytes."""
-    announced = response.content_length
-    if announced is not None and announced <= limit:
-        return await response.read()
-    pieces, size = [], announced or 0
-    if announced is None:
-        async for piece in response.content.iter_any():
-            size += len(piece)
-            if size > limit:
-                break
-            pieces.append(piece)
-    if size > limit:
-        response.close()  # the rest is not read
-        raise AnswerTooLarge(request, limit)
-    return b"".join(pieces)
+    parts, size = [], 0
+    announced = response.content_length or 0
+    async for piece in pieces(response):
+        size += len(piece)
+        if max(size, announced) > limit:
+            response.close()  # the rest is not read
+            raise AnswerTooLarge(request, limit)
+        parts.append(piece)
+    return b"".join(parts)
+
+
+async def pieces(response: aiohttp.ClientResponse, *, batched: bool = False) -> AsyncIterator[bytes]:
+    """Yield the pieces of a body.  Raises ``aiohttp.ClientError`` if the connection ends before the body."""
+    try:
+        async for piece in batched_chunks(response) if batched else response.content.iter_any():
+            yield piece
+    except RuntimeError as error:  # of aiohttp, if the connection had ended when it was to be read
+        raise aiohttp.ClientPayloadError(str(error)) from error
 
 
 class Lines:
