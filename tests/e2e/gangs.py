@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any, TypeVar
 
 from quorate.api.core.pod import Pod
@@ -26,7 +27,6 @@ from quorate.kube.resources import HYPER_NODES, NODES, PLACEABLE_PODS, POD_GROUP
 from quorate.local.controllers import run_controllers
 from quorate.local.nodes import NodePool, run_nodes
 from quorate.local.nodes.registration import ORIGIN, register
-from quorate.processes.local.apply import install_definitions
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import run_scheduler
 from quorate.scheduler.scheduler import Options
@@ -34,7 +34,7 @@ from tests.e2e.world import (
     NAMESPACE,
     WITHIN_S,
     FaultyClient,
-    empty_api_server,
+    api_server_with,
     poll_until_true,
     world_has_namespace,
 )
@@ -234,18 +234,20 @@ class GangWorld:
             await self.client.delete(PLACEABLE_PODS, pod.metadata.key, grace_period_s=0)
 
 
+_definitions = cache(gang_definitions)
+
+
 @asynccontextmanager
 async def running_gang_cluster(fleet: NodePool) -> AsyncIterator[GangWorld]:
     """Run a cluster with the gang CRDs, nodes and a namespace, without a gang scheduler."""
     rng = random.Random(1)
     clock = WallClock()
     async with (
-        empty_api_server() as cluster,
+        api_server_with(_definitions()) as cluster,
         Client(cluster, rng) as client,
         Client(cluster, rng) as own_client,
         FaultyClient(cluster, rng) as scheduler_client,
     ):
-        await install_definitions(client, gang_definitions())
         parts = [
             asyncio.create_task(run_controllers(own_client, clock, rng)),
             asyncio.create_task(run_nodes(own_client, clock, [fleet], 1.0)),

@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import yaml
@@ -25,9 +26,8 @@ from quorate.kube.resources import (
 )
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
-from quorate.processes.local.apply import install_definitions
 from tests.e2e.world import World
-from tests.local.clusters import TOKEN, api_server
+from tests.local.clusters import TOKEN, api_server_with
 
 CONTROLLERS = Configuration().namespace  # where the kubeconfigs of worker clusters are
 
@@ -38,14 +38,16 @@ class WorkerCluster:
     client: Client
 
 
+_definitions = cache(queueing_definitions)
+
+
 @asynccontextmanager
 async def worker_cluster(**options: Any) -> AsyncIterator[WorkerCluster]:
     """Run a worker cluster; ``options`` are those of ``api_server``."""
     async with (
-        api_server(**options) as server,
+        api_server_with(_definitions(), **options) as server,
         Client(RestConfig(server.url, credentials=Token(TOKEN)), random.Random(2)) as client,
     ):
-        await install_definitions(client, queueing_definitions())
         yield WorkerCluster(server.url, client)
 
 

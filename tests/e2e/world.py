@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from functools import cache
 from typing import Any, TypeVar
 
 from quorate.api.batch import Job
@@ -38,7 +39,7 @@ from quorate.local.controllers import run_controllers
 from quorate.local.nodes import NodePool, run_nodes
 from quorate.observe.replica import Replica
 from quorate.processes.local.apply import install_definitions
-from tests.local.clusters import api_server
+from tests.local import clusters
 from tests.witnessed import Witnessed, witnessed
 
 T = TypeVar("T")
@@ -347,23 +348,26 @@ class World:
         return names
 
 
-@asynccontextmanager
-async def local_api_server() -> AsyncIterator[RestConfig]:
-    async with api_server() as server:
-        yield RestConfig(server.url, credentials=Token(server.token))
-
-
-SERVER: Callable[[], AbstractAsyncContextManager[RestConfig]] = local_api_server  # ``--real`` replaces it
-
-
+# None: the local API server; ``--real`` sets it.
+SERVER: Callable[[], AbstractAsyncContextManager[RestConfig]] | None = None
 Scheduler = Callable[[RestConfig], AbstractAsyncContextManager[None]]
 CONTROLLERS: Scheduler | None = None  # None: those of the local cluster
 SCHEDULER: Scheduler | None = None  # None: that of the local cluster; ``--kube-scheduler`` sets it
 
 
-def empty_api_server() -> AbstractAsyncContextManager[RestConfig]:
-    """Run an empty API server; yield the administrator's configuration."""
-    return SERVER()
+queueing_and_gang_definitions = cache(lambda: (*queueing_definitions(), *gang_definitions()))
+
+
+@asynccontextmanager
+async def api_server_with(definitions: Sequence[Json]) -> AsyncIterator[RestConfig]:
+    """Run an API server on which ``definitions`` are installed; yield the administrator's configuration."""
+    if SERVER is None:
+        async with clusters.api_server_with(definitions) as server:
+            yield RestConfig(server.url, credentials=Token(server.token))
+    else:
+        async with SERVER() as cluster, Client(cluster, random.Random(1)) as client:
+            await install_definitions(client, definitions)
+            yield cluster
 
 
 @asynccontextmanager
@@ -377,16 +381,13 @@ async def running_cluster(
     rng = random.Random(1)
     clock = WallClock()
     async with (
-        empty_api_server() as cluster,
+        api_server_with(definitions or queueing_and_gang_definitions()) as cluster,
         Client(cluster, rng) as client,
         Client(cluster, rng) as own_client,
         FaultyClient(cluster, rng) as queueing_client,
         nullcontext() if SCHEDULER is None else SCHEDULER(cluster),
         nullcontext() if CONTROLLERS is None else CONTROLLERS(cluster),
     ):
-        if definitions is None:
-            definitions = (*queueing_definitions(), *gang_definitions())
-        await install_definitions(client, definitions)
         parts: list[asyncio.Task[None]] = []
         if CONTROLLERS is None:
             run = run_controllers(own_client, clock, rng, with_scheduler=SCHEDULER is None)

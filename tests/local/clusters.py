@@ -1,26 +1,39 @@
 """Local API servers for tests: over HTTP, with an in-memory store."""
 
 import asyncio
+import atexit
 import random
+import shutil
+import tempfile
 import uuid
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from ssl import SSLContext
+from threading import Lock
 from typing import Any
 
+from quorate.api import codec
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, WallClock
+from quorate.kube.resources import Json
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.credentials import Token
 from quorate.local.certificates import new_server_keys
 from quorate.local.server.apiserver import NO_CONVERTERS, ApiServer
 from quorate.local.server.auth.authentication import User
 from quorate.local.server.registry.version_conversion import Converter
 from quorate.local.server.storage.store import Store
+from quorate.processes.local.apply import install_definitions
 
 TOKEN = "let-me-in"
 KEYS = new_server_keys(WallClock().now())  # shared by all servers, so that tokens survive a restart
 ADMIN = User("admin", ("system:masters", "system:authenticated"))
+
+_databases: dict[bytes, Path] = {}  # by the definitions that are installed in them
+_lock = Lock()  # stories run in several threads
 
 
 @dataclass(frozen=True)
@@ -60,6 +73,40 @@ async def api_server(
         yield RunningServer(f"{scheme}://127.0.0.1:{server.port}", TOKEN, server.port)
     finally:
         await server.stop()
+
+
+@asynccontextmanager
+async def api_server_with(definitions: Sequence[Json], **options: Any) -> AsyncIterator[RunningServer]:
+    """Run a server on which ``definitions`` are installed; ``options`` are those of ``api_server``.
+
+    To install them takes four times the processor time of a start.  That is done once a process, and each
+    server starts with a copy of the database.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        path = shutil.copy(_database_with(definitions), Path(directory) / "objects.db")
+        async with api_server(path, **options) as server:
+            yield server
+
+
+def _database_with(definitions: Sequence[Json]) -> Path:
+    encoded = codec.encode(definitions)
+    with _lock:
+        if encoded not in _databases:
+            directory = tempfile.mkdtemp()
+            atexit.register(shutil.rmtree, directory)
+            path = Path(directory) / "objects.db"
+            with ThreadPoolExecutor(1) as thread:  # the event loop of the caller is running
+                thread.submit(asyncio.run, _install(path, definitions)).result()
+            _databases[encoded] = path
+        return _databases[encoded]
+
+
+async def _install(path: Path, definitions: Sequence[Json]) -> None:
+    async with (
+        api_server(path) as server,
+        Client(RestConfig(server.url, credentials=Token(TOKEN)), random.Random(1)) as client,
+    ):
+        await install_definitions(client, definitions)
 
 
 class ListedLate(Client):

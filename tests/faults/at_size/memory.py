@@ -18,8 +18,7 @@ from quorate.kube.clock import WallClock
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import JOBS, WORKLOADS, Resource
-from quorate.processes.local.apply import install_definitions
-from tests.e2e.world import NAMESPACE, empty_api_server
+from tests.e2e.world import NAMESPACE, api_server_with
 from tests.faults.at_size import load
 from tests.faults.at_size.controllers import MIB, Controllers, Running
 from tests.faults.at_size.outcome import Outcome, Show
@@ -41,8 +40,8 @@ class Scale:
 
 async def run(scale: Scale, seed: int, show: Show) -> Outcome:
     rng = random.Random(f"memory {seed}")
-    async with empty_api_server() as cluster, Client(cluster, rng) as client:
-        await install_definitions(client, (*queueing_definitions(), *gang_definitions()))
+    definitions = (*queueing_definitions(), *gang_definitions())
+    async with api_server_with(definitions) as cluster, Client(cluster, rng) as client:
         silent = Plan(seed, rate=0.0)
         with TemporaryDirectory() as directory:
             async with Proxy(cluster, silent, STALL_S) as proxy:
