@@ -362,3 +362,26 @@ def test_a_deleted_job_that_has_run_exists_until_its_pods_are_gone(
         await until(seen)
 
     run(story, JOB)
+
+
+def test_a_job_gets_the_conditions_of_its_end_only_once_it_has_ended() -> None:
+    """Its copy may be lost before it is complete, and the next one may fail."""
+
+    async def story(clusters: Clusters) -> None:
+        resource = JOB.resource
+        job = await clusters.create(resource, {**managed_spec(JOB), "suspend": False})
+        workload = workload_of(resource, job.metadata)
+        await clusters.sync(workload)
+        await clusters.remote.patch(resource, KEY, {"spec": {"suspend": False}})
+        assert ENDED is not None
+        ends = [each for each in ENDED["conditions"] if each["type"] != "Complete"]
+        assert ends
+        ending = {"active": 1, "startTime": STARTED_AT, "conditions": ends}
+        await clusters.set_status(clusters.remote, resource, ending)
+        job = await clusters.synced_until(resource, workload, lambda job: job.status.get("active") == 1)
+        assert not job.status.get("conditions")
+        await clusters.set_status(clusters.remote, resource, {**ENDED, "active": None})
+        job = await clusters.synced_until(resource, workload, lambda job: job.status.get("succeeded") == 3)
+        assert {each["type"] for each in job.status["conditions"]} == {"Complete", "SuccessCriteriaMet"}
+
+    run(story, JOB)

@@ -156,6 +156,13 @@ def with_condition(status: Json, condition: Json) -> Json:
     return {**status, "conditions": [*conditions[:at], condition, *conditions[at + 1 :]]}
 
 
+def without_conditions(status: Json, types: Sequence[str]) -> Json:
+    """Return ``status`` without the conditions of these types."""
+    conditions: list[Json] = status.get("conditions") or []
+    kept = [condition for condition in conditions if condition.get("type") not in types]
+    return status if len(kept) == len(conditions) else {**status, "conditions": kept}
+
+
 def with_growing_counts(kind: RemoteKind, here: Json, status: Json) -> Json:
     """Return ``status`` with counts not below those of ``here``: a job may have had another copy before."""
     greater = {

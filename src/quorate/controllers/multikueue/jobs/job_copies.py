@@ -224,8 +224,10 @@ class JobCopies:
         waits = not copy_content.has_started(kind, job)
         if kind.starts_late and job.spec.get("suspend") is True and copy.spec.suspend is not True:
             waits = True
-        if waits and not copy_content.has_ended(kind, job, status):
-            return None
+        if not copy_content.has_ended(kind, job, status):
+            if waits:
+                return None
+            status = copy_content.without_conditions(status, kind.final_conditions)
         return copy_content.with_growing_counts(kind, job.status, status)
 
     async def _forward(self, worker: Worker, kind: RemoteKind, key: Key, workload: Workload) -> None:

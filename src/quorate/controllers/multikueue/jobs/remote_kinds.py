@@ -53,6 +53,9 @@ class RemoteKind:
     names_workload: bool = True
     copies_status: bool = True  # False: the controller of the local object would overwrite it
     starts_late: bool = False  # the status of a running copy is not valid for a suspended job
+    final_conditions: tuple[
+        str, ...
+    ] = ()  # of a job that ends: none may change if the next copy ends otherwise
     growing_counts: tuple[str, ...] = ()  # counts of the status that must not decrease
     no_pods: Json | None = None  # merge patch of the status of a job, the pods of which are lost
     forwarded: Forwarded | None = None
@@ -84,6 +87,7 @@ _ROWS: Final[dict[str, dict[str, Any]]] = {
         ),
         "stays_suspended": True,
         "starts_late": True,
+        "final_conditions": ("SuccessCriteriaMet", "FailureTarget"),
         "growing_counts": ("succeeded", "failed"),
         "no_pods": {"active": None, "ready": None, "terminating": None},
         "forwarded": Forwarded(("parallelism",)),
