@@ -322,14 +322,12 @@ class Ledger(AgingQueues):
                 self.order_reservation(queue, reservation)
             self.count_reservation(queue, reservation)
 
-    def changes(self, root: Node | None = None) -> tuple[int, int]:
-        """Return two numbers of which one grows when what plans in a tree rest on changes; None: in any tree.
+    def changes(self, root: Node | None = None) -> int:
+        """Return a number that grows when something changes that plans in a tree rest on; None: in any tree.
 
         That is ``version``, and what has quota, uses it, or has places.
         """
-        of_all = root is None or self.topology.placing
-        version = self._requeues if root is None else self._versions.get(root, 0)
-        return version, self._reservation_changes.get(None if of_all else root, 0)
+        return self._changes.get(None if self.topology.placing else root, 0)
 
     def assume_places(self, reservation: Reservation, admission: Admission) -> None:
         """Count the places of a second pass that is not written yet, beside those that it replaces."""

@@ -32,8 +32,8 @@ class QueueTrees:
         self._queues_with_pending: dict[Node, dict[ClusterQueueState, None]] = {}
         self._scheduled_requeues: dict[Node, None] = {}  # by root; see ``flush_requeues``
         self._quota_changes: dict[Node, int] = {}  # by root: how often limits or edges below it changed
-        # By root, and None for all: how often a reservation was added or removed.
-        self._reservation_changes: dict[Node | None, int] = {}
+        # By root, and None for all: how often a reservation was added or removed, or something may help.
+        self._changes: dict[Node | None, int] = {}
         self._requeues = 0  # calls of ``schedule_requeue``
         self._versions: dict[Node, int] = {}  # by root: the number of the last of these calls
 
@@ -71,6 +71,11 @@ class QueueTrees:
         """Return a number that grows when a workload leaves the queue or quota in its tree changes."""
         return queue.generation + self._quota_changes.get(queue.node.root, 0)
 
+    @property
+    def requeues(self) -> int:
+        """How often quota or a queue changed, or something else that may help any workload."""
+        return self._requeues
+
     def version(self, node: Node) -> int:
         """Return the number of the last event that may help workloads of the tree of ``node``.
 
@@ -94,15 +99,18 @@ class QueueTrees:
 
     def note_usage_change(self, queue: ClusterQueueState | None) -> None:
         """Record a change of what has quota in a queue, or uses it; None: the queue does not exist."""
-        changes = self._reservation_changes
-        for root in (None,) if queue is None else (None, queue.node.root):
-            changes[root] = changes.get(root, 0) + 1
+        self._note_change(None if queue is None else queue.node.root)
+
+    def _note_change(self, root: Node | None) -> None:
+        for of in (None,) if root is None else (None, root):
+            self._changes[of] = self._changes.get(of, 0) + 1
 
     def schedule_requeue(self, node: Node) -> None:
         """Make the inadmissible workloads of the tree of ``node`` active at the next ``flush_requeues``."""
         root = node.root
         self._requeues += 1
         self._versions[root] = self._requeues
+        self._note_change(root)
         self._scheduled_requeues[root] = None
         self.dirty_trees[root] = 0
         if self.awaiting_windows:
@@ -129,7 +137,7 @@ class QueueTrees:
                     by_root.pop(node, None)
                 for counts in (self.dirty_trees, self._quota_changes, self._versions):
                     counts.pop(node, None)
-                self._reservation_changes.pop(node, None)
+                self._changes.pop(node, None)
                 self._queues_with_pending.pop(node, None)
 
     def flush_requeues(self) -> None:

@@ -274,6 +274,12 @@ class PendingQueue:
         priority, since, uid = entry.order
         return priority - self.aging.increase(since, self._step), since, uid
 
+    def precedes(self, first: Entry, second: Entry) -> bool:
+        """Return True if ``first`` does not come after ``second`` in the queue order."""
+        if self.aging is None:
+            return first.order <= second.order
+        return self.order(first) <= self.order(second)
+
     def preempting_order(self, entry: Entry) -> QueueOrder:
         """Return the queue order of ``entry`` as far as it decides about preemption."""
         return self.order(entry) if self.aging is not None and self.aging.also_preempts else entry.order

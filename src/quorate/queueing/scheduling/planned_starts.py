@@ -15,8 +15,11 @@ A plan is a function of the state and the time, so a new process makes the same 
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
+import msgspec
+
+from quorate.api.configuration.planned_starts import PlannedStartRules
+from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import ClusterQueueState
@@ -25,6 +28,7 @@ from quorate.queueing.inadmissible_reasons import ReservedForEarlierWorkload
 from quorate.queueing.limits import OVERDUE_S
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.planning.announced_starts import AnnouncedStart, as_read_in
+from quorate.queueing.planning.bounds import LearnedBounds
 from quorate.queueing.scheduling.announcing import announced_start, overrunning
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
 from quorate.queueing.scheduling.later_fits import LaterFits, reaches
@@ -38,15 +42,17 @@ from quorate.quota.tree import Node
 Plans = tuple[PlannedStart, ...]  # of one queue, in queueing order
 
 
-class _Made(NamedTuple):
+class _Made(msgspec.Struct):
     """The plans of a queue, and what they were made from."""
 
-    changes: tuple[int, int]  # see ``Ledger.changes``
+    changes: int  # see ``Ledger.changes``
     entries: list[Entry]  # in queueing order
     plans: Plans
     until: float  # the first planned start: if it has passed, plans are made again
     generation: int  # of the queue, see ``Ledger.generation``
-    used: UsedAfter | None  # at the only planned start, if that is known
+    used: UsedAfter | None = None  # at the only planned start, if that is known
+    # What the bound of the only planned workload was of
+    bound_by: tuple[Workload, PlannedStartRules, LearnedBounds] | None = None
 
 
 class PlannedStarts:
@@ -62,7 +68,7 @@ class PlannedStarts:
         self._plans: dict[str, _Made] = {}  # by queue
         self.windows = ReservedWindows(state.ledger)
         self._fits = LaterFits(state, self.windows)
-        self._timelines: dict[Node, tuple[tuple[int, int], Timeline]] = {}  # by root
+        self._timelines: dict[Node, tuple[int, Timeline]] = {}  # by root
         self._overdue: dict[str, float] = {}  # by queue: when its first planned start is late
         self._overdue_at = math.inf  # the first of these times, or before it
         self._refused: Entry | None = None  # a head that nothing lets start now, while its plan is made
@@ -100,8 +106,8 @@ class PlannedStarts:
         if number == 0:
             return
         if number == 1 and (plans := self.of_queue(queue, now)):
-            order = queue.pending.order
-            if plans[0].entry is entry or order(plans[0].entry) <= order(entry):
+            planned = plans[0].entry
+            if planned is entry or queue.pending.precedes(planned, entry):
                 return
         self._offer(queue, entry, now)
         if number > 1 or rules.reserve_after_s:
@@ -228,17 +234,17 @@ class PlannedStarts:
         entries = ledger.planned.get(queue.name)
         if entries is None:
             return ()
-        if len(entries) > 1:
+        if queue.planned_workloads > 1:
             entries = sorted(entries, key=queue.pending.order)
         changes, known = ledger.changes(root), self._plans.get(queue.name)
         if known is None or known.changes != changes or known.entries != entries or known.until < now:
             used = None if known is None else self._still_used(queue, entries, known, now)
             if known is not None and used is not None:
-                self._plans[queue.name] = _Made(changes, *known[1:-1], used)
+                known.changes, known.used = changes, used
                 return known.plans
             plans, generation = self._plan_all(queue, entries, now), ledger.generation(queue)
             until = min((plan.at for plan in plans), default=math.inf)
-            known = self._plans[queue.name] = _Made(changes, entries, plans, until, generation, None)
+            known = self._plans[queue.name] = _Made(changes, entries, plans, until, generation)
             later = (plan.at + OVERDUE_S for plan in plans if plan.at > now)
             self._overdue[queue.name] = min(later, default=math.inf)
             self._overdue_at = min(self._overdue_at, self._overdue[queue.name])
@@ -252,18 +258,20 @@ class PlannedStarts:
         None: that is not known without a search.
         """
         ledger = self._state.ledger
-        if len(entries) != 1 or known.entries != entries or len(known.plans) != 1 or ledger.windows:
+        if queue.planned_workloads > 1 or known.entries != entries or not known.plans or ledger.windows:
             return None
-        (plan,) = known.plans
+        plan = known.plans[0]
         entry, at, usage = plan.entry, plan.at, plan.assignment.usage
+        bound_by = entry.workload, queue.planned_start_rules, ledger.bound_inputs.learned
         if (
             not now < at < math.inf
-            or plan.ends != at + queue.bound(entry.workload).seconds
+            or (known.bound_by != bound_by and plan.ends != at + queue.bound(entry.workload).seconds)
             or known.generation != ledger.generation(queue)
             or (self._announces and entry.key not in ledger.announced)
             or self._fits.known_assignment(queue, entry) is not plan.assignment
         ):
             return None
+        known.bound_by = bound_by
         timeline, node = self.timeline(queue, now), queue.node
         before = timeline.moment_before(at, now)
         ended, origin, latest = timeline.rest(at, usage)

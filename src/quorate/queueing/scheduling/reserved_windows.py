@@ -91,8 +91,7 @@ class ReservedWindows:
         self._free: dict[tuple[Node, Pool, FlavorResource, float], int] = {}
 
     def _forget_changed(self) -> None:
-        requeues, changes = self._ledger.changes()
-        known_at = self._ledger.now, requeues
+        known_at, changes = (self._ledger.now, self._ledger.requeues), self._ledger.changes()
         if self._known_at != known_at:
             self._pools.clear()
             self._totals.clear()
