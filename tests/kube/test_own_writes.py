@@ -101,6 +101,10 @@ def test_what_a_write_stored_is_the_newest_until_a_watch_has_delivered_it() -> N
     delivered(version(1), A)
     assert own_writes.newest(WORKLOADS, version(1)) == version(2)
     assert own_writes.newest(WORKLOADS, version(3)) == version(3)
+    assert [own_writes.has_replaced(WORKLOADS, A, each) for each in ("1", "2", "3", "")] == [
+        True,
+        *[False] * 3,
+    ]
     delivered(version(2), A)
     assert own_writes.newest(WORKLOADS, version(1)) == version(1)
     own_writes.record(WORKLOADS, A, version(2))

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from quorate.api.meta import Key, is_older
+from quorate.api.meta import Key, ObjectMeta, is_older
 from quorate.kube.resources import HasMetadata, Resource
 
 Known = TypeVar("Known", bound=HasMetadata)
@@ -76,6 +76,11 @@ class OwnWrites:
         """Return the object as our last write stored it, or ``cached`` if that is not older."""
         stored: Any = self._stored.get(_name(resource, cached.metadata.key))
         return stored if stored is not None and is_older(cached.metadata, stored.metadata) else cached
+
+    def has_replaced(self, resource: Resource[Any], key: Key, version: str) -> bool:
+        """Return True if our last write replaced ``version``, which no further write can expect."""
+        stored = self._stored.get(_name(resource, key))
+        return stored is not None and is_older(ObjectMeta(resource_version=version), stored.metadata)
 
 
 def _name(resource: Resource[Any], key: Key) -> _Object:

@@ -7,7 +7,7 @@ from typing import Any, Protocol, assert_never
 
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid
 from quorate.kube.client import Client, PatchKind
-from quorate.kube.errors import NotFound
+from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.patches import merge_patch
 from quorate.kube.resources import Resource
 
@@ -57,7 +57,7 @@ async def send(client: Client, writes: Iterable[Write]) -> list[Any]:
 
     A plan may patch one object several times.  All its patches were decided on one version, so each patch
     after the first expects the version that the previous one produced: a write in between by another client
-    causes a ``Conflict``.
+    causes a ``Conflict``.  One of our own causes it without a request, if what it stored is kept.
     """
     produced: dict[tuple[str, Key], str] = {}
     answers: list[Any] = []
@@ -68,6 +68,11 @@ async def send(client: Client, writes: Iterable[Write]) -> list[Any]:
             case Patch(resource, key, resource_version, body, subresource):
                 version = produced.get((resource.plural, key), resource_version)
                 async with client.own_writes.turn(resource, key):
+                    if client.own_writes.has_replaced(resource, key, version):
+                        path = resource.path(key.namespace, key.name, subresource)
+                        raise Conflict(
+                            f"PATCH {path}", 409, "Conflict", f"our write replaced version {version}"
+                        )
                     patched = await client.patch(
                         resource, key, _expecting(version, body), subresource=subresource
                     )

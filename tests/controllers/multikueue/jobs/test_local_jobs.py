@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.api.names.multikueue import CONTROLLER
@@ -10,7 +12,9 @@ from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.controllers.multikueue.dispatch.job_adapter import Synced
 from quorate.controllers.multikueue.jobs.remote_kinds import remote_kinds
 from quorate.install.crds import queueing_definitions
+from quorate.kube.errors import Conflict
 from quorate.kube.resources import WORKLOADS, Json
+from quorate.kube.writes import Patch, send
 from quorate.processes.local.apply import install_definitions
 from tests.controllers.multikueue.jobs.clusters import (
     KEY,
@@ -42,6 +46,11 @@ async def cached(clusters: Clusters, version: str) -> UnstructuredJob:
 
 def suspended(job: UnstructuredJob) -> list[Json]:
     return [each for each in job.status.get("conditions", ()) if each["type"] == "Suspended"]
+
+
+async def without_following(story: Any) -> None:
+    async with two_clusters(CONFIGURATION) as clusters:
+        await story(clusters)
 
 
 def run(story: Any) -> None:
@@ -104,6 +113,21 @@ def test_a_cached_job_is_copied_and_its_status_written_without_a_request_to_read
         assert (await clusters.here(JOB.resource)).status["active"] == 3
 
     run(story)
+
+
+def test_a_write_on_a_version_that_we_replaced_is_refused_without_a_request() -> None:
+    async def story(clusters: Clusters) -> None:
+        clusters.manager.own_writes.keep(JOB.resource)
+        job = await clusters.create(JOB.resource, JOB.spec)
+        body = {"metadata": {"labels": {"a": "b"}}}
+        patch = Patch(JOB.resource, KEY, job.metadata.resource_version, body)
+        await send(clusters.manager, [patch])
+        attempts = clusters.manager.attempted.total()
+        with pytest.raises(Conflict):
+            await send(clusters.manager, [patch])
+        assert clusters.manager.attempted.total() == attempts
+
+    asyncio.run(without_following(story))
 
 
 def test_a_changed_spec_reports_the_workload_of_the_job() -> None:
