@@ -2,8 +2,8 @@
 
 Plays the three worlds of ``bench.backfill``, each split over three and five unequal clusters (see
 ``bench.clusters.worlds``), in virtual time.  EarliestStart knows run times exactly, as each job declares its
-own, or learns run times and submissions from the past (``--learned``).  Exits with status 1 if a limit of
-``limits.yaml`` is broken; only the Lublin–Feitelson world has limits.
+own, or learns run times and submissions from the past (``--learned``).  Beside them is one cluster of the
+same size, in which no room is split.  Exits with status 1 if a limit of ``limits.yaml`` is broken.
 """
 
 import sys
@@ -21,16 +21,17 @@ from rich.table import Table
 
 from bench.backfill.figures import sizes_of
 from bench.backfill.worlds import MODEL, WORLDS, Setting
-from bench.clusters.worlds import EIGHTHS, split_world
+from bench.clusters.worlds import EIGHTHS, UNLIKE, pooled_world, split_world
 from bench.limits import check_limits
 from quorate.controllers.multikueue.dispatch.dispatchers import Dispatcher, all_at_once, incremental_with
 from quorate.controllers.multikueue.dispatch.earliest_start import earliest_start
 from quorate.simulate.engine.clusters import Clusters
+from quorate.simulate.engine.player import play as play_alone
+from quorate.simulate.engine.recorder import Run
 from quorate.simulate.estimates.cluster_starts import SimulatedStarts
 from quorate.simulate.results.summary import waits_ms
 
 JOBS: Final = 60
-LIMITED: Final = (MODEL,)  # worlds with limits
 SEEDS: Final = range(1, 3)
 PLAYS: Final = 3  # runs of one estimate: with run times drawn from those of the past
 STRATEGIES: Final = ("BestEffortFIFO", "StrictFIFO")  # of the queues of the workers
@@ -39,6 +40,7 @@ ONE: Final = "Incremental, step 1"
 THREE: Final = "Incremental, step 3"
 LEARNED: Final = "EarliestStart, learned"
 EXACT: Final = "EarliestStart, exact"
+POOLED: Final = "one cluster"
 DISPATCHERS: Final[Mapping[str, Dispatcher]] = {
     ALL: all_at_once,
     THREE: incremental_with(3, in_configured_order=True),
@@ -46,7 +48,7 @@ DISPATCHERS: Final[Mapping[str, Dispatcher]] = {
     LEARNED: earliest_start,
     EXACT: earliest_start,
 }
-COLUMNS: Final = ("mean wait", "largest tenth", "copies a job", "moved", "questions a job")
+COLUMNS: Final = ("mean wait", "largest tenth", "others", "copies a job", "moved", "questions a job")
 
 
 class Figures(NamedTuple):
@@ -54,6 +56,7 @@ class Figures(NamedTuple):
 
     mean: float  # wait of all jobs
     decile: float  # mean wait of the largest tenth of the jobs, and of those as large as the smallest of it
+    others: float  # mean wait of the other jobs
     copies: float  # workloads created in workers, for each job
     moved: float  # of these: removed before the job started anywhere
     questions: float  # estimates that were asked for, for each job
@@ -65,9 +68,7 @@ def main(
     learned: Annotated[
         bool, typer.Option(help="Play EarliestStart with learned run times too: slow.")
     ] = False,
-    markdown: Annotated[
-        bool, typer.Option(help="Print the tables of docs/concepts/many-clusters.md.")
-    ] = False,
+    markdown: Annotated[bool, typer.Option(help="Print Markdown tables.")] = False,
 ) -> None:
     """Play each dispatcher with two seeds in each world, and compare how long jobs wait with the limits."""
     console = Console(stderr=markdown)
@@ -75,20 +76,22 @@ def main(
     names = worlds or list(WORLDS)
     with Progress(console=console, transient=True) as progress:
         dispatchers = [name for name in DISPATCHERS if learned or name != LEARNED]
-        total = len(names) * len(EIGHTHS) * len(STRATEGIES) * len(dispatchers) * len(SEEDS)
+        total = len(names) * len(EIGHTHS) * len(STRATEGIES) * (len(dispatchers) + 1) * len(SEEDS)
         runs = progress.add_task("playing", total=total)
         for world in names:
             for clusters in EIGHTHS:
+                if clusters == UNLIKE and world != MODEL:
+                    continue
                 for strategy in STRATEGIES:
-                    title = f"{world}, {clusters} clusters, {strategy}"
+                    title = f"{world}, {clusters}, {strategy}"
                     played = {}
-                    for name in dispatchers:
+                    for name in (*dispatchers, POOLED):
                         of_seeds = []
                         for seed in SEEDS:
                             of_seeds.append(play(world, clusters, strategy, name, jobs, seed))
                             progress.update(runs, advance=1, description=f"{title}: {name}")
                         played[name] = means(of_seeds)
-                    if world in LIMITED and jobs == JOBS:
+                    if jobs == JOBS:
                         values |= _measures(title, played)
                     if markdown:
                         print(markdown_table(title, played), flush=True)  # noqa: T201
@@ -98,10 +101,13 @@ def main(
         sys.exit(check_limits(values, console))
 
 
-def play(world: str, clusters: int, strategy: str, name: str, jobs: int, seed: int) -> Figures:
+def play(world: str, clusters: str, strategy: str, name: str, jobs: int, seed: int) -> Figures:
     """Return the figures of one run."""
     setting = Setting(strategy, overestimate=1 if name == EXACT else None)
     with TemporaryDirectory() as directory:
+        if name == POOLED:
+            alone = play_alone(pooled_world(world, setting, clusters, jobs, seed, Path(directory)))
+            return _figures(world, alone)
         manager, workers = split_world(world, setting, clusters, jobs, seed, Path(directory))
         played = Clusters(manager, workers)
         plays = 1 if name == EXACT else PLAYS
@@ -110,15 +116,22 @@ def play(world: str, clusters: int, strategy: str, name: str, jobs: int, seed: i
             run = played.run(DISPATCHERS[name], starts.starts_of)
         else:
             run = played.run(DISPATCHERS[name])
-    waited_s, sizes = waits_ms(run.manager) / 1000, sizes_of(world, run.manager)
+    return _figures(world, run.manager, run.copies, run.moved, starts.questions)
+
+
+def _figures(world: str, run: Run, copies: int = 0, moved: int = 0, questions: int = 0) -> Figures:
+    waited_s, sizes = waits_ms(run) / 1000, sizes_of(world, run)
+    ours = np.array([run.world.classes[at].name != "existing" for at in run.jobs.class_index])
+    waited_s, sizes = waited_s[ours], sizes[ours]
     assert not np.isnan(waited_s).any(), "every job starts"
     smallest = np.sort(sizes)[-(-len(sizes) * 9 // 10)]
     return Figures(
         mean=float(waited_s.mean()),
         decile=float(waited_s[sizes >= smallest].mean()),
-        copies=run.copies / len(sizes),
-        moved=run.moved / len(sizes),
-        questions=starts.questions / len(sizes),
+        others=float(waited_s[sizes < smallest].mean()),
+        copies=copies / len(sizes),
+        moved=moved / len(sizes),
+        questions=questions / len(sizes),
     )
 
 
@@ -129,16 +142,20 @@ def means(runs: list[Figures]) -> Figures:
 def _measures(title: str, played: Mapping[str, Figures]) -> dict[str, list[float]]:
     """Return the values with limits: ratios of mean waits, and of the copies in workers."""
     exact, name = played[EXACT], f"clusters: {title}: {EXACT}"
-    return {
+    values = {
         f"{name}: mean wait ÷ {ONE}": [exact.mean / played[ONE].mean],
         f"{name}: mean wait ÷ {THREE}": [exact.mean / played[THREE].mean],
         f"{name}: copies, {ALL} ÷ it": [played[ALL].copies / exact.copies],
     }
+    if "StrictFIFO" not in title:  # with which one cluster stops as a whole, and is no bound
+        values[f"{name}: mean wait ÷ {POOLED}"] = [exact.mean / played[POOLED].mean]
+        values[f"{name}: wait of the others ÷ {ONE}"] = [exact.others / played[ONE].others]
+    return values
 
 
 def _row(figures: Figures) -> tuple[str, ...]:
-    waits = (f"{seconds / 60:,.1f} min" for seconds in figures[:2])
-    return (*waits, *(f"{number:.2f}" for number in figures[2:4]), f"{figures.questions:.1f}")
+    waits = (f"{seconds / 60:,.1f} min" for seconds in figures[:3])
+    return (*waits, *(f"{number:.2f}" for number in figures[3:5]), f"{figures.questions:.1f}")
 
 
 def _table(title: str, played: Mapping[str, Figures]) -> Table:
