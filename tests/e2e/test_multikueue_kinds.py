@@ -115,7 +115,7 @@ def test_a_pod_runs_in_a_worker_and_stays_gated_here() -> None:
 def test_a_pod_group_runs_whole_in_one_worker() -> None:
     async def story(clusters: Clusters) -> None:
         for name in ("a", "b", "c"):
-            await pod(clusters.manager, name, group="group", total=3, runs="300ms")
+            await pod(clusters.manager, name, group="group", total=3, runs="3s")
         worker = await until_chosen(clusters, "group")
 
         async def running() -> bool:

@@ -62,7 +62,10 @@ def a_set(replicas: int, queue: str = "queue") -> Json:
 
 async def until_ready(world: World, resource: Any, pods: int) -> None:
     async def find() -> bool:
-        found: Json = await world.client.get(resource, WEB)
+        try:
+            found: Json = await world.client.get(resource, WEB)
+        except NotFound:
+            return False  # a copy is created after its cluster was chosen
         ready: int = found["status"].get("readyReplicas", 0)
         return ready == pods
 
