@@ -446,10 +446,8 @@ class PlannedStarts:
         if queue.name in ledger.planned:
             yield queue
         if assignment.borrowing_level:
-            root = queue.node.root
-            for name in ledger.planned:
-                other = ledger.cluster_queues[name]
-                if other is not queue and other.node.root is root:
+            for other in ledger.queues_with_pending(queue.node.root):
+                if other is not queue and other.name in ledger.planned:
                     yield other
 
 
