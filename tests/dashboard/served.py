@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any, Final
@@ -34,9 +35,8 @@ from quorate.kube.resources import (
 )
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
-from quorate.processes.local.apply import install_definitions
 from tests.e2e.service_accounts import as_account
-from tests.local.clusters import api_server
+from tests.local.clusters import api_server_with
 
 WITHIN_S: Final = 60.0
 ROLES: Final = untyped("rbac.authorization.k8s.io", "v1", "roles", "Role", True)
@@ -164,12 +164,11 @@ async def served(
     ``server_of_users`` returns the URL to which requests with the tokens of users are sent.
     """
     links: list[str] = []
-    async with api_server() as server:
+    async with api_server_with(_definitions()) as server:
         config = RestConfig(server.url, credentials=Token(server.token))
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.write_bytes(codec.encode(_kubeconfig(server.url, server.token)))
         async with Client(config, random.Random(1)) as administrator:
-            await install_definitions(administrator, map(_unconverted, _definitions()))
             tokens = {"": server.token, **await _tenants(administrator)}
             url = server.url if server_of_users is None else await server_of_users(server.url, tokens)
             chosen = Options(
@@ -201,8 +200,9 @@ async def served(
                 assert own.forbidden == []  # its roles suffice
 
 
+@cache
 def _definitions() -> tuple[Json, ...]:
-    return *queueing_definitions(), *gang_definitions()
+    return tuple(map(_unconverted, (*queueing_definitions(), *gang_definitions())))
 
 
 def _unconverted(definition: Json) -> Json:
