@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -31,6 +31,8 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.rest.config import load_rest_config
 from quorate.processes.local.apply import install_definitions
+
+T = TypeVar("T")
 
 RECONCILE_TIMEOUT_S: Final = 300.0  # a thousand queues on a busy machine
 CONCURRENCY: Final = 50  # of the generator and the job simulator together; each uses a connection
@@ -187,11 +189,11 @@ async def _fail_on_exit(process: Process) -> None:
     raise NotDone(f"the controllers ended by themselves, with status {code}: see {LOG}")
 
 
-async def within(seconds: float, otherwise: str, work: Awaitable[object]) -> None:
-    """Await ``work``.  Raises ``NotDone`` with the text ``otherwise`` after so many seconds."""
+async def within(seconds: float, otherwise: str, work: Awaitable[T]) -> T:
+    """Return the result of ``work``; after so many seconds raise ``NotDone`` with the text ``otherwise``."""
     try:
         async with asyncio.timeout(seconds):
-            await work
+            return await work
     except TimeoutError:
         raise NotDone(f"{otherwise} within {seconds:g} s") from None
 

@@ -3,6 +3,7 @@
 import sys
 import tempfile
 from pathlib import Path
+from statistics import median
 from typing import Annotated
 
 import typer
@@ -10,7 +11,8 @@ import uvloop
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench.binding.run import NotDone, Outcome, Plan, run
+from bench.admission.run import NotDone
+from bench.binding.run import Outcome, Plan, run
 from bench.limits import load
 from quorate.processes.process_setup import run_until_signal
 
@@ -30,6 +32,8 @@ def main(
         Path | None,
         typer.Option(metavar="FILE", help="An empty cluster, for one --members. Default: a local server."),
     ] = None,
+    native: Annotated[bool, typer.Option("--native", help="Gangs are pod groups of Kubernetes.")] = False,
+    rounds: Annotated[int, typer.Option(min=1, help="Runs of each size; the medians count.")] = 1,
     within_s: Annotated[float, typer.Option(metavar="SECONDS", help="Give up after this long.")] = 300.0,
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep the scheduler's log in this directory.")
@@ -37,31 +41,28 @@ def main(
 ) -> None:
     """Measure how fast gangs are bound over HTTP, compared with bare bind calls."""
     sizes = members or GANGS_OF
-    if kubeconfig is not None and len(sizes) != 1:
-        raise typer.BadParameter("the objects of a run stay in the cluster: name one --members")
+    if kubeconfig is not None and (len(sizes) != 1 or rounds != 1):
+        raise typer.BadParameter("the objects of a run stay in the cluster: name one --members, one round")
     console = Console()
     limits = load()
     found: dict[str, float] = {}
+    kind = "native groups" if native else "gangs"
     for size in sizes:
-        with tempfile.TemporaryDirectory(prefix="quorate-bench-") as temporary:
-            directory = (keep or Path(temporary)) / str(size)
-            directory.mkdir(parents=True)
-            try:
-                plan = Plan(pods // size, size, at_once, within_s, directory, kubeconfig, bound)
-                outcome = _run(plan, console)
-            except* NotDone as failure:
-                for each in failure.exceptions:
-                    console.print(f"[red]error[/]: {each}")
-                sys.exit(2)
-        found[f"binding: gangs of {size}: pods a second ÷ bare binds"] = outcome.ratio
-        console.print(
-            f"  gangs of {size}: bare {outcome.bare_per_s:,.0f}/s, "
-            f"scheduler {outcome.scheduler_per_s:,.0f}/s, "
-            f"first bind {outcome.first_bind_s:.2f} s after the process started "
-            f"({outcome.first_bind_cpu_s:.2f} s CPU), "
-            f"{outcome.scheduler_cpu_s:.1f} s CPU, {outcome.peak_bytes / 2**20:.0f} MiB",
-            highlight=False,
-        )
+        ratios = []
+        for number in range(rounds):
+            with tempfile.TemporaryDirectory(prefix="quorate-bench-") as temporary:
+                directory = (keep or Path(temporary)) / f"{size}-{number}"
+                directory.mkdir(parents=True)
+                try:
+                    plan = Plan(pods // size, size, at_once, within_s, directory, kubeconfig, bound, native)
+                    outcome = _run(plan, console)
+                except* NotDone as failure:
+                    for each in failure.exceptions:
+                        console.print(f"[red]error[/]: {each}")
+                    sys.exit(2)
+            ratios.append(outcome.ratio)
+            console.print(f"  {kind} of {size}: {outcome.summary(plan.pods)}", highlight=False)
+        found[f"binding: {kind} of {size}: pods a second ÷ bare binds"] = median(ratios)
     for name, value in found.items():
         console.print(f"  {name}: {value:,.4g} ({limits.measures.get(name, 'no limit')})")
     # A real server's bare binds cost more, so that the limits are those of the local one.

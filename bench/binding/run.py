@@ -14,19 +14,23 @@ from typing import Any, Final
 import msgspec
 
 from bench.admission.processes import UsageSampler, running
+from bench.admission.run import NotDone, within
 from bench.admission.server import local_server
 from bench.binding.bare import NAMESPACE
 from quorate.api.core.pod import Pod
+from quorate.api.names.volcano import GROUP_NAME
 from quorate.install.crds import gang_definitions
 from quorate.kube.client import Client
 from quorate.kube.errors import AlreadyExists
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import (
     NAMESPACES,
+    NATIVE_POD_GROUPS,
     PLACEABLE_NODES,
     PLACEABLE_PODS,
     POD_GROUPS,
     QUEUES,
+    Resource,
 )
 from quorate.kube.rest.config import load_rest_config
 from quorate.processes.local.apply import install_definitions
@@ -45,6 +49,7 @@ class Plan:
     directory: Path
     kubeconfig: Path | None = None  # of an empty cluster; None: run a local server
     bound: int = 0  # further pods that have nodes before the scheduler starts
+    native: bool = False  # gangs are pod groups of Kubernetes, not Volcano's
 
     @property
     def pods(self) -> int:
@@ -58,6 +63,7 @@ class Plan:
 
 class Outcome(msgspec.Struct):
     bare_per_s: float
+    bare_cpu_s: float  # of the process that sends the bare binds, without its start
     scheduler_per_s: float
     first_bind_s: float  # from the start of the process
     first_bind_cpu_s: float  # of the scheduler until then
@@ -68,9 +74,18 @@ class Outcome(msgspec.Struct):
     def ratio(self) -> float:
         return self.scheduler_per_s / self.bare_per_s
 
-
-class NotDone(Exception):
-    """The run did not complete."""
+    def summary(self, pods: int) -> str:
+        """Return the figures of a run of ``pods`` pods; CPU time of the scheduler is since its first bind."""
+        bare_ms, ms = (
+            1000 * cpu_s / pods for cpu_s in (self.bare_cpu_s, self.scheduler_cpu_s - self.first_bind_cpu_s)
+        )
+        return (
+            f"bare {self.bare_per_s:,.0f}/s ({bare_ms:.2f} ms CPU each), scheduler "
+            f"{self.scheduler_per_s:,.0f}/s ({ms:.2f} ms CPU each), {self.ratio:.2f} of bare binds; "
+            f"first bind {self.first_bind_s:.2f} s after the process started "
+            f"({self.first_bind_cpu_s:.2f} s CPU), {self.scheduler_cpu_s:.1f} s CPU, "
+            f"{self.peak_bytes / 2**20:.0f} MiB"
+        )
 
 
 async def run(plan: Plan, on_progress: Callable[[int], None]) -> Outcome:
@@ -88,8 +103,8 @@ async def run(plan: Plan, on_progress: Callable[[int], None]) -> Outcome:
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(pods.run())
             await pods.synced.wait()
-            bare_per_s = await _bare(kubeconfig, plan, bound)
-            outcome = await _scheduled(kubeconfig, plan, bound, bare_per_s)
+            bare_per_s, bare_cpu_s = await _bare(kubeconfig, plan, bound)
+            outcome = await _scheduled(kubeconfig, plan, bound, bare_per_s, bare_cpu_s)
             watching.cancel()
     return outcome
 
@@ -142,13 +157,13 @@ async def _prepare(client: Client, plan: Plan) -> None:
         for n in range(plan.nodes)
     ]
     await _concurrently(plan.at_once, (_add_node(client, node) for node in nodes))
-    groups = [
-        {"metadata": {"name": f"gang-{gang}"}, "spec": {"minMember": plan.members, "queue": "default"}}
-        for gang in range(plan.gangs)
-    ]
-    await _concurrently(plan.at_once, (client.create(POD_GROUPS, group, NAMESPACE) for group in groups))
+    resource: Resource[Any] = NATIVE_POD_GROUPS if plan.native else POD_GROUPS
+    native_spec = {"schedulingPolicy": {"gang": {"minCount": plan.members}}}
+    spec = native_spec if plan.native else {"minMember": plan.members, "queue": "default"}
+    groups = [{"metadata": {"name": f"gang-{gang}"}, "spec": spec} for gang in range(plan.gangs)]
+    await _concurrently(plan.at_once, (client.create(resource, group, NAMESPACE) for group in groups))
     bodies = [
-        _pod(f"{kind}-{gang}", member, scheduler)
+        _pod(f"{kind}-{gang}", member, scheduler, native=plan.native)
         for kind, scheduler in (("bare", NO_SCHEDULER), ("gang", "quorate"))
         for gang in range(plan.gangs)
         for member in range(plan.members)
@@ -165,35 +180,41 @@ async def _add_node(client: Client, node: dict[str, Any]) -> None:
     await client.patch(PLACEABLE_NODES, created.metadata.key, {"spec": {"taints": None}})
 
 
-def _pod(gang: str, member: int, scheduler: str, node: str = "") -> dict[str, Any]:
+def _pod(gang: str, member: int, scheduler: str, node: str = "", *, native: bool = False) -> dict[str, Any]:
     container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "100m"}}}
+    group = {"schedulingGroup": {"podGroupName": gang}} if native else {}
     return {
         "metadata": {
             "name": f"{gang}-{member}",
-            "annotations": {"scheduling.k8s.io/group-name": gang},
+            "annotations": {} if native else {GROUP_NAME: gang},
         },
         "spec": {"schedulerName": scheduler, "containers": [container]}
-        | ({"nodeName": node} if node else {}),
+        | ({"nodeName": node} if node else {})
+        | group,
     }
 
 
-async def _bare(kubeconfig: Path, plan: Plan, bound: Bound) -> float:
+async def _bare(kubeconfig: Path, plan: Plan, bound: Bound) -> tuple[float, float]:
+    """Return the pods bound a second, and the CPU seconds of the process that sent the binds."""
     bound.count_to(plan.pods)
     names = [f"bare-{gang}-{member}" for gang in range(plan.gangs) for member in range(plan.members)]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bench.binding.bare", str(plan.at_once), str(plan.nodes)),
         stdin=PIPE,
+        stdout=PIPE,
         env=os.environ | {"KUBECONFIG": str(kubeconfig)},
     )
     assert process.stdin is not None
     process.stdin.write("\n".join(names).encode())
     process.stdin.close()
-    per_s = await _within(plan.within_s, "not all bare binds were observed", bound.all())
-    await process.wait()
-    return per_s
+    per_s = await within(plan.within_s, "not all bare binds were observed", bound.all())
+    cpu_s, _ = await process.communicate()
+    return per_s, float(cpu_s)
 
 
-async def _scheduled(kubeconfig: Path, plan: Plan, bound: Bound, bare_per_s: float) -> Outcome:
+async def _scheduled(
+    kubeconfig: Path, plan: Plan, bound: Bound, bare_per_s: float, bare_cpu_s: float
+) -> Outcome:
     clock = asyncio.get_running_loop().time
     began = clock()
     command = (sys.executable, "-m", "quorate", "scheduler", "--binds-at-once", str(plan.at_once))
@@ -208,27 +229,21 @@ async def _scheduled(kubeconfig: Path, plan: Plan, bound: Bound, bare_per_s: flo
 
         bound.count_to(plan.pods, on_first)
         parts = [tasks.create_task(sampler.follow()), tasks.create_task(_alive(process))]
-        per_s = await _within(plan.within_s, "the scheduler did not bind all pods", bound.all())
+        per_s = await within(plan.within_s, "the scheduler did not bind all pods", bound.all())
         sampler.sample()
         usage = sampler.usage
         for part in parts:
             part.cancel()
     first_bind_s = bound.moments[0] - began
-    return Outcome(bare_per_s, per_s, first_bind_s, first_bind_cpu_s, usage.cpu_s, usage.peak_bytes)
+    return Outcome(
+        bare_per_s, bare_cpu_s, per_s, first_bind_s, first_bind_cpu_s, usage.cpu_s, usage.peak_bytes
+    )
 
 
 async def _alive(process: asyncio.subprocess.Process) -> None:
     """Wait until cancelled; raise ``NotDone`` if the process ends."""
     code = await process.wait()
     raise NotDone(f"the scheduler exited with status {code}: see {LOG}")
-
-
-async def _within(seconds: float, otherwise: str, work: Awaitable[float]) -> float:
-    try:
-        async with asyncio.timeout(seconds):
-            return await work
-    except TimeoutError:
-        raise NotDone(f"{otherwise} within {seconds:g} s") from None
 
 
 async def _concurrently(at_once: int, work: Iterable[Awaitable[Any]]) -> None:

@@ -16,7 +16,7 @@ from quorate.api.names.volcano import GROUP_NAME
 from quorate.api.native_groups import PodGroup
 from quorate.api.volcano import PodGroup as VolcanoPodGroup
 from quorate.gang.cache.model import Model
-from quorate.gang.cache.native_groups import as_volcano_group, native_terms
+from quorate.gang.cache.native_groups import as_volcano_group
 
 NODES: Final = 200
 GROUPS: Final = 20
@@ -71,7 +71,7 @@ def _add_group(model: Model, name: str, least: int, priority: int, *, native: bo
     if native:
         spec = {"schedulingPolicy": {"gang": {"minCount": least}}, "priority": priority}
         group = codec.convert(PodGroup, {"metadata": _metadata(name), "spec": spec})
-        model.set_group(as_volcano_group(group), native_terms(group.spec))
+        model.set_group(as_volcano_group(group), group.spec)
         return
     volcano = {"minMember": least, "queue": "default", "priorityClassName": f"class-{priority}"}
     status = {"phase": "Inqueue"}

@@ -81,9 +81,9 @@ def test_groups_are_read_in_the_version_that_the_server_has(
             reader = CachedClusterReader(client, Configuration(), ())
             assert await reader.native_queue(KEY) == "night"
             model = await load_model(client, WallClock(), ("quorate",))
-            terms = model.gangs[native_key(KEY)].native
-            assert terms is not None
-            assert terms.disrupted_as_a_whole
+            spec = model.gangs[native_key(KEY)].native
+            assert spec is not None
+            assert spec.is_disrupted_as_a_whole
         command = CommandLine(story, tmp_path, monkeypatch)
         assert "scheduling.k8s.io/ring" in await command.output_of("podgroup", "list", "-n", NAMESPACE)
 

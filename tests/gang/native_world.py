@@ -12,7 +12,7 @@ from quorate.api.meta import Key, at_epoch
 from quorate.api.names.volcano import COOLDOWN_TIME
 from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
 from quorate.gang.cache.model import Model
-from quorate.gang.cache.native_groups import as_volcano_group, native_key, native_terms, scheduled_condition
+from quorate.gang.cache.native_groups import as_volcano_group, native_key, scheduled_condition
 from quorate.gang.session_run import run_session
 from tests.gang import objects
 
@@ -72,7 +72,7 @@ class NativeWorld:
             spec["schedulingConstraints"] = {"topology": [{"key": group["topology"]}]}
         metadata = {"name": group["name"], "namespace": "default", "uid": group["name"]} | self._created()
         native = codec.convert(native_groups.PodGroup, {"metadata": metadata, "spec": spec})
-        self.model.set_group(as_volcano_group(native), native_terms(native.spec))
+        self.model.set_group(as_volcano_group(native), native.spec)
         self._add_pods(group, group["pods"])
 
     def _created(self) -> Json:

@@ -26,7 +26,7 @@ from quorate.gang.cache.native_groups import (
     as_volcano_group,
     native_key,
     native_name,
-    native_terms,
+    native_topology,
     scheduled_condition,
 )
 from quorate.gang.session_opening import open_session
@@ -258,14 +258,12 @@ def test_a_native_group_is_admitted_into_its_queue() -> None:
     assert (basic.spec.min_member, basic.spec.queue) == (1, "default")
 
 
-def test_terms_of_a_native_group() -> None:
-    topology = {"topology": [{"key": "rack"}]}
-    terms = native_terms(a_group(priority=7, disruptionMode="PodGroup", schedulingConstraints=topology).spec)
-    assert terms.priority == 7
-    assert terms.disrupted_as_a_whole
-    assert terms.topology is not None
-    assert str(terms.topology.limit) == "label rack"
-    assert native_terms(a_group().spec) == (0, False, None)
+def test_topology_of_a_native_group() -> None:
+    constraints = {"topology": [{"key": "rack"}]}
+    topology = native_topology(a_group(schedulingConstraints=constraints).spec)
+    assert topology is not None
+    assert str(topology.limit) == "label rack"
+    assert native_topology(a_group().spec) is None
 
 
 @pytest.mark.parametrize(

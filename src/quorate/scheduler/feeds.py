@@ -24,7 +24,7 @@ from quorate.api.volcano import PodGroup, Queue
 from quorate.api.volcano.topology import HyperNode
 from quorate.gang.cache.from_objects import differ_only_in_status
 from quorate.gang.cache.model import Model
-from quorate.gang.cache.native_groups import as_volcano_group, native_key, native_terms
+from quorate.gang.cache.native_groups import as_volcano_group, native_key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.discovery import served_version
@@ -128,7 +128,7 @@ def native_group_feed(model: Model, removed: Callable[[Key], object]) -> Feed[na
     """
 
     def put(group: native_groups.PodGroup) -> None:
-        model.set_group(as_volcano_group(group), native_terms(group.spec))
+        model.set_group(as_volcano_group(group), group.spec)
 
     def remove(key: Key) -> None:
         model.remove_group(native_key(key))

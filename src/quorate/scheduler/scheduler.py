@@ -309,7 +309,7 @@ class Scheduler:
     def _is_of_whole_group(self, eviction: Eviction) -> bool:
         """Return True if a native group is evicted that is disrupted as a whole."""
         gang = self.model.gangs.get(eviction.gang)
-        return gang is not None and gang.native is not None and gang.native.disrupted_as_a_whole
+        return gang is not None and gang.native is not None and gang.native.is_disrupted_as_a_whole
 
     def _groups_without_nodes(self, outcome: Outcome) -> list[Key]:
         """Return the groups that are not admitted because the nodes lack resources."""

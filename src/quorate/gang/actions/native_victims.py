@@ -86,7 +86,7 @@ class NativeVictims:
         for gang in session.gangs:
             if gang.queue != queue:
                 continue
-            if gang.native is None or gang.native.disrupted_as_a_whole:
+            if gang.native is None or gang.native.is_disrupted_as_a_whole:
                 if gang.priority < priority and is_evictable(session, gang):
                     yield VictimUnit(gang.with_status(*EVICTABLE_STATUSES), gang.priority, is_gang=True)
                 continue

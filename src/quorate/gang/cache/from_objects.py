@@ -29,6 +29,7 @@ from quorate.api.names.volcano import (
     TASK_SPEC,
     is_removed_on_admission,
 )
+from quorate.api.native_groups import PodGroupSpec as NativeGroupSpec
 from quorate.api.quantity import Quantity
 from quorate.api.syntax import positive_int32, signed_int32
 from quorate.api.volcano import OPEN, ROOT_QUEUE, PodGroup
@@ -36,7 +37,7 @@ from quorate.api.volcano import Queue as QueueObject
 from quorate.gang.admission_record import admission_record
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.group_owner import group_owner
-from quorate.gang.cache.native_groups import NativeTerms, native_group_of
+from quorate.gang.cache.native_groups import native_group_of, native_topology
 from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.sub_groups import gang_topology
 from quorate.gang.cache.task import Task, TaskStatus
@@ -253,7 +254,7 @@ def has_status(group: PodGroup, status: GangStatus) -> bool:
     )
 
 
-def set_group_fields(gang: Gang, group: PodGroup, native: NativeTerms | None) -> None:
+def set_group_fields(gang: Gang, group: PodGroup, native: NativeGroupSpec | None) -> None:
     """Set the fields of ``gang`` that follow from the metadata and spec of its pod group alone."""
     gang.native = native
     metadata, spec, annotations = group.metadata, group.spec, group.metadata.annotations
@@ -265,7 +266,7 @@ def set_group_fields(gang: Gang, group: PodGroup, native: NativeTerms | None) ->
     gang.min_resources = None if spec.min_resources is None else in_base_units(spec.min_resources)
     gang.quota_minimum = quota_amounts(spec.min_resources or {})
     if native is not None:
-        gang.set_topology(native.topology)
+        gang.set_topology(native_topology(native))
     elif spec.network_topology is not None or spec.sub_group_policy:
         gang.set_topology(gang_topology(spec))
     elif gang.topology is not None:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from quorate.api.meta import Key, Uid
+from quorate.api.native_groups import PodGroupSpec as NativeGroupSpec
 from quorate.api.volcano import PodGroupCondition, PodGroupSpec
 from quorate.gang.admission_record import NO_ADMISSION, AdmissionRecord
 from quorate.gang.cache.group_owner import NO_OWNER, UNSEEN, GroupOwner
-from quorate.gang.cache.native_groups import NativeTerms
 from quorate.gang.cache.quota_admission import QuotaAdmission, is_suspended
 from quorate.gang.cache.reported_status import ReportedStatus
 from quorate.gang.cache.sub_groups import GangTopology, SubGroups
@@ -106,7 +106,7 @@ class Gang:
     min_member: int = 0
     min_resources: Mapping[str, int] | None = None  # in base units; None: no reservation is made
     quota_minimum: Mapping[str, int] = field(default_factory=dict)  # minResources, by the names of quotas
-    native: NativeTerms | None = None  # of a pod group of Kubernetes; None: it is Volcano's
+    native: NativeGroupSpec | None = None  # of a pod group of Kubernetes; None: it is Volcano's
     topology: GangTopology | None = None  # None: its members may be anywhere, and it has no sub groups
     sub_groups: SubGroups | None = None  # of its tasks; None without policies
     maximum_s: int | None = None  # the declared run time, from its label, see ``bounds``

@@ -17,6 +17,7 @@ from quorate.api.core.scheduling import Node
 from quorate.api.kueue.placed_workload import PlacedWorkload
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Key, ObjectMeta, Uid
+from quorate.api.native_groups import PodGroupSpec as NativeGroupSpec
 from quorate.api.quorate import Reservation
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.api.volcano import PodGroup
@@ -37,7 +38,6 @@ from quorate.gang.cache.from_objects import (
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.held_places import HeldPlaces
 from quorate.gang.cache.left_room import LeftRoom
-from quorate.gang.cache.native_groups import NativeTerms
 from quorate.gang.cache.pod_shapes import PodShapes
 from quorate.gang.cache.pods_on_nodes import PodsOnNodes
 from quorate.gang.cache.priority_classes import PriorityClasses
@@ -392,7 +392,7 @@ class Model:
 
     # Pod groups, queues, quotas and priority classes.
 
-    def set_group(self, group: PodGroup, native: NativeTerms | None = None) -> None:
+    def set_group(self, group: PodGroup, native: NativeGroupSpec | None = None) -> None:
         self.note_change()
         gang = self._gang(group.metadata.key)
         self._set_aside.discard(gang.key)
@@ -403,7 +403,7 @@ class Model:
         self._gang_of_owner[gang.owner.uid] = gang.key
         self._set_held(gang)
         named = group.spec.priority_class_name
-        gang.priority = self.priority_classes.value(named) if native is None else native.priority
+        gang.priority = self.priority_classes.value(named) if native is None else native.priority or 0
         self._set_quota_admission(gang, quota_admission(group))
         if recreated:
             self._assumed.drop_status(gang.key)

@@ -4,7 +4,7 @@ A native group is admitted when it exists, because its pods do: delayed creation
 names of the two kinds may be equal, so the key of a native group has its API group before the name.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from quorate.api import native_groups
 from quorate.api.core.pod import Pod
@@ -27,14 +27,6 @@ from quorate.gang.cache.sub_groups import GangTopology, TierLimit
 
 PREFIX: Final = f"{native_groups.GROUP}/"
 _SEPARATOR: Final = ": "  # between our reason and the message
-
-
-class NativeTerms(NamedTuple):
-    """What only a native group requires."""
-
-    priority: int
-    disrupted_as_a_whole: bool  # else its pods are evicted one by one, whatever its minimum
-    topology: GangTopology | None  # None: its pods may be on any nodes
 
 
 def native_key(key: Key) -> Key:
@@ -87,13 +79,10 @@ def as_volcano_group(group: native_groups.PodGroup) -> PodGroup:
     )
 
 
-def native_terms(spec: native_groups.PodGroupSpec) -> NativeTerms:
+def native_topology(spec: native_groups.PodGroupSpec) -> GangTopology | None:
+    """Return what the pods of a native group must have in common; None if they may be on any nodes."""
     key = spec.topology_key
-    return NativeTerms(
-        priority=spec.priority or 0,
-        disrupted_as_a_whole=spec.is_disrupted_as_a_whole,
-        topology=GangTopology(TierLimit(label=key), ()) if key else None,
-    )
+    return GangTopology(TierLimit(label=key), ()) if key else None
 
 
 def _volcano_condition(condition: Condition) -> PodGroupCondition:

@@ -39,7 +39,7 @@ def gang(session: Session, entry: PluginEntry) -> PluginCallbacks:
         victims = []
         for victim in candidates:
             if (native := session.gang_of(victim).native) is not None:
-                if not native.disrupted_as_a_whole:
+                if not native.is_disrupted_as_a_whole:
                     victims.append(victim)
                 continue
             if victim.gang not in surpluses:
@@ -51,7 +51,7 @@ def gang(session: Session, entry: PluginEntry) -> PluginCallbacks:
 
     def has_no_surplus(preemptor: Gang, victim: Gang) -> bool:
         if victim.native is not None:
-            return victim.native.disrupted_as_a_whole
+            return victim.native.is_disrupted_as_a_whole
         return victim.task_counts.ready <= victim.min_member or victim.sub_groups is not None
 
     return PluginCallbacks(
