@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from quorate.gang.cache.refused_searches import RefusedSearch, RefusedSearches
 from quorate.gang.outcome import Outcome
-from tests.gang.eviction_laws import Case, cases
+from tests.gang.eviction_laws import TIERS, Case, hyper_nodes, queue_of
 from tests.gang.generated_worlds import sometimes
+from tests.gang.loop_search import CONFIGURATIONS
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
 from tests.search import examples
@@ -52,32 +53,61 @@ class Counting(RefusedSearches):
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[Case, list[Event]]:
-    """Draw a world, with pods that plugins protect for a while, members of several priorities and quotas."""
-    case = draw(cases(has_hyper_nodes=draw(st.booleans())))
-    tiers = [list(tier) for tier in case.conf["tiers"]]
-    if sometimes(draw, 3):
-        tiers[0].append("cdp")
-        for pod in case.given["pods"]:
-            pod.update(annotations={COOLDOWN: f"{draw(st.integers(1, 9))}s"}, started=1000)
+    """Draw a full cluster, where gangs wait that are more important or of another queue, and what happens.
+
+    Nodes that are unschedulable, and pods that a plugin protects for a while, make searches find nothing.
+    """
+    names = ["n0", "n1"]
+    nodes: list[Json] = [{"name": name, "cpu": 4, "unschedulable": draw(st.booleans())} for name in names]
+    queues = [draw(queue_of(name, has_memory=False)) for name in ("q0", "q1")]
+    groups: list[Json] = []
+    pods: list[Json] = []
+    is_protected, has_domains = sometimes(draw, 3), sometimes(draw, 3)
+    for name in names:
+        runs: Json = {"phase": "Running", "queue": draw(st.sampled_from(("q0", "q1"))), "created": 0}
+        groups.append(runs | {"name": name, "minMember": draw(st.integers(0, 2)), "priorityClassName": "low"})
+        pod: Json = {"group": name, "cpu": 2, "node": name, "phase": "Running", "started": 1000}
+        if is_protected:
+            pod["annotations"] = {COOLDOWN: f"{draw(st.integers(1, 9))}s"}
+        pods += [pod | {"name": f"{name}-{member}", "priority": draw(st.integers(0, 1))} for member in "ab"]
+    for name in ("w0", "w1")[: draw(st.integers(1, 2))]:
+        waits: Json = {"queue": draw(st.sampled_from(("q0", "q1"))), "phase": "Inqueue", "created": 1}
+        if has_domains and draw(st.booleans()):
+            waits["networkTopology"] = {"highestTierAllowed": 1}
+        priority = draw(st.sampled_from(("low", "high", "high")))
+        minimum, cpu = draw(st.integers(1, 2)), draw(st.integers(1, 4))
+        groups.append(waits | {"name": name, "minMember": minimum, "priorityClassName": priority})
+        pods += [
+            {"name": f"{name}-{member}", "group": name, "cpu": cpu, "priority": draw(st.integers(1, 2))}
+            for member in range(draw(st.integers(minimum, 3)))
+        ]
+    tiers = [list(tier) for tier in draw(st.sampled_from(TIERS))]
+    tiers[0] += ["cdp"] if is_protected else []
+    given: Json = {
+        "priorityClasses": {"low": 1, "high": 2},
+        "nodes": nodes,
+        "hyperNodes": draw(hyper_nodes(names)) if has_domains else [],
+        "queues": queues,
+        "podGroups": groups,
+        "pods": pods,
+    }
     if sometimes(draw, 3):
         tiers[-1].append("resourcequota")
-        case.given["quotas"] = [{"name": "quota", "hard": {"requests.cpu": draw(st.integers(1, 9))}}]
-    for pod in case.given["pods"] if sometimes(draw, 3) else ():
-        pod["priority"] = draw(st.integers(0, 2))
-    nodes, groups = case.given["nodes"], case.given["podGroups"]
+        given["quotas"] = [{"name": "quota", "hard": {"requests.cpu": draw(st.integers(1, 9))}}]
+    actions = draw(st.permutations(["allocate", "preempt", "reclaim", "backfill", "enqueue"]))
+    conf = {"actions": ", ".join(actions), "tiers": tiers, "configurations": CONFIGURATIONS}
     changed_node = st.builds(
         lambda node, unschedulable: ("addNodes", [node | {"unschedulable": unschedulable}]),
         st.sampled_from(nodes),
         st.booleans(),
     )
     changed_group = st.builds(
-        lambda group, name: ("addPodGroups", [group | {"priorityClassName": name, "phase": "Inqueue"}]),
+        lambda group, name: ("addPodGroups", [group | {"priorityClassName": name}]),
         st.sampled_from(groups),
         st.sampled_from(("low", "high")),
     )
-    case.given["nodes"] = [node | {"unschedulable": sometimes(draw, 2)} for node in nodes]
-    events = draw(st.lists(st.one_of(*EVENTS, changed_node, changed_group), min_size=2, max_size=10))
-    return case._replace(conf=case.conf | {"tiers": tiers}), events
+    events = draw(st.lists(st.one_of(changed_node, changed_group, *EVENTS), min_size=2, max_size=6))
+    return Case(given, conf, draw(st.sampled_from(("compat", "design"))), one_by_one=False), events
 
 
 def decisions(case: Case, events: list[Event], memory: RefusedSearches) -> list[Outcome]:
@@ -91,7 +121,7 @@ def decisions(case: Case, events: list[Event], memory: RefusedSearches) -> list[
 
 
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
-@examples(400)
+@examples(500)
 @given(histories())
 @pytest.mark.large
 def test_a_session_decides_the_same_without_the_memory(history: tuple[Case, list[Event]]) -> None:

@@ -7,8 +7,13 @@ other writes wait; but only for a bounded time, because binds may never cease.
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Generic, TypeVar
 
-from quorate.scheduler.limits import MAX_WAIT_S
+from quorate.api.meta import Key
+from quorate.kube.controller.latest import LatestValueWriter
+from quorate.scheduler.limits import MAX_STATUS_DELAY_S, MAX_WAIT_S
+
+T = TypeVar("T")
 
 
 class BindGate:
@@ -50,3 +55,25 @@ class BindGate:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._open.wait()
+
+
+class WritesAfterBinds(Generic[T]):
+    """Values for ``writer`` that wait while binds are queued, and are replaced by later ones meanwhile."""
+
+    def __init__(self, writer: LatestValueWriter[T], gate: BindGate) -> None:
+        self._writer = writer
+        self._gate = gate
+        self._delays: dict[Key, float] = {}  # once no binds are queued: within how many seconds
+        gate.on_open(self._opened)
+
+    def put(self, key: Key, value: T, delay_s: float, *, can_wait: bool = True) -> None:
+        """Write ``value`` within ``delay_s``, or that long after the binds; at most after a few seconds."""
+        if self._gate.is_closed and can_wait:
+            self._delays[key] = min(delay_s, self._delays.get(key, delay_s))
+            delay_s = MAX_STATUS_DELAY_S
+        self._writer.put(key, value, delay_s=delay_s)
+
+    def _opened(self) -> None:
+        for key, delay_s in self._delays.items():
+            self._writer.flush(key, within_s=delay_s)
+        self._delays.clear()

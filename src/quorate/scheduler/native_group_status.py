@@ -28,6 +28,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.controller.latest import LatestValueWriter
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.resources import NATIVE_POD_GROUPS, Resource
+from quorate.scheduler.bind_gate import BindGate, WritesAfterBinds
 from quorate.scheduler.limits import GROUP_WORKERS, STATUS_DELAY_S
 
 MAX_MESSAGE_BYTES: Final = 32_768
@@ -36,12 +37,13 @@ MAX_MESSAGE_BYTES: Final = 32_768
 class NativeGroupStatusWriter:
     """Writes what changes; a gang is named by its key in the model."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, client: Client, clock: Clock, gate: BindGate) -> None:
         self._client = client
         self._clock = clock
         self._written: dict[Key, tuple[Uid, Condition]] = {}  # by gang, the last PodGroupScheduled
         self._resource = NATIVE_POD_GROUPS
         self._writer = LatestValueWriter("native pod groups", self._write, clock, workers=GROUP_WORKERS)
+        self._after_binds = WritesAfterBinds(self._writer, gate)
         self._disruptions = LatestValueWriter("disrupted pod groups", self._write, clock, workers=1)
 
     def write_to(self, resource: Resource[PodGroup]) -> None:
@@ -62,7 +64,7 @@ class NativeGroupStatusWriter:
             value = status.uid, condition
             if self._written.get(status.gang) != value:
                 self._written[status.gang] = value
-                self._writer.put(status.gang, value, delay_s=STATUS_DELAY_S)
+                self._after_binds.put(status.gang, value, STATUS_DELAY_S)
 
     def disrupted(self, evictions: Iterable[Eviction]) -> None:
         """Write that native groups are evicted as a whole, each named by any of its evictions."""

@@ -25,8 +25,8 @@ from quorate.kube.errors import NotFound
 from quorate.kube.informer import Informer
 from quorate.kube.patches import merge_patch
 from quorate.kube.resources import POD_GROUPS
-from quorate.scheduler.bind_gate import BindGate
-from quorate.scheduler.limits import GROUP_WORKERS, MAX_STATUS_DELAY_S, STATUS_DELAY_S
+from quorate.scheduler.bind_gate import BindGate, WritesAfterBinds
+from quorate.scheduler.limits import GROUP_WORKERS, STATUS_DELAY_S
 
 URGENT_PHASES: Final = (INQUEUE, PENDING)
 
@@ -48,10 +48,8 @@ class PodGroupStatusWriter:
         self._groups = groups
         self._model = model
         self._subresource = subresource
-        self._gate = gate
-        gate.on_open(self._gate_opened)
-        self._after_binds: dict[Key, float] = {}  # once no binds are queued: within how many seconds
         self._writer = LatestValueWriter("pod group statuses", self._write, clock, workers=GROUP_WORKERS)
+        self._after_binds = WritesAfterBinds(self._writer, gate)
 
     async def run(self) -> None:
         await self._writer.run()
@@ -64,15 +62,7 @@ class PodGroupStatusWriter:
                 status.phase in URGENT_PHASES and group.status.phase != status.phase
             )
             delay_s = 0.0 if is_urgent else STATUS_DELAY_S
-            if self._gate.is_closed and (not is_urgent or key in being_bound):
-                self._after_binds[key] = min(delay_s, self._after_binds.get(key, delay_s))
-                delay_s = MAX_STATUS_DELAY_S
-            self._writer.put(key, status, delay_s=delay_s)
-
-    def _gate_opened(self) -> None:
-        for key, delay_s in self._after_binds.items():
-            self._writer.flush(key, within_s=delay_s)
-        self._after_binds.clear()
+            self._after_binds.put(key, status, delay_s, can_wait=not is_urgent or key in being_bound)
 
     async def _write(self, key: Key, status: GangStatus) -> None:
         group = self._groups.get(key)

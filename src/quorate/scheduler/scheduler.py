@@ -131,7 +131,7 @@ class Scheduler:
         self._statuses = PodGroupStatusWriter(
             client, clock, self._groups, self.model, self._gate, subresource=status_subresource
         )
-        self._native_statuses = NativeGroupStatusWriter(client, clock)
+        self._native_statuses = NativeGroupStatusWriter(client, clock, self._gate)
         unreadable_group = FaultCondition(UNSCHEDULABLE, "True", status_subresource)
         self._fault_conditions = FaultConditionWriter(client, clock, {POD_GROUPS: unreadable_group})
         self._built_in_queues = BuiltInQueues(client, clock, self._queues)
