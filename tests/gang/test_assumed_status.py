@@ -26,7 +26,7 @@ def assume(model: Model, phase: str) -> GangStatus:
     assert gang.reported.written is not None
     status = replace(gang.reported.written, phase=phase)
     gang.phase = phase
-    model.assume_status(status)
+    model.assumed.set_status(status)
     return status
 
 
@@ -54,7 +54,7 @@ def test_after_the_write_is_observed_the_object_counts_again() -> None:
 def test_objects_older_than_the_write_are_ignored_and_newer_ones_count() -> None:
     model = a_model()
     status = assume(model, "Inqueue")
-    model.status_written(status, group(5, "Inqueue").metadata)
+    model.assumed.status_written(status, group(5, "Inqueue").metadata)
     model.set_group(group(4, "Pending"))
     assert model.gangs[A].phase == "Inqueue"
     model.set_group(group(6, "Pending"))
@@ -65,7 +65,7 @@ def test_the_write_of_an_earlier_decision_does_not_confirm_a_later_one() -> None
     model = a_model()
     first = assume(model, "Inqueue")
     assume(model, "Running")
-    model.status_written(first, group(5, "Inqueue").metadata)
+    model.assumed.status_written(first, group(5, "Inqueue").metadata)
     model.set_group(group(5, "Inqueue"))
     assert model.gangs[A].phase == "Running"
 

@@ -47,7 +47,7 @@ def status_after(
         session.pending_reasons[A] = pending_reason
     statuses = job_statuses(session)
     for status in statuses:
-        world.model.assume_status(status)
+        world.model.assumed.set_status(status)
     assert len(statuses) <= 1
     return statuses[0] if statuses else None
 

@@ -171,14 +171,14 @@ def test_searches_that_found_no_victims_are_repeated_when_a_write_fails() -> Non
     assert len(binds) == 2
     for bind in binds:
         version = model.version
-        model.bind_failed(bind)
+        model.assumed.bind_failed(bind)
         assert model.version != version
     world.settle()
     world.add_volcano_group("urgent", 2, 1, "high")
     evictions = run_session(model, CONFIGURATION, now).evictions
     assert evictions
     version = model.version
-    model.eviction_failed(evictions[0])
+    model.assumed.eviction_failed(evictions[0])
     assert model.version != version
 
 

@@ -76,7 +76,7 @@ def _run(session: Session, settings: SchedulerConfiguration, stopwatch: Stopwatc
     report_pipelined(session)
     statuses = job_statuses(session)
     for status in statuses:
-        model.assume_status(status)
+        model.assumed.set_status(status)
     outcome = Outcome(
         binds=tuple(session.binds),
         evictions=tuple(session.evictions),

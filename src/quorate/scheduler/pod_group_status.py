@@ -72,7 +72,7 @@ class PodGroupStatusWriter:
             written = await self._patch(group, status)
         except NotFound:
             return  # the group was deleted
-        self._model.status_written(status, written.metadata)
+        self._model.assumed.status_written(status, written.metadata)
 
     async def _patch(self, group: PodGroup, status: GangStatus) -> PodGroup:
         """Return the group as stored, which is ``group`` itself if there is nothing to write."""

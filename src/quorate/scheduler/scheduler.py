@@ -349,10 +349,10 @@ class Scheduler:
         self._notify(lambda observer: observer.bound(bound))
 
     def _bind_failed(self, bind: Bind) -> None:
-        self.model.bind_failed(bind)
+        self.model.assumed.bind_failed(bind)
         self._changed.set()
         self._notify(lambda observer: observer.bind_failed(bind.task))
 
     def _eviction_failed(self, eviction: Eviction) -> None:
-        self.model.eviction_failed(eviction)
+        self.model.assumed.eviction_failed(eviction)
         self._changed.set()

@@ -5,13 +5,15 @@ created anew under the same name has another uid and is not affected.  Unlike ex
 an assumption exists before its write and changes what the session counts.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from quorate.api.meta import Key, ObjectMeta, Uid, is_older
 from quorate.api.volcano import PodGroup
 from quorate.gang.cache.from_objects import has_status
+from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskStatus
-from quorate.gang.outcome import Bind, Eviction, GangStatus
+from quorate.gang.outcome import Bind, Eviction, GangStatus, Nomination
 
 
 @dataclass(slots=True)
@@ -23,19 +25,36 @@ class _PendingStatus:
 
 
 class AssumedDecisions:
-    def __init__(self) -> None:
+    """The decisions that are being written.
+
+    ``tasks`` and ``gangs`` are those of the model; ``set_task_status`` moves a task there, and
+    ``note_change`` says that something changed that sessions read.
+    """
+
+    def __init__(
+        self,
+        tasks: Mapping[Key, Task],
+        gangs: Mapping[Key, Gang],
+        set_task_status: Callable[[Task, TaskStatus, str], None],
+        note_change: Callable[[], None],
+    ) -> None:
+        self._tasks, self._gangs = tasks, gangs
+        self._set_task_status, self._note_change = set_task_status, note_change
         self._binds: dict[Key, tuple[Uid, str]] = {}  # with the node
         self._evictions: dict[Key, tuple[Uid, TaskStatus]] = {}  # with the status before
         self._statuses: dict[Key, _PendingStatus] = {}  # by group
 
-    # Binds and evictions of tasks.
+    # Binds, evictions and nominations of tasks.
 
     def bind(self, task: Task) -> None:
         """Assume the bind of ``task`` to its node."""
+        self._note_change()
         self._binds[task.key] = (task.uid, task.node)
+        self._set_task_status(task, TaskStatus.BINDING, task.node)
 
     def evict(self, task: Task, previous: TaskStatus) -> None:
         """Assume the eviction of ``task``; its status was ``previous``."""
+        self._note_change()
         self._evictions[task.key] = (task.uid, previous)
 
     def applied_to(self, task: Task, status: TaskStatus, node: str) -> tuple[TaskStatus, str]:
@@ -56,26 +75,45 @@ class AssumedDecisions:
         self._binds.pop(key, None)
         self._evictions.pop(key, None)
 
-    def bind_failed(self, bind: Bind) -> bool:
-        """Drop a bind; return True if it was assumed."""
+    def bind_failed(self, bind: Bind) -> None:
+        """Make the task of a bind that failed pending again, unless its pod shows otherwise.
+
+        A pod that was created anew under its name is not affected.
+        """
+        self._note_change()
         uid, _ = self._binds.get(bind.task, (Uid(""), ""))
         if uid != bind.uid:
-            return False
+            return
         del self._binds[bind.task]
-        return True
+        task = self._tasks.get(bind.task)
+        if task is not None and task.status is TaskStatus.BINDING:
+            self._set_task_status(task, TaskStatus.PENDING, "")
 
-    def eviction_failed(self, eviction: Eviction) -> TaskStatus | None:
-        """Drop an eviction; return the status before it if it was assumed."""
+    def eviction_failed(self, eviction: Eviction) -> None:
+        """Return the task of an eviction that failed to its status before."""
+        self._note_change()
         uid, previous = self._evictions.get(eviction.task, (Uid(""), TaskStatus.UNKNOWN))
         if uid != eviction.uid:
-            return None
+            return
         del self._evictions[eviction.task]
-        return previous
+        task = self._tasks.get(eviction.task)
+        if previous is TaskStatus.UNKNOWN or task is None or task.status is not TaskStatus.RELEASING:
+            return
+        self._set_task_status(task, previous, task.node)
+
+    def nomination_failed(self, nomination: Nomination) -> None:
+        """Return the task of a nomination that is not written to the node that its pod shows."""
+        self._note_change()
+        task = self._tasks.get(nomination.task)
+        if task is not None and task.uid == nomination.uid:
+            task.nominated_node = task.pod.status.nominated_node_name
 
     # Statuses of pod groups.
 
     def set_status(self, status: GangStatus) -> None:
+        """Assume ``status``, which is being written."""
         self._statuses[status.gang] = _PendingStatus(status)
+        self._gangs[status.gang].reported.written = status
 
     def status_written(self, status: GangStatus, group: ObjectMeta) -> None:
         """Note that ``status`` was written, with the metadata of the group after the write.

@@ -16,7 +16,7 @@ from quorate.api.core.policy import PodDisruptionBudget
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue.placed_workload import PlacedWorkload
 from quorate.api.kueue.topology import HOSTNAME
-from quorate.api.meta import Key, ObjectMeta, Uid
+from quorate.api.meta import Key, Uid
 from quorate.api.native_groups import PodGroupSpec as NativeGroupSpec
 from quorate.api.quorate import Reservation
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
@@ -50,7 +50,6 @@ from quorate.gang.cache.reserved_nodes import ReservedNodes
 from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskStatus
 from quorate.gang.cache.unreadable_pods import UnreadablePods
 from quorate.gang.namespace_quota.quota import NamespaceQuota
-from quorate.gang.outcome import Bind, Eviction, GangStatus, Nomination
 from quorate.placement.cluster import Cluster
 from quorate.placement.cluster.occupants import NO_ROOM
 from quorate.placement.filters.engine import ConstraintEngine
@@ -100,7 +99,7 @@ class Model:
         self._unreadable_pods = UnreadablePods(self.cluster, self.constraints, self._shapes.shapes)
         self._removed_task: Task | None = None  # the last one: its pod may follow as one that cannot be read
         self.priority_classes = PriorityClasses()
-        self._assumed = AssumedDecisions()
+        self.assumed = AssumedDecisions(self._tasks, self.gangs, self.set_task_status, self.note_change)
 
     @property
     def version(self) -> Hashable:
@@ -220,7 +219,7 @@ class Model:
         placed = pod if admission is None else admission.applied_to(pod)
         shape = self._shapes.of(key, placed, gang.node_groups)
         task = task_from_pod(pod, key, gang.key, shape, self._quota_usages.of(pod))
-        task.status, task.node = self._assumed.applied_to(task, task.status, task.node)
+        task.status, task.node = self.assumed.applied_to(task, task.status, task.node)
         self._tasks[key] = task
         self._set_aside.discard(gang.key)
         gang.add(task)
@@ -234,7 +233,7 @@ class Model:
         self._remove_pod(key)
         self._held.remove_pod(key)
         self.remove_unreadable_pod(key)
-        self._assumed.remove_pod(key)
+        self.assumed.remove_pod(key)
 
     def set_unreadable_pod(self, key: Key, node: str, requests: EncodedRequests | None = None) -> None:
         """Count ``requests`` of the pod ``key`` on ``node``; if they are not known, keep other pods away.
@@ -342,35 +341,9 @@ class Model:
         """Update ``task`` for a version of its pod that differs only in its status: most changes do."""
         task.pod = pod
         task.nominated_node = pod.status.nominated_node_name
-        status, node = self._assumed.applied_to(task, task_status_of(pod), pod.node_name)
+        status, node = self.assumed.applied_to(task, task_status_of(pod), pod.node_name)
         if (status, node) != (task.status, task.node):
             self.set_task_status(task, status, node)
-
-    def bind_failed(self, bind: Bind) -> None:
-        """Make the task of a bind that failed pending again, unless its pod shows otherwise.
-
-        A pod that was created anew under its name is not affected.
-        """
-        self.note_change()
-        task = self._tasks.get(bind.task)
-        if self._assumed.bind_failed(bind) and task is not None and task.status is TaskStatus.BINDING:
-            self.set_task_status(task, TaskStatus.PENDING, "")
-
-    def eviction_failed(self, eviction: Eviction) -> None:
-        """Return the task of an eviction that failed to its status before."""
-        self.note_change()
-        task = self._tasks.get(eviction.task)
-        previous = self._assumed.eviction_failed(eviction)
-        if previous in (None, TaskStatus.UNKNOWN) or task is None or task.status is not TaskStatus.RELEASING:
-            return
-        self.set_task_status(task, previous, task.node)
-
-    def nomination_failed(self, nomination: Nomination) -> None:
-        """Return the task of a nomination that is not written to the node that its pod shows."""
-        self.note_change()
-        task = self._tasks.get(nomination.task)
-        if task is not None and task.uid == nomination.uid:
-            task.nominated_node = task.pod.status.nominated_node_name
 
     def set_task_status(self, task: Task, status: TaskStatus, node: str) -> None:
         """Change the status and node of ``task``, in the counts of its gang and on the nodes."""
@@ -378,17 +351,6 @@ class Model:
         self._on_nodes.move(task, status, node, gang)
         if not self._held.is_empty:
             self._held.set_pod(task.key, task.pod, node, gang.owner.uid)
-
-    def assume_bound(self, task: Task) -> None:
-        """Assume the bind of ``task`` to its node, which is being written."""
-        self.note_change()
-        self._assumed.bind(task)
-        self.set_task_status(task, TaskStatus.BINDING, task.node)
-
-    def assume_evicted(self, task: Task, previous: TaskStatus) -> None:
-        """Assume the eviction of ``task`` while it is written; its status was ``previous``."""
-        self.note_change()
-        self._assumed.evict(task, previous)
 
     # Pod groups, queues, quotas and priority classes.
 
@@ -406,13 +368,13 @@ class Model:
         gang.priority = self.priority_classes.value(named) if native is None else native.priority or 0
         self._set_quota_admission(gang, quota_admission(group))
         if recreated:
-            self._assumed.drop_status(gang.key)
+            self.assumed.drop_status(gang.key)
             gang.reported.start_afresh()
             gang.ended = 0
         # Of a native group only the first status is read, because it has less than the gang's.
         is_first = native is None or recreated or gang.reported.written is None
-        if is_first and not self._assumed.is_status_stale(group):
-            self._assumed.drop_status(gang.key)
+        if is_first and not self.assumed.is_status_stale(group):
+            self.assumed.drop_status(gang.key)
             gang.set_status(status_from_object(group))
         if spec_changed or gang.admission.is_of_other(group.spec):
             gang.admission = gang.admission.without_attempts()
@@ -423,19 +385,10 @@ class Model:
             for key, task in list(gang.tasks.items()):
                 self._replace_pod(key, task.pod)
 
-    def assume_status(self, status: GangStatus) -> None:
-        """Assume ``status``, which is being written."""
-        self._assumed.set_status(status)
-        self.gangs[status.gang].reported.written = status
-
-    def status_written(self, status: GangStatus, group: ObjectMeta) -> None:
-        """Note that ``status`` was written, with the metadata of the group after the write."""
-        self._assumed.status_written(status, group)
-
     def remove_group(self, key: Key) -> None:
         """Remove a pod group.  Its tasks stay, in a gang without a group; a new group starts afresh."""
         self.note_change()
-        self._assumed.drop_status(key)
+        self.assumed.drop_status(key)
         self._set_aside.discard(key)
         self._unreadable_groups.pop(key, None)
         gang = self.gangs.pop(key, None)

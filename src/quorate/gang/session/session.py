@@ -413,7 +413,7 @@ class Session:
             match move.to_status:
                 case TaskStatus.RELEASING:
                     is_next = is_next or not whole
-                    self.model.assume_evicted(task, move.from_status)
+                    self.model.assumed.evict(task, move.from_status)
                     self.evictions.append(Eviction(task.key, task.uid, task.gang, gang.key, action, whole))
                 case TaskStatus.ALLOCATED:
                     self.bind(task)
@@ -434,7 +434,7 @@ class Session:
     def bind(self, task: Task) -> None:
         assert task.status is TaskStatus.ALLOCATED, f"{task.key} is {task.status}"
         self._held.pop(task.key, None)
-        self.model.assume_bound(task)
+        self.model.assumed.bind(task)
         self.binds.append(Bind(task.key, task.uid, task.gang, task.node, task.created))
 
     @property
@@ -459,11 +459,11 @@ class Session:
         Open statements have been undone when the exception left them.
         """
         for bind in self.binds:
-            self.model.bind_failed(bind)
+            self.model.assumed.bind_failed(bind)
         for eviction in self.evictions:
-            self.model.eviction_failed(eviction)
+            self.model.assumed.eviction_failed(eviction)
         for nomination in self.nominations:
-            self.model.nomination_failed(nomination)
+            self.model.assumed.nomination_failed(nomination)
         self.release_held()
 
     def release_held(self) -> None:
