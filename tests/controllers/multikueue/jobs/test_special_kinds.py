@@ -31,7 +31,7 @@ from tests.controllers.multikueue.jobs.clusters import (
     until,
     workload_of,
 )
-from tests.e2e.kinds import JOB, RAY_CLUSTER, RAY_SERVICE, TRAIN_JOB, pods
+from tests.e2e.kinds import JOB, RAY_CLUSTER, RAY_SERVICE, SPARK_APPLICATION, TRAIN_JOB, pods
 
 PODS = unstructured_resource("", "v1", "pods", "Pod")
 SETS = unstructured_resource("apps", "v1", "statefulsets", "StatefulSet")
@@ -203,6 +203,34 @@ def test_a_volcano_job_stays_suspended_here_and_gets_the_end_of_its_copy() -> No
         await clusters.synced_until(VOLCANO, workload, lambda job: job.status.get("succeeded") == 2)
 
     run(story, enabling(VOLCANO_JOB), [VOLCANO])
+
+
+def test_a_spark_application_stays_suspended_here_and_gets_the_end_of_its_copy() -> None:
+    async def story(clusters: Clusters) -> None:
+        resource = SPARK_APPLICATION.resource
+        job = await clusters.create(resource, {**SPARK_APPLICATION.spec, "suspend": True})
+        workload = workload_of(resource, job.metadata)
+        assert await clusters.refusal(workload) == ""
+        await clusters.sync(workload)
+        copy = await clusters.there(resource)
+        assert copy is not None
+        assert copy.spec["suspend"] is True
+        await clusters.set_status(clusters.remote, resource, SPARK_APPLICATION.runs)
+
+        async def followed() -> bool | None:
+            return workload.metadata.key in clusters.changed or None
+
+        await until(followed)
+        assert await clusters.sync(workload) == Synced()
+        assert not (await clusters.here(resource)).status
+        assert SPARK_APPLICATION.succeeded is not None
+        await clusters.set_status(clusters.remote, resource, SPARK_APPLICATION.succeeded)
+        wanted = SPARK_APPLICATION.succeeded["applicationState"]
+        await clusters.synced_until(
+            resource, workload, lambda job: job.status.get("applicationState") == wanted
+        )
+
+    run(story, configured(SPARK_APPLICATION.integrations), [SPARK_APPLICATION.resource])
 
 
 def external(**gates: bool) -> Configuration:

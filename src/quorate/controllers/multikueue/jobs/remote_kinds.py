@@ -108,15 +108,12 @@ _ROWS: Final[dict[str, dict[str, Any]]] = {
         "dropped": (("metadata", "annotations", ADMITTED_POD_SETS),),
         "stays_suspended": True,
     },
+    "sparkoperator.k8s.io/sparkapplication": {"stays_suspended": True},
     STATEFUL_SET: {"copies_status": False},
     LEADER_WORKER_SET: {"copies_status": False, "names_workload": False},
 }
 _KUBEFLOW: Final[dict[str, Any]] = {"no_pods": {"replicaStatuses": None}}
-_NOT_DELEGATED: Final = (
-    "sparkoperator.k8s.io/sparkapplication",
-    "scheduling.volcano.sh/podgroup",
-    "deployment",
-)
+_NOT_DELEGATED: Final = ("scheduling.volcano.sh/podgroup", "deployment")
 
 _PODS: Final = RemoteKind(
     Resource("", "v1", PODS.plural, PODS.kind, True, UnstructuredJob),
