@@ -163,11 +163,13 @@ class _TargetSearch:
 
     def first_strategy(self, ordering: _QueueOrdering, strategy: PreemptionStrategy) -> bool:
         """Add targets by the first strategy; return True if the request fits."""
-        own, pairs = self._preemptor.queue.node, self._preemptor.pairs_needing_preemption
+        own = self._preemptor.queue.node
+        # As the queue is now: that targets of its own bring it within its quota gives no claim on others.
+        reclaims = self._reclaims and tree.is_within_quota(own, self._preemptor.pairs_needing_preemption)
         while (node := ordering.next()) is not None:
             if node is own:
                 added = self._add_target(_pop(ordering, node), "InClusterQueue")
-            elif self._reclaims and tree.is_within_quota(own, pairs):
+            elif reclaims:
                 added = self._add_target(_pop(ordering, node), "InCohortReclamation")
             else:
                 added = self._add_target_by_share(node, ordering, strategy)
