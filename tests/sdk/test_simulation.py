@@ -139,3 +139,8 @@ def test_without_pandas_an_error_says_what_to_install(frame_of: Any, monkeypatch
     monkeypatch.setitem(sys.modules, "pandas", None)  # as if it were not installed
     with pytest.raises(ImportError, match=r"needs pandas, .* \(run: pip install pandas, or"):
         frame_of(simulate(TWO_JOBS))
+
+
+def test_a_scenario_with_worker_clusters_is_refused() -> None:
+    with pytest.raises(InvalidWorld, match="plays one cluster"):
+        simulate(EXAMPLES / "three-clusters.yaml")
