@@ -132,10 +132,11 @@ class ReservedWindows:
         root = queue.node.root
         ends = at + queue.bound(entry.workload).seconds
         reached = self._upcoming_of(root).between(at, ends)
+        local_queue = entry.local_queue
         refusing = [
             each
             for each in reached
-            if not each.window.owns(entry.local_queue, queue.name)
+            if not each.window.owns(local_queue, queue.name)
             and not each.window.amounts.keys().isdisjoint(assignment.usage)
         ]
         if not refusing or all(self._has_enough(each, reached, assignment) for each in refusing):
@@ -143,9 +144,6 @@ class ReservedWindows:
         replaced = self._ledger.replaced_reservation(entry.workload, queue)
         if replaced is not None:
             leaving = {*leaving, replaced.key}
-        keeps_all = not leaving and all(
-            not each.window.owns(entry.local_queue, queue.name) for each in reached
-        )
         relevant = {each.window for each in refusing}
         open_: list[_Reached] = []
         by_moment = sorted(reached, key=lambda each: (max(at, each.interval.opens), each.number))
@@ -156,7 +154,7 @@ class ReservedWindows:
                 continue
             for each in open_:
                 if each.window not in relevant or (
-                    keeps_all and self._is_enough(each, open_, root, assignment, moment)
+                    not leaving and self._is_enough(each, open_, root, assignment, moment)
                 ):
                     continue
                 shortages = self._shortages(each, open_, queue, entry, assignment, leaving, moment)
@@ -211,7 +209,7 @@ class ReservedWindows:
     def _is_enough(
         self, refusing: _Reached, open_: Iterable[_Reached], root: Node, assignment: Assignment, moment: float
     ) -> bool:
-        """Return True if what windows leave is enough at ``moment`` for a workload that owns none of them."""
+        """Return True if what windows leave is enough at ``moment``, even for a workload that owns none."""
         pool = refusing.pool
         for pair in refusing.window.amounts.keys() & assignment.usage.keys():
             key = root, pool, pair, moment
