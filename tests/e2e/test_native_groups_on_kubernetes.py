@@ -108,11 +108,11 @@ def test_the_topology_of_a_group_becomes_that_of_the_pod_set(minor: int) -> None
     run_story(story, fleet=TWO_NODES)
 
 
-def test_a_job_in_a_group_starts_with_no_fewer_pods_than_its_least(minor: int) -> None:
-    """1.36 refuses another parallelism of a job in a gang, so that all its pods get quota together."""
+def test_all_pods_of_a_job_in_a_group_get_quota_together() -> None:
+    """1.36 refuses another parallelism of such a job; 1.37 would never place its last pod."""
 
     async def story(story: World) -> None:
-        await story.queues("1" if minor > 36 else "2")
+        await story.queues("2")
         await story.start_queueing(QUEUED)
         await create_group(story.client, "ring", {"gang": {"minCount": 2}})
         member: dict[str, Any] = {"schedulingGroup": {"podGroupName": "ring"}}
@@ -120,9 +120,9 @@ def test_a_job_in_a_group_starts_with_no_fewer_pods_than_its_least(minor: int) -
         await story.job("train", pods=3, runs="2s", suspend=True, annotations=shrinks, **member)
         await story.until_condition("train", "QuotaReserved", status="False")
         await restart_all(story, QUEUED)
-        await set_quota(story, "2" if minor > 36 else "3")
+        await set_quota(story, "3")
         await story.until_admitted("train")
-        await until_placed(story, 2 if minor > 36 else 3)
+        await until_placed(story, 3)
         await story.until_finished("train")
 
     run_story(story, fleet=TWO_NODES)

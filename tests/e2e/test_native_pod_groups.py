@@ -8,12 +8,11 @@ import pytest
 
 from quorate.api.kueue.topology import PodSetTopologyRequest
 from quorate.api.meta import Key
-from quorate.api.native_groups import BETA
 from quorate.controllers.pods.queued_pod import is_gated
 from quorate.install.crds import queueing_definitions
 from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, TOPOLOGIES, WORKLOADS
 from quorate.local.nodes import NodePool
-from tests.e2e.stock_kubernetes import create_group, native_kind
+from tests.e2e.stock_kubernetes import create_group
 from tests.e2e.test_pods import FLEET, FOREVER, PODS_QUEUED, has, pod, pods_of, until_pod, until_workload
 from tests.e2e.verbs import CommandLine
 from tests.e2e.world import NAMESPACE, World, run_story, running_cluster
@@ -137,11 +136,10 @@ async def until_workload_of(world: World, name: str) -> None:
 
 
 def test_a_job_of_a_gang_is_not_admitted_with_fewer_pods() -> None:
-    """1.36 refuses another parallelism of such a job, so that it could never start."""
+    """1.36 refuses another parallelism of such a job; 1.37 would never place its last pod."""
 
     async def story(world: World) -> None:
-        shrinks = (await native_kind(world.client)).version == BETA
-        await world.queues("1" if shrinks else "2")
+        await world.queues("2")
         least = {"kueue.x-k8s.io/job-min-parallelism": "1"}
         await world.job("a", pods=3, annotations=least, **MEMBER)
         await until_missing(world)

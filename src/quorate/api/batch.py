@@ -12,6 +12,7 @@ from quorate.api.codec import decode
 from quorate.api.core import PodTemplate
 from quorate.api.interning import InternCache
 from quorate.api.meta import Condition, Int32, Int64, ObjectMeta, Struct
+from quorate.api.native_groups import PodGroupSpec
 
 EMPTY_OBJECT = msgspec.Raw(b"{}")
 
@@ -38,6 +39,7 @@ class JobSpec(Struct):
     managed_by: str = ""
     pod_replacement_policy: str = ""  # "Failed": a deleted pod is replaced when it is gone
     template: msgspec.Raw = EMPTY_OBJECT
+    scheduling: PodGroupSpec | None = None  # 1.37: what the Job controller writes into the group of the job
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "template", intern_raw(self.template))

@@ -14,8 +14,6 @@ VERSION: Final = "v1alpha2"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 BETA: Final = "v1beta1"
 VERSIONS: Final = (VERSION, BETA)  # that are read, the one to prefer first
-FIXED_PARALLELISM: Final = (VERSION,)
-"""Versions with which the API server refuses another parallelism of a Job in a gang."""
 PROTECTION_FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"
 """Keeps a pod group until no active pod refers to it."""
 

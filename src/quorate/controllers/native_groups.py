@@ -8,7 +8,7 @@ from typing import Final
 
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key, Uid
-from quorate.api.native_groups import FIXED_PARALLELISM, VERSIONS, PodGroup, Workload
+from quorate.api.native_groups import VERSIONS, PodGroup, Workload
 from quorate.controllers.limits import UNSERVED_INTERVAL_S
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -39,7 +39,6 @@ class NativeGroupView:
     are_known: bool  # a group that ``get`` does not find does not exist
     get: Callable[[Key], PodGroup | None]
     made: PodGroup | None = None  # the group that the controller of the job has made for all its pods
-    jobs_may_shrink: bool = False  # the API server accepts another parallelism of a Job in a gang
     topology_levels: frozenset[str] = frozenset()  # node labels of all Topologies, where quota knows places
 
 
@@ -69,9 +68,8 @@ class NativeGroups:
             return None
         made = self._informer.by_index(_CONTROLLER, job)
         levels = (level.node_label for topology in topologies for level in topology.spec.levels)
-        may_shrink = self._informer.resource.version not in FIXED_PARALLELISM
         made_group = made[0] if len(made) == 1 else None
-        return NativeGroupView(self.are_known, self.get, made_group, may_shrink, frozenset(levels))
+        return NativeGroupView(self.are_known, self.get, made_group, frozenset(levels))
 
     def workload(self, key: Key) -> Workload | None:
         """Return a native workload."""

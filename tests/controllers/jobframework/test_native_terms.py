@@ -1,7 +1,6 @@
 """Queued jobs with Kubernetes' own pod groups: what the groups demand of the pod sets."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -129,13 +128,24 @@ def test_a_job_of_a_gang_is_admitted_whole_because_kubernetes_keeps_its_parallel
     assert created(None, **job).min_count == 1
 
 
-def test_kubernetes_1_37_lets_a_job_of_a_gang_shrink_to_its_least() -> None:
-    job: dict[str, Any] = {"template": members("ring"), "annotations": MIN_PARALLELISM}
-    assert created(replace(view(group("ring", 2)), jobs_may_shrink=True), **job).min_count == 2
-
-
 def test_the_group_that_the_job_controller_has_made_counts_as_one_that_is_named() -> None:
     assert created(view(made=group("made", 3)), annotations=MIN_PARALLELISM).min_count is msgspec.UNSET
+
+
+@pytest.mark.parametrize("least", [0, 2, 3], ids=["not declared: all pods", "some pods", "all pods"])
+def test_the_group_that_a_job_of_1_37_declares_counts_before_it_is_made(least: int) -> None:
+    gang = {"minCount": least} if least else {}
+    declared = {
+        "schedulingPolicy": {"gang": gang},
+        "schedulingConstraints": {"topology": [{"key": RACK}]},
+        "disruptionMode": {"all": {}},
+    }
+    got = created(view(), scheduling=declared, annotations=MIN_PARALLELISM)
+    assert got.min_count is msgspec.UNSET
+    assert level_of(got) == RACK
+    assert level_of(created(None, scheduling=declared)) == ""
+    made = created(view(made=group("made")), scheduling=declared, annotations=MIN_PARALLELISM)
+    assert (made.min_count, level_of(made)) == (1, "")
 
 
 def test_the_topology_of_a_group_is_required_of_quota_if_a_topology_has_its_level() -> None:

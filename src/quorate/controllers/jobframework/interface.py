@@ -8,7 +8,7 @@ suspended again.
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from quorate.api.configuration.feature_gates import Gates, TopologyGates
@@ -18,6 +18,7 @@ from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import Condition, ObjectMeta
 from quorate.api.names.multikueue import ORIGIN
+from quorate.api.native_groups import PodGroupSpec
 from quorate.controllers.executor import ObjectEvent, normal_event
 from quorate.controllers.jobframework.construct_workload import (
     DEFAULT_CLASS,
@@ -33,6 +34,7 @@ from quorate.controllers.jobframework.native_terms import (
     NO_TERMS,
     NativeTerms,
     native_terms,
+    with_declared_group,
     with_least_counts,
 )
 from quorate.controllers.jobframework.pod_counts import PodCounts
@@ -107,11 +109,12 @@ class JobState(Generic[J]):
         cls, kind: "JobKind[J]", job: J, context: ReconcileContext, options: JobOptions, now: float
     ) -> "JobState[J]":
         pod_sets = kind.pod_sets(job)
+        context = replace(
+            context, native_groups=with_declared_group(context.native_groups, kind.declared_group(job))
+        )
         terms = native_terms(job.metadata.namespace, pod_sets, context.native_groups)
         if terms is not None:
-            groups = context.native_groups
-            may_shrink = kind.may_shrink_gangs or (groups is not None and groups.jobs_may_shrink)
-            pod_sets = with_least_counts(pod_sets, terms, may_shrink=may_shrink)
+            pod_sets = with_least_counts(pod_sets, terms, may_shrink=kind.may_shrink_gangs)
         return cls(
             kind, job, pod_sets, kind.is_suspended(job), kind.finished(job), context, options, now, terms
         )
@@ -162,6 +165,10 @@ class JobKind(ABC, Generic[J]):
     def is_managed(self, job: J, options: JobOptions) -> bool:
         manage_all = options.manage_jobs_without_queue_name and not self.requires_queue_name
         return bool(queue_name_of(job.metadata)) or manage_all
+
+    def declared_group(self, job: J) -> PodGroupSpec | None:
+        """Return the native group that the kind's controller makes for the pods; None if it makes none."""
+        return None
 
     def manager_of(self, job: J) -> str:
         """Return the controller that the job names to run it; empty if it names none."""

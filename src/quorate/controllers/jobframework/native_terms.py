@@ -7,15 +7,15 @@ the job counts the pods, so that the group needs none.  A pod set is not admitte
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
 
 from quorate.api.batch import decode_template
 from quorate.api.kueue import PodSet
-from quorate.api.meta import Key
-from quorate.api.native_groups import PodGroup
+from quorate.api.meta import Key, ObjectMeta
+from quorate.api.native_groups import PodGroup, PodGroupSpec
 from quorate.controllers.native_groups import NativeGroupView
 
 _MARK: Final = b'"schedulingGroup"'
@@ -31,6 +31,15 @@ class NativeTerms:
 
 
 NO_TERMS: Final = NativeTerms()
+
+
+def with_declared_group(
+    groups: NativeGroupView | None, declared: PodGroupSpec | None
+) -> NativeGroupView | None:
+    """Return ``groups`` with the group that the controller of the job will make, unless it has made one."""
+    if groups is None or declared is None or groups.made is not None:
+        return groups
+    return replace(groups, made=PodGroup(metadata=ObjectMeta(name=""), spec=declared))
 
 
 def native_terms(
@@ -72,7 +81,7 @@ def _least(group: PodGroup | None, count: int, *, is_shared: bool) -> int:
     gang = None if group is None else group.spec.scheduling_policy.gang
     if gang is None:
         return 0
-    return count if is_shared else min(gang.min_count, count)
+    return count if is_shared or not gang.min_count else min(gang.min_count, count)
 
 
 def with_least_counts(

@@ -11,6 +11,7 @@ from quorate.api.kueue import PodSet
 from quorate.api.kueue.topology_annotations import PodIndex
 from quorate.api.meta import epoch, is_true
 from quorate.api.names.kueue import STOPPING
+from quorate.api.native_groups import PodGroupSpec
 from quorate.api.syntax import signed_int32
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE
 from quorate.controllers.jobframework.interface import JobKind, ManagedBy, Outcome, Stop, ValidationScope
@@ -43,7 +44,9 @@ COMPLETION_INDEX: Final = PodIndex("batch.kubernetes.io/job-completion-index")
 
 class BatchJob(JobKind[Job]):
     awaits_pod_groups = True
-    may_shrink_gangs = False  # Kubernetes 1.36 refuses another parallelism of a job in a gang
+    # Kubernetes 1.36 refuses another parallelism of a job in a gang.  1.37 accepts it, but its scheduler does
+    # not place the last pods if they are fewer than ``minCount``.
+    may_shrink_gangs = False
     supports_elastic = True
     has_slices = True
     managed_by = ManagedBy(("spec", "managedBy"), "kubernetes.io/job-controller")
@@ -51,6 +54,9 @@ class BatchJob(JobKind[Job]):
     @property
     def resource(self) -> Resource[Job]:
         return JOBS
+
+    def declared_group(self, job: Job) -> PodGroupSpec | None:
+        return job.spec.scheduling
 
     def manager_of(self, job: Job) -> str:
         return job.spec.managed_by
