@@ -20,6 +20,7 @@ class RemoteState(msgspec.Struct, frozen=True, kw_only=True):
     copy: WorkloadCopy | None = None  # with our origin label
     has_job: bool | None = None  # whether a job of ours exists there; None: not known
     is_ending: bool = False  # the job was deleted and exists until its pods are gone
+    job_seen: bool = False  # the cache shows the whole job, so it was created
     is_busy: bool = False  # our last write is in flight, not seen in the cache yet, or to be retried later
     job: JobSync = "due"  # whether the job was synced since something changed
     sync_at: float | None = None  # when a deferred job is synced again, epoch seconds

@@ -124,11 +124,13 @@ class RemoteWrites:
         """Return what is known of a workload in a connected cluster."""
         copy = worker.workloads.get(key)
         presence = None if job is None else self._jobs.presence(worker, job)
+        job_seen = presence == "present" and job is not None and len(job.members) == 1
         progress = self._progress.get(key, {}).get(worker.name)
         if progress is None and presence == "ending":
             progress = self._progress.setdefault(key, {})[worker.name] = _Progress()
         if progress is None:
-            return RemoteState(copy=copy, has_job=None if presence is None else presence != "absent")
+            has_job = None if presence is None else presence != "absent"
+            return RemoteState(copy=copy, has_job=has_job, job_seen=job_seen)
         is_ending = presence == "ending"
         if is_ending and progress.ending_since is None:
             progress.ending_since = self._steady.now()
@@ -149,6 +151,7 @@ class RemoteWrites:
         return RemoteState(
             copy=copy,
             has_job=not is_given_up if progress.has_job else has_job,
+            job_seen=job_seen,
             is_ending=is_ending,
             is_busy=is_busy,
             job=sync,

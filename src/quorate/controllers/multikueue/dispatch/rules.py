@@ -271,7 +271,8 @@ def _follow(info: DispatchInput, check: AdmissionCheckState, cluster: str) -> Di
     actions: tuple[RemoteAction, ...] = removals
     if remote.job == "due":
         actions = (SyncJob(cluster), *removals)
-        return DispatchPlan(status=_changed(info, status), actions=actions)
+        if not remote.job_seen or _is_elastic(info):
+            return DispatchPlan(status=_changed(info, status), actions=actions)
     text = f'The workload was admitted on "{cluster}"'
     status = _with_cluster(info, _with_delayed_topology(status, remote.copy), status.cluster_name)
     if (check.state, check.message) == ("Ready", text):
