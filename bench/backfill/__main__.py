@@ -16,7 +16,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from bench.backfill.figures import Figures, means, play_setting
-from bench.backfill.worlds import MODEL, SUPERCOMPUTER, WORLDS, Setting
+from bench.backfill.worlds import GPUS, MODEL, SUPERCOMPUTER, WORLDS, Setting
 from bench.limits import check_limits
 
 SEEDS: Final = range(1, 6)
@@ -29,15 +29,23 @@ SETTINGS: Final[dict[str, Setting]] = {
     "EASY, five times": Setting("BestEffortFIFO", "EASY", 5),
     "EASY, nothing declared": Setting("BestEffortFIFO", "EASY"),
 }
+# Jobs of at least half of the machine have priority 2, others that declare at most four hours 1.
+WITH_CLASSES: Final[dict[str, Setting]] = {
+    "BestEffortFIFO, classes": Setting("BestEffortFIFO", overestimate=2, has_classes=True),
+    "Conservative of 3, classes, twice": Setting(
+        "BestEffortFIFO", "Conservative", 2, depth=3, has_classes=True
+    ),
+}
 # Ten planned starts in a queue take ten times as long to play as one, so that these have fewer jobs.
 SHORT_JOBS: Final = 300
-SHORT_WORLDS: Final = (SUPERCOMPUTER, MODEL)
+SHORT_WORLDS: Final = (SUPERCOMPUTER, MODEL, GPUS)
 SHORT_SETTINGS: Final[dict[str, Setting]] = {
     BASELINE: Setting("BestEffortFIFO"),
     "EASY, twice": Setting("BestEffortFIFO", "EASY", 2),
     "EASY, learned": Setting("BestEffortFIFO", "EASY", learns=True),
     "Conservative, exact": Setting("BestEffortFIFO", "Conservative", 1),
     "Conservative, twice": Setting("BestEffortFIFO", "Conservative", 2),
+    "Conservative, five times": Setting("BestEffortFIFO", "Conservative", 5),
     "Conservative, learned": Setting("BestEffortFIFO", "Conservative", learns=True),
 }
 COLUMNS: Final = (
@@ -60,7 +68,10 @@ def main(
 ) -> None:
     """Play each setting with five seeds in each world, and compare how long jobs wait with the limits."""
     console = Console(stderr=markdown)
-    rounds = [Round(world, world, jobs, SETTINGS) for world in worlds or WORLDS]
+    rounds = [
+        Round(world, world, jobs, SETTINGS if world == GPUS else SETTINGS | WITH_CLASSES)
+        for world in worlds or WORLDS
+    ]
     rounds += [
         Round(f"{world}, {SHORT_JOBS} jobs", world, SHORT_JOBS, SHORT_SETTINGS)
         for world in SHORT_WORLDS

@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from quorate.api.configuration.planned_starts import BACKFILL
 from quorate.kube.resources import CLUSTER_QUEUES
+from quorate.queueing.planning.rules import DEPTH
 from quorate.simulate.inputs.lublin_feitelson import ModelledJob, draw_run_time, draw_size, modelled_jobs
 from quorate.simulate.inputs.scenario import Trace
 from quorate.simulate.inputs.world import World, read_world
@@ -36,6 +37,8 @@ GPU_CLUSTER: Final = Path(__file__).with_name("gpu-cluster.yaml")
 PROCESSORS: Final = 128
 LARGE_SHARE: Final = 0.1  # of the jobs of the second world, above half of the processors
 LOAD: Final = 0.85
+LARGE: Final = 64  # processors
+SHORT_S: Final = 4 * 3600
 # The modelled jobs are in one trace for each kind of work; the time 0 of all traces is that of this job,
 # which is of a queue that they leave out.
 _FIRST_LINE: Final = "0 0 -1 0 1 -1 -1 1 -1 -1 1 -1 -1 -1 9 -1 -1 -1\n"
@@ -49,6 +52,14 @@ class Setting(NamedTuple):
     backfill: str = ""  # the annotation
     overestimate: float | None = None  # the declared maximum ÷ the run time; None: nothing is declared
     learns: bool = False  # whether run times are learned from finished jobs
+    depth: int = 10  # how many planned starts with ``Conservative``
+    has_classes: bool = False  # large jobs have priority 2, other short ones 1; not on the GPU cluster
+
+    def priority(self, processors: int, runs_s: float) -> int:
+        """Return the priority of a job: half of the machine is large, a maximum of four hours is short."""
+        if not self.has_classes:
+            return 0
+        return 2 if processors >= LARGE else int(runs_s * (self.overestimate or math.inf) <= SHORT_S)
 
     @property
     def has_declared_bounds(self) -> bool:
@@ -67,17 +78,18 @@ def world_of(name: str, setting: Setting, jobs: int, seed: int, directory: Path)
         drawn, stretch = list(modelled_jobs(jobs, PROCESSORS, rng)), model.stretch
     else:
         drawn, stretch = loaded_jobs(jobs, seed)
-    files = _write_traces(drawn, directory)
+    files = _write_traces(drawn, setting, directory)
     traces = tuple(
         Trace(
             file=file,
+            priority=priority,
             namespace=model.namespace,
             queues={"1": model.queue},
             resource=model.resource,
             per_processor=model.per_processor,
             stretch=stretch,
         )
-        for file in files
+        for file, priority in files.items()
     )
     scenario = replace(world.scenario, seed=seed, models=(), traces=traces)
     return _with_setting(replace(world, scenario=scenario, directory=directory), setting)
@@ -102,23 +114,26 @@ def _resized(job: ModelledJob, rng: Random) -> ModelledJob:
     return ModelledJob(job.submitted_s, draw_run_time(size, rng), size)
 
 
-def _write_traces(jobs: Sequence[ModelledJob], directory: Path) -> list[str]:
-    """Write one file for each kind of work: sizes up to the next power of two, with short or long run times.
+def _write_traces(jobs: Sequence[ModelledJob], setting: Setting, directory: Path) -> dict[str, int]:
+    """Write one file for each kind of work and priority; return the priorities by file.
 
-    Run times are learned by kind.  Users run the same programs again, so that short and long jobs differ in
-    their names.
+    A kind has sizes up to the next power of two, with short or long run times.  Run times are learned by
+    kind.  Users run the same programs again, so that short and long jobs differ in their names.
     """
     lines: defaultdict[str, list[str]] = defaultdict(lambda: [_FIRST_LINE])
+    priorities: dict[str, int] = {}
     for number, job in enumerate(jobs, 1):
         length = "long" if job.runs_s > _LONG_S else "short"
-        kind = f"{length}-{'abcdefgh'[math.ceil(math.log2(job.processors))]}.swf"
+        priority = setting.priority(job.processors, job.runs_s)
+        kind = f"{length}-{'abcdefgh'[math.ceil(math.log2(job.processors))]}{priority or ''}.swf"
+        priorities[kind] = priority
         lines[kind].append(
             f"{number} {job.submitted_s:.3f} -1 {job.runs_s:.3f} {job.processors} -1 -1 {job.processors}"
             " -1 -1 1 -1 -1 -1 1 -1 -1 -1\n"
         )
     for file, of_kind in lines.items():
         (directory / file).write_text("".join(of_kind))
-    return sorted(lines)
+    return dict(sorted(priorities.items()))
 
 
 def _gpu_cluster(jobs: int, seed: int) -> World:
@@ -135,7 +150,7 @@ def _with_setting(world: World, setting: Setting) -> World:
     (queue,) = world.of_kind(CLUSTER_QUEUES)
     changed = replace(
         queue,
-        metadata=replace(queue.metadata, annotations={BACKFILL: setting.backfill}),
+        metadata=replace(queue.metadata, annotations={BACKFILL: setting.backfill, DEPTH: str(setting.depth)}),
         spec=replace(queue.spec, queueing_strategy=setting.strategy),
     )
     key = CLUSTER_QUEUES.api_version, CLUSTER_QUEUES.kind, queue.metadata.key

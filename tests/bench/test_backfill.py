@@ -3,7 +3,16 @@
 import pytest
 from bench.backfill.figures import play_setting
 from bench.backfill.late_starts import LateStarts
-from bench.backfill.worlds import LARGE_SHARE, LOAD, PROCESSORS, WORLDS, Setting, loaded_jobs
+from bench.backfill.worlds import (
+    LARGE_SHARE,
+    LOAD,
+    MODEL,
+    PROCESSORS,
+    SUPERCOMPUTER,
+    WORLDS,
+    Setting,
+    loaded_jobs,
+)
 
 from tests.queueing.test_planned_starts import FIRST, LARGE, a_world, job
 
@@ -17,9 +26,19 @@ def test_the_second_world_has_the_load_and_the_large_jobs_that_it_claims() -> No
     assert max(one.processors for one in jobs) <= PROCESSORS
 
 
-@pytest.mark.parametrize("world", WORLDS)
-def test_with_declared_bounds_no_start_is_late(world: str) -> None:
-    figures = play_setting(world, Setting("BestEffortFIFO", "EASY", 2), 150, seed=1)
+CLASSES = Setting("BestEffortFIFO", "Conservative", 2, depth=3, has_classes=True)
+
+
+@pytest.mark.parametrize(
+    ("world", "setting"),
+    [
+        *((world, Setting("BestEffortFIFO", "EASY", 2)) for world in WORLDS),
+        (SUPERCOMPUTER, CLASSES),
+        (MODEL, CLASSES),
+    ],
+)
+def test_with_declared_bounds_no_start_is_late(world: str, setting: Setting) -> None:
+    figures = play_setting(world, setting, 150, seed=1)
     assert figures.late == 0
     assert figures.planned > 0
 

@@ -70,6 +70,17 @@ def test_a_trace_is_played_on_the_queues_of_its_numbers(tmp_path: Path) -> None:
     assert list(run.jobs.pods) == [4, 2]
 
 
+def test_jobs_of_a_trace_with_a_priority_start_before_others(tmp_path: Path) -> None:
+    job = "{number} 0 -1 {runs} 1" + " -1" * 9 + " 1 -1 -1 -1\n"
+    for name, runs in ("a", 60), ("b", 90):
+        (tmp_path / f"{name}.swf").write_text(job.format(number=1, runs=runs))
+    (tmp_path / "world.yaml").write_text(
+        HEAD + "traces:\n- {file: a.swf, queue: q}\n- {file: b.swf, queue: q, priority: 1}\n---\n"
+        + FLAVOR + queue("q", 1)
+    )  # fmt: skip
+    assert spans(play(read_world(tmp_path / "world.yaml"))) == {"b": (0, 90), "a": (90, 150)}
+
+
 @pytest.mark.parametrize(
     ("line", "problem"),
     [

@@ -17,6 +17,7 @@ from quorate.queueing.planning.work_kinds import WorkKind, kind_of
 Origin = Literal["Declared", "Learned", "Default"]
 LearnedBounds = Mapping[WorkKind, float]  # seconds, by kind of work and by queue
 _SAME_BOUND: Final = 0.1  # relative change of a learned bound below which plans stay as they are
+LONGEST: Final = 4  # times a learned bound, which few workloads exceed: twice doubled
 _LEAST_S: Final = 1.0  # of a bound that is not enforced
 
 

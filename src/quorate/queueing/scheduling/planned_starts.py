@@ -28,7 +28,7 @@ from quorate.queueing.inadmissible_reasons import ReservedForEarlierWorkload
 from quorate.queueing.limits import OVERDUE_S
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.planning.announced_starts import AnnouncedStart, as_read_in
-from quorate.queueing.planning.bounds import LearnedBounds
+from quorate.queueing.planning.bounds import LONGEST, LearnedBounds
 from quorate.queueing.scheduling.announcing import announced_start, overrunning
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
 from quorate.queueing.scheduling.later_fits import LaterFits, reaches
@@ -302,11 +302,14 @@ class PlannedStarts:
         ledger, timeline, plans = self._state.ledger, self.timeline(queue, now), list[PlannedStart]()
         self._fits.keep(queue.name, entries)
         for number, entry in enumerate(entries):
-            later = self._as_announced(timeline, queue, entries[number + 1 :], plans, now)
+            last = number == len(entries) - 1
+            kept = () if last else self._as_announced(timeline, queue, entries[number:], plans, now)
+            own = next((plan for plan in kept if plan.entry is entry), None)
+            later = [plan for plan in kept if plan is not own]
             plan = self._plan(timeline, queue, entry, (*plans, *later), now)
             announced = ledger.announced.get(entry.key)
             if later and (plan is None or (announced is not None and plan.at > announced.planned_at)):
-                plan = self._plan(timeline, queue, entry, plans, now)
+                plan = own or self._plan(timeline, queue, entry, plans, now)
             if plan is None:
                 continue
             if self._announces:
@@ -459,8 +462,8 @@ def _narrowed(
 
 
 def _latest_end(queue: ClusterQueueState, plan: PlannedStart) -> float:
-    """Return when a planned workload ends that runs twice as long as was learned."""
-    factor = 2 if queue.bound(plan.entry.workload).origin == "Learned" else 1
+    """Return when a planned workload ends that runs ``LONGEST`` times what was learned."""
+    factor = LONGEST if queue.bound(plan.entry.workload).origin == "Learned" else 1
     return plan.latest + factor * (plan.ends - plan.at)
 
 

@@ -14,7 +14,7 @@ from quorate.queueing.ledger import Ledger
 from quorate.queueing.nodes.places import Places
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.ordering import QueueOrder
-from quorate.queueing.planning.bounds import LearnedBounds, Origin
+from quorate.queueing.planning.bounds import LONGEST, LearnedBounds, Origin
 from quorate.queueing.scheduling.flavor_assigner import Assignment
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
@@ -30,7 +30,7 @@ class Rest(NamedTuple):
 
     ended: int  # workloads
     origin: Origin  # of the least certain bound
-    latest: float  # when all have ended that run twice as long as was learned
+    latest: float  # when all have ended, even if they run ``LONGEST`` times what was learned
 
 
 class PlannedStart(NamedTuple):
@@ -38,7 +38,7 @@ class PlannedStart(NamedTuple):
 
     entry: Entry
     at: float  # epoch seconds; infinite: a workload without a bound must end first
-    latest: float  # if work before it runs twice as long as was learned
+    latest: float  # if work before it runs ``LONGEST`` times what was learned
     ends: float  # by its own bound, if it starts then
     assignment: Assignment
     origin: Origin  # of the least certain bound that it rests on
@@ -59,7 +59,7 @@ class End(NamedTuple):
     usage: dict[FlavorResource, int]  # of the reservation, and where it counts
     node: Node
     origin: Origin | None
-    latest: float  # the same with twice its bound, if that was learned: one in ten runs longer
+    latest: float  # the same with ``LONGEST`` times its bound, if that was learned
     is_overdue: bool  # it has run longer than a bound that is not enforced
     is_known: bool  # otherwise it depends on the time now: of what is not admitted, or being evicted
 
@@ -74,7 +74,7 @@ def _end_of(ledger: Ledger, queue: ClusterQueueState, reservation: Reservation, 
     is_overdue = not bound.is_enforced and since + bound.seconds < now
     is_known = reservation.admitted_at is not None
     at = bound.ends_at(since, now)
-    latest = at + (at - since) if bound.origin == "Learned" else at
+    latest = since + LONGEST * (at - since) if bound.origin == "Learned" else at
     return End(at, *of, bound.origin, latest, is_overdue, is_known)
 
 

@@ -135,6 +135,7 @@ class Trace(msgspec.Struct, frozen=True):
     per_processor: Quantity
     stretch: float  # of the times between submissions
     overestimate: float | None = None  # a job declares its run time times this as its maximum
+    priority: int | None = None
 
 
 class WorkloadModel(msgspec.Struct, frozen=True):
@@ -149,6 +150,7 @@ class WorkloadModel(msgspec.Struct, frozen=True):
     per_processor: Quantity
     stretch: float  # of the times between submissions
     overestimate: float | None = None  # a job declares its run time times this as its maximum
+    priority: int | None = None
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -422,6 +424,7 @@ def _trace(fields: Section) -> Trace:
         per_processor=fields.take("perProcessor", quantity, Quantity.of_units(1)),
         stretch=fields.take("stretch", _positive_number, 1.0),
         overestimate=fields.take("overestimate", _factor, None),
+        priority=fields.take("priority", integer(), None),
     )
 
 
@@ -441,6 +444,7 @@ def _model(fields: Section) -> WorkloadModel:
         per_processor=fields.take("perProcessor", quantity, Quantity.of_units(1)),
         stretch=fields.take("stretch", _positive_number, 1.0),
         overestimate=fields.take("overestimate", _factor, None),
+        priority=fields.take("priority", integer(), None),
     )
 
 

@@ -117,6 +117,7 @@ def processor_class(name: str, source: Trace | WorkloadModel, queues: tuple[str,
         pod_sets=(shape,),
         runs=Constant(0.0),
         overestimate=source.overestimate,
+        priority=source.priority,
     )
 
 
