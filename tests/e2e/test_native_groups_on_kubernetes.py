@@ -9,11 +9,13 @@ from quorate.api.configuration.integrations import Integrations
 from quorate.api.core.pod import Pod
 from quorate.api.kueue.topology import PodSetTopologyRequest
 from quorate.api.meta import Key
+from quorate.api.native_groups import GangPolicy
 from quorate.controllers.native_groups import unit_key
 from quorate.kube.resources import TOPOLOGIES, WORKLOADS
 from quorate.local.nodes import NodePool
 from tests.e2e.stock_kubernetes import (
     create_group,
+    install_policy,
     native_groups,
     restart_all,
     run_stock_kubernetes,
@@ -123,6 +125,22 @@ def test_all_pods_of_a_job_in_a_group_get_quota_together() -> None:
         await set_quota(story, "3")
         await story.until_admitted("train")
         await until_placed(story, 3)
+        await story.until_finished("train")
+
+    run_story(story, fleet=TWO_NODES)
+
+
+def test_the_gang_of_a_job_replaces_a_group_that_its_controller_makes_without_demands() -> None:
+    async def story(story: World) -> None:
+        await install_policy(story.client)
+        await story.queues("100")
+        await story.start_queueing(Configuration(native_gangs=True))
+        await story.job("train", pods=3, runs="2s", suspend=True)
+        pods = await until_placed(story, 3)
+        groups = {group.metadata.name: group for group in await native_groups(story.client)}
+        named = [member.spec.scheduling_group for member in pods]
+        gangs = [groups[member.pod_group_name].spec.scheduling_policy.gang for member in named if member]
+        assert gangs == [GangPolicy(min_count=3)] * 3
         await story.until_finished("train")
 
     run_story(story, fleet=TWO_NODES)
