@@ -1,5 +1,6 @@
 """Workloads that exist when a run begins: they go on from the state in which an API server stores them."""
 
+import re
 from random import Random
 
 import pytest
@@ -154,6 +155,18 @@ def test_a_workload_without_a_class_runs_as_long_as_it_declares() -> None:
     assert ended == 400
     with pytest.raises(InvalidWorld, match="the Workload default/a has no run time"):
         run_of(scenario, queue("q", 1), running("a", "11:50:00"))
+
+
+def test_what_a_manifest_written_by_hand_does_not_date_begins_with_the_run() -> None:
+    undated = [
+        re.sub(r", (creationTimestamp|lastTransitionTime): ['\"][^'\"]*['\"]", "", text)
+        for text in (running("a", "11:50:00"), workload("b", "11:58:00", "!QuotaReserved=11:58:00 Pending"))
+    ]
+    assert "Timestamp" not in "".join(undated)
+    assert fates(run_of(SCENARIO, queue("q", 1), *undated)) == [
+        (0, 0, 900, "SUCCEEDED"),
+        (0, 900, 1800, "SUCCEEDED"),
+    ]
 
 
 def test_a_workload_may_name_its_class() -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from quorate.api.kueue import Workload
-from quorate.api.meta import epoch, true_condition
+from quorate.api.meta import at_epoch, epoch, true_condition
 from quorate.kube.resources import WORKLOADS
 from quorate.queueing import conditions as c
 from quorate.queueing.planning.bounds import granted_part
@@ -76,9 +76,22 @@ def _existing(
         stops_ms=stops_ms,
         fails_after_ms=None,
     )
-    metadata = msgspec.structs.replace(workload.metadata, resource_version="1")
-    stored = msgspec.structs.replace(workload, metadata=metadata)
-    return ExistingJob(stored, submission, admitted_ms, ready_ms)
+    return ExistingJob(_stored(workload, begins_s), submission, admitted_ms, ready_ms)
+
+
+def _stored(workload: Workload, begins_s: float) -> Workload:
+    """Return the workload as an API server has it: a manifest written by hand has no times."""
+    begins, replace = at_epoch(begins_s), msgspec.structs.replace
+    metadata = replace(
+        workload.metadata,
+        resource_version="1",
+        creation_timestamp=workload.metadata.creation_timestamp or begins,
+    )
+    conditions = tuple(
+        replace(condition, last_transition_time=condition.last_transition_time or begins)
+        for condition in workload.status.conditions
+    )
+    return replace(workload, metadata=metadata, status=replace(workload.status, conditions=conditions))
 
 
 def _since_ms(workload: Workload, condition: str, begins_s: float) -> int | None:
