@@ -117,6 +117,13 @@ def test_a_job_that_fits_no_cluster_ends_no_run_and_says_why(tmp_path: Path, dis
     assert re.search(r"a: .*5.*cpu|a: .*cpu.*5", unended.reason), unended.reason
 
 
+def test_clusters_with_the_same_reason_are_named_together(tmp_path: Path) -> None:
+    clusters = "clusters: [{name: a}, {name: b}, {name: c, share: 0.5}]\njobs:\n"
+    run = play_text(tmp_path, clusters + job("x", 5, "1h"), "AllAtOnce")
+    (unended,) = run.manager.waiting
+    assert re.fullmatch(r"a, b: .*\(4\); c: .*\(2\)", unended.reason), unended.reason
+
+
 def test_a_run_ends_at_until(tmp_path: Path) -> None:
     text = "until: 90m\n" + CLUSTERS + job("x", 4, "1h") + job("y", 4, "1h")
     run = play_text(tmp_path, text, ALL_AT_ONCE)

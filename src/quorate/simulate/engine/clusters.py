@@ -137,18 +137,19 @@ class Clusters:
 
     def _unended(self, manager: Run, workers: Mapping[str, Run]) -> Iterator[Unended]:
         """Yield the jobs that run in no cluster, with the reasons of the clusters that have copies."""
-        reasons: defaultdict[str, list[str]] = defaultdict(list)
+        clusters: defaultdict[str, dict[str, list[str]]] = defaultdict(dict)  # by job and reason
         for cluster, run in workers.items():
             for unended in run.waiting:
-                reasons[unended.name].append(f"{cluster}: {unended.reason}")
+                clusters[unended.name].setdefault(unended.reason, []).append(cluster)
         nowhere = {key: (each.job, each.explanation) for key, each in self._dispatched.items()}
         nowhere |= {key: (job, "") for key, job in self._running.items()}
         listed = {unended.name for unended in manager.waiting}
         for key, (job, explanation) in nowhere.items():
             if manager.jobs.outcome[job.number] != Outcome.RUNNING and key.name not in listed:
                 class_name = self._world.classes[job.submission.class_index].name
-                reason = "; ".join(reasons[key.name]) or explanation
-                yield Unended(key.name, class_name, job.workload.spec.queue_name, reason)
+                reasons = clusters[key.name].items()
+                text = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons)
+                yield Unended(key.name, class_name, job.workload.spec.queue_name, text or explanation)
 
     def _settle(self, dispatcher: Dispatcher, starts_of: StartsOf) -> None:
         """Dispatch, and let all clusters decide, until nothing more is decided at this instant."""
