@@ -77,7 +77,7 @@ def test_a_planned_start_survives_a_restart_and_a_cut_of_quota_moves_it() -> Non
         await world.until_admitted("first", "second")
         await world.job("large", cpu="8", runs="100ms", labels=at_most(60))
         announced = await until_announced(world, "large", "Planned")
-        assert "(Declared), after 1 workloads have ended" in announced
+        assert "(Declared), after 1 workload has ended" in announced
         await world.stop_queueing()
         await world.start_queueing(Configuration())
         await world.job("long", cpu="4", runs="100ms", labels=at_most(7200))

@@ -51,6 +51,21 @@ def test_a_new_process_reads_what_was_promised(
 
 
 @pytest.mark.parametrize(
+    ("at", "ended", "message"),
+    [
+        (110, 1, "starts at 1970-01-01T00:01:50Z at the latest (Declared), after 1 workload has ended"),
+        (110, 2, "starts at 1970-01-01T00:01:50Z at the latest (Declared), after 2 workloads have ended"),
+        (math.inf, 1, "no time is known: 1 workload that must end has no bound"),
+        (math.inf, 2, "no time is known: of 2 workloads that must end some have no bound"),
+    ],
+)
+def test_the_text_counts_the_workloads_that_end_before(at: float, ended: int, message: str) -> None:
+    stored = stored_announcement(told_by(AnnouncedStart(at, "Declared", ended, 50, at)))
+    assert stored is not None
+    assert (stored.message, stored.ended) == (message, ended)
+
+
+@pytest.mark.parametrize(
     "message",
     ["", "soon", "starts at 2026-99-99T99:99:99Z at the latest (Declared), after 3 workloads have ended"],
 )
@@ -85,7 +100,7 @@ def told(world: World, name: str = "large") -> tuple[str, str, str]:
     return condition.status, condition.reason, condition.message
 
 
-AT_110 = "starts at 1970-01-01T00:01:50Z at the latest (Declared), after 1 workloads have ended"
+AT_110 = "starts at 1970-01-01T00:01:50Z at the latest (Declared), after 1 workload has ended"
 
 
 def test_the_condition_tells_the_planned_start_until_the_workload_has_quota() -> None:
@@ -148,7 +163,7 @@ def test_a_promise_moves_later_only_for_a_cause_that_it_names(changes: Json, rea
 
 
 def test_an_overrun_of_a_learned_bound_moves_a_promise() -> None:
-    """The promise allows for twice the bound, and the plan for the bound."""
+    """The promise allows for four times the bound, and the plan for the bound."""
     world = World(
         {
             "flavors": ["default"],
@@ -161,22 +176,22 @@ def test_an_overrun_of_a_learned_bound_moves_a_promise() -> None:
     run_cycle(world)
     assert run_cycle(world).wake_at == 61
     assert (
-        told(world)[2]
-        == "starts at 1970-01-01T00:01:50Z at the latest (Learned), after 1 workloads have ended"
+        told(world)[2] == "starts at 1970-01-01T00:03:30Z at the latest (Learned), after 1 workload has ended"
     )
     assert planned(world) == ("large", 60)
     promised = told(world)
-    world.now = 61.0
-    run_cycle(world)
-    assert planned(world) == ("large", 110)
-    assert told(world) == promised
-    world.now = 111.0
+    for now, at in ((61.0, 110), (111.0, 210)):
+        world.now = now
+        run_cycle(world)
+        assert planned(world) == ("large", at)
+        assert told(world) == promised
+    world.now = 211.0
     run_cycle(world)
     assert told(world) == (
         "True",
         "BoundOverrun",
-        "starts at 1970-01-01T00:06:50Z at the latest (Learned), after 1 workloads have ended; was "
-        "1970-01-01T00:01:50Z: BoundOverrun: default/first runs longer than expected",
+        "starts at 1970-01-01T00:26:50Z at the latest (Learned), after 1 workload has ended; was "
+        "1970-01-01T00:03:30Z: BoundOverrun: default/first runs longer than expected",
     )
 
 
@@ -208,7 +223,7 @@ def test_a_new_process_keeps_a_promise_until_run_times_are_learned_again() -> No
     world.state.set_learned_bounds({WorkKind(("default", "q")): 50.0})
     run_cycle(world)
     learned = told(world)
-    assert learned[2].startswith("starts at 1970-01-01T00:01:50Z at the latest (Learned)")
+    assert learned[2].startswith("starts at 1970-01-01T00:03:30Z at the latest (Learned)")
     restarted = World({"flavors": ["default"], "clusterQueues": {"q": queue(8)}, "workloads": (), "now": 20})
     restarted.put_queue_of({"queue": "q", "name": "any"})
     restarted.workloads = dict(world.workloads)
@@ -248,7 +263,7 @@ def test_an_overrun_evicts_what_passed_the_planned_workload_if_the_queue_says_so
     run_cycle(world)
     world.run({"create": ["short"]} if evicts else {"cycle": 1})
     run_cycle(world)
-    at = "00:01:10" if evicts else "00:01:50"  # what passes does not weaken a promise
+    at = "00:01:10" if evicts else "00:03:30"  # what passes does not weaken a promise
     assert told(world)[2].startswith(f"starts at 1970-01-01T{at}Z at the latest (Learned)")
     world.run({"finish": ["other"]})
     world.now = 72.0
@@ -265,7 +280,7 @@ def test_an_overrun_evicts_what_passed_the_planned_workload_if_the_queue_says_so
         run_cycle(world)
         assert told(world)[1] == "Started"
     else:
-        world.now = 112.0
+        world.now = 212.0
         run_cycle(world)
         assert told(world)[1] == "BoundOverrun"
 

@@ -120,12 +120,13 @@ class AnnouncedStart(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> str:
-        text = f"no time is known: of {self.ended} workloads that must end some have no bound"
+        one, many = self.ended == 1, f"{self.ended} workloads"
         if math.isfinite(self.at):
-            text = (
-                f"starts at {_moment(self.at)} at the latest ({self.origin}), "
-                f"after {self.ended} workloads have ended"
-            )
+            ended = "1 workload has ended" if one else f"{many} have ended"
+            text = f"starts at {_moment(self.at)} at the latest ({self.origin}), after {ended}"
+        else:
+            unbounded = "1 workload that must end has" if one else f"of {many} that must end some have"
+            text = f"no time is known: {unbounded} no bound"
         for revision in reversed(self.revisions):
             text += f"; was {_moment(revision.at)}: {revision.reason}: {revision.text}"
         return text
@@ -159,7 +160,8 @@ def _moment(at: float) -> str:
 _AT: Final = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z|unknown"
 _MESSAGE: Final = re.compile(
     rf"starts at (?P<at>{_AT}) at the latest \((?P<origin>{'|'.join(get_args(Origin))})\), "
-    r"after (?P<ended>[0-9]{1,9}) workloads have ended|no time is known: of (?P<unbounded>[0-9]{1,9}) "
+    r"after (?P<ended>[0-9]{1,9}) workloads? ha(?:ve|s) ended|"
+    r"no time is known: (?:of )?(?P<unbounded>[0-9]{1,9}) "
 )
 _FORMER: Final = re.compile(rf"; was (?P<at>{_AT}): (?P<reason>{'|'.join(_CAUSES)}): (?P<text>[^;]*)")
 
