@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -90,8 +91,13 @@ def set_defaults(definition: Json) -> None:
 
 
 def compile_definition(definition: Json) -> Definition:
-    """Compile a definition with its rules and patterns."""
-    spec = definition["spec"]
+    """Compile a definition with its rules and patterns; equal ones of any server of this process once."""
+    return _compiled(msgspec.json.encode(definition["spec"]))
+
+
+@lru_cache(maxsize=256)
+def _compiled(encoded_spec: bytes) -> Definition:
+    spec = msgspec.json.decode(encoded_spec)
     names = spec["names"]
     group, kind = spec["group"], names["kind"]
     return Definition(
