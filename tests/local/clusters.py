@@ -115,14 +115,28 @@ class ListedLate(Client):
     def __init__(self, *args: Any, groups: str) -> None:
         super().__init__(*args)
         self._groups = groups
-        self.late: set[str] = set()  # versions that were requested too early
+        self.late: set[str] = set()  # versions or groups that were requested too early
         self.was_asked = asyncio.Event()  # set at the first such request
 
     async def request(self, method: str, path: str, **options: Any) -> bytes:
         answer = await super().request(method, path, **options)
+        if (method, path) == ("GET", "/apis"):
+            return self._without_late_groups(answer)
         group, _, version = path.removeprefix("/apis/").partition("/")
         if method != "GET" or not group.endswith(self._groups) or "/" in version or path in self.late:
             return answer
         self.late.add(path)
         self.was_asked.set()
         return b'{"resources": []}'
+
+    def _without_late_groups(self, answer: bytes) -> bytes:
+        """Leave out of aggregated discovery the groups that are listed for the first time."""
+        document = codec.decode(dict[str, Any], answer)
+        names = [item["metadata"]["name"] for item in document.get("items", ())]
+        late = {name for name in names if name.endswith(self._groups)} - self.late
+        if not late:
+            return answer
+        self.late |= late
+        self.was_asked.set()
+        items = [item for item in document["items"] if item["metadata"]["name"] not in late]
+        return codec.encode({**document, "items": items})

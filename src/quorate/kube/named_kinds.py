@@ -14,26 +14,37 @@ class _Kind(Struct):
     kind: str = ""
 
 
-class _Served(Struct):
+class Served(Struct):
     resource: str
     response_kind: _Kind = _Kind()
     scope: str = "Namespaced"
     singular_resource: str = ""
     short_names: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ()
 
 
-class _Version(Struct):
+class Version(Struct):
     version: str
-    resources: tuple[_Served, ...] = ()
+    resources: tuple[Served, ...] = ()
+    freshness: str = "Current"  # or Stale: the aggregated API server is down
 
 
-class _Group(Struct):
+class Group(Struct):
     metadata: ObjectMeta = ObjectMeta()
-    versions: tuple[_Version, ...] = ()
+    versions: tuple[Version, ...] = ()  # the preferred one first
 
 
 class _Groups(Struct):
-    items: tuple[_Group, ...] = ()
+    items: tuple[Group, ...] = ()
+
+
+async def served_groups(client: Client) -> list[Group]:
+    """Return the groups that the server has, the core group first, with all their kinds."""
+    groups: list[Group] = []
+    for root in ("/api", "/apis"):
+        answer = await client.request("GET", root, headers={"Accept": _AGGREGATED})
+        groups += codec.decode(_Groups, answer).items
+    return groups
 
 
 async def find_kind(client: Client, written: str, *, only_namespaced: bool = False) -> Resource[Json] | None:
@@ -45,13 +56,9 @@ async def find_kind(client: Client, written: str, *, only_namespaced: bool = Fal
     name, _, group = written.lower().partition(".")
     if not group and name in ("job", "jobs"):  # the usual case needs no discovery
         return untyped("batch", "v1", "jobs", "Job", True)
-    groups: list[_Group] = []
-    for root in ("/api", "/apis"):
-        answer = await client.request("GET", root, headers={"Accept": _AGGREGATED})
-        groups += codec.decode(_Groups, answer).items
-    served_groups = [served for served in groups if group in ("", served.metadata.name)]
-    preferred = [(served, served.versions[:1]) for served in served_groups]
-    others = [(served, served.versions[1:]) for served in served_groups]
+    groups = [served for served in await served_groups(client) if group in ("", served.metadata.name)]
+    preferred = [(served, served.versions[:1]) for served in groups]
+    others = [(served, served.versions[1:]) for served in groups]
     for served_group, versions in (*preferred, *others):
         for version in versions:
             for served in version.resources:
@@ -63,6 +70,6 @@ async def find_kind(client: Client, written: str, *, only_namespaced: bool = Fal
     return None
 
 
-def _names(served: _Served) -> tuple[str, ...]:
+def _names(served: Served) -> tuple[str, ...]:
     kind = served.response_kind.kind.lower()
     return served.resource, served.singular_resource, kind, *served.short_names

@@ -8,15 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.api import codec
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid, epoch
 from quorate.kube.cancellation import start_task
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
-from quorate.kube.errors import NotFound, ServerError
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
+from quorate.kube.named_kinds import served_groups
 from quorate.kube.resources import Resource
 
 REQUIRED_VERBS: Final = {"list", "watch", "delete"}
@@ -45,54 +44,27 @@ class CachedObject:
         return self.metadata.uid
 
 
-class ApiResource(Struct):
-    name: str
-    kind: str
-    namespaced: bool
-    verbs: tuple[str, ...] = ()
-
-
-class ApiResourceList(Struct):
-    resources: tuple[ApiResource, ...] = ()
-
-
-class GroupVersion(Struct):
-    version: str
-
-
-class ApiGroup(Struct):
-    name: str
-    versions: tuple[GroupVersion, ...]  # the preferred one first
-
-
-class ApiGroupList(Struct):
-    groups: tuple[ApiGroup, ...] = ()
-
-
 async def discover(client: Client) -> tuple[Resource[PartialObjectMetadata], ...]:
     """Return the kinds that support list, watch and delete, each in one version.
 
     That is the first version in the group's order of preference which has the kind; Kubeflow's job kinds have
-    no version in common.
+    no version in common.  Left out are the kinds of an aggregated API server that is down.
     """
-    answer = codec.decode(ApiGroupList, await client.request("GET", "/apis"))
-    versions = [("", "v1")]
-    versions += [(group.name, version.version) for group in answer.groups for version in group.versions]
     resources: dict[tuple[str, str], Resource[PartialObjectMetadata]] = {}
-    for group, version in versions:
-        path = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        try:
-            listed = codec.decode(ApiResourceList, await client.request("GET", path))
-        except (NotFound, ServerError):
-            # The last CRD of this group was just deleted, or an aggregated API server is down. That must not
-            # hide the objects of other groups.
-            continue
-        for kind in listed.resources:
-            if REQUIRED_VERBS.issubset(kind.verbs) and "/" not in kind.name:
-                resource = Resource(
-                    group, version, kind.name, kind.kind, kind.namespaced, PartialObjectMetadata
-                )
-                resources.setdefault((group, kind.name), resource)
+    for served in await served_groups(client):
+        group = served.metadata.name
+        for version in served.versions:
+            for kind in version.resources if version.freshness == "Current" else ():
+                if REQUIRED_VERBS.issubset(kind.verbs):
+                    resource = Resource(
+                        group,
+                        version.version,
+                        kind.resource,
+                        kind.response_kind.kind,
+                        kind.scope == "Namespaced",
+                        PartialObjectMetadata,
+                    )
+                    resources.setdefault((group, kind.resource), resource)
     return tuple(resources.values())
 
 
