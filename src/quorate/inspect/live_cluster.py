@@ -13,8 +13,8 @@ from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.errors import Forbidden
-from quorate.kube.resources import PLACEABLE_NODES, RESOURCE_FLAVORS, WORKLOADS, Resource
+from quorate.kube.errors import Forbidden, NotFound
+from quorate.kube.resources import PLACEABLE_NODES, RESERVATIONS, RESOURCE_FLAVORS, WORKLOADS, Resource
 from quorate.queueing import conditions as c
 from quorate.simulate.estimates.expected_arrivals import Expected, arrivals_of
 from quorate.simulate.estimates.run_time_store import learned_from
@@ -86,6 +86,10 @@ async def read_objects(client: Client) -> AsyncIterator[tuple[Resource[Any], lis
         except Forbidden as error:
             needed = f"list {resource.plural} of all namespaces"
             raise MissingPermission(f"this needs the permission to {needed}: {error}") from error
+        except NotFound:
+            if resource is not RESERVATIONS:
+                raise
+            objects = []  # the cluster does not have the kind
         if resource is RESOURCE_FLAVORS:
             has_topologies = any(obj.spec.topology_name for obj in objects)
         yield resource, objects

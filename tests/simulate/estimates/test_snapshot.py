@@ -11,7 +11,8 @@ import yaml
 from quorate.api import codec
 from quorate.api.configuration import Configuration, default_configuration
 from quorate.api.kueue import Workload
-from quorate.kube.resources import WORKLOADS
+from quorate.api.meta import Key
+from quorate.kube.resources import WORKLOADS, untyped
 from quorate.local.nodes import NodePool
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.records import Outcome
@@ -23,6 +24,9 @@ from tests.e2e.verbs import CommandLine
 from tests.e2e.world import World, run_story
 
 NOW = 1_767_571_200.0  # 2026-01-05T00:00:00Z
+DEFINITIONS = untyped(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
+)
 
 
 JOB = """
@@ -190,6 +194,16 @@ def test_a_snapshot_of_a_cluster_is_played(tmp_path: Path, monkeypatch: pytest.M
         assert " about in " in once
         answer = json.loads(await command.output_of("queue", "forecast", "-o", "json", "--plays", "1"))
         assert answer["workloads"][0]["p90"] is None
+        reserve = "reservation create night --start now --duration 3h --maintenance --amounts default:cpu=2"
+        await command.output_of(*reserve.split())
+        await command.output_of("snapshot", "--file", str(tmp_path / "reserved.yaml"))
+        assert '"kind":"Reservation"' in (tmp_path / "reserved.yaml").read_text()
+        await command.output_of("snapshot", "--pseudonyms", "--file", str(tmp_path / "pseudonyms.yaml"))
+        change.write_text(JOB)
+        live = json.loads(await command.output_of("simulate", "--change", str(change), "-o", "json"))
+        assert live["scenario"]["durationS"] > 10_700  # what waits starts when the window ends
+        await world.client.delete(DEFINITIONS, Key("", "reservations.quorate.dev"))
+        assert '"kind":"Reservation"' not in await command.output_of("snapshot")
         refused = await command("queue", "forecast", "queue")
         assert refused.err == (
             "error: ClusterQueue queue does not exist (write lq/queue for a local queue)\n"
@@ -202,3 +216,6 @@ def test_a_snapshot_of_a_cluster_is_played(tmp_path: Path, monkeypatch: pytest.M
     assert [Outcome(each).name for each in run.jobs.outcome] == ["SUCCEEDED", "SUCCEEDED"]
     first, second = run.jobs.admitted_ms
     assert first <= 0 < second
+    for name in ("reserved.yaml", "pseudonyms.yaml"):
+        _, second = play(read_world(tmp_path / name)).jobs.admitted_ms
+        assert second > 10_700_000

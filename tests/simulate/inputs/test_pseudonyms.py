@@ -27,7 +27,7 @@ Json = dict[str, Any]
 KEPT = frozenset(
     (
         "annotations{}", "apiGroup", "apiVersion", "controllerName", "coveredResources[]", "effect", "group",
-        "image", "key", "kind", "levels[]", "nodeLabel", "operator", "podIndexLabel",
+        "image", "key", "kind", "levels[]", "nodeLabel", "operator", "podIndexLabel", "recurrence",
         "podSetSliceRequiredTopology", "preferred", "prefix", "protocol", "reason", "required",
         "resourceVersion", "restartPolicy", "schedulerName", "subGroupIndexLabel", "suffix", "topology",
         "type", "uid", "underlyingCause",
@@ -184,6 +184,13 @@ def test_the_values_of_labels_that_are_compared_as_numbers_stay() -> None:
             id="names of resources stay",
         ),
         pytest.param(
+            {"owners": {"clusterQueues": ["b"], "localQueues": [{"namespace": "d", "name": "c"}]},
+             "amounts": [{"flavor": "a", "resources": {"cpu": 1}}], "nodes": {"names": ["e"]}},
+            {"owners": {"clusterQueues": ["n2"], "localQueues": [{"namespace": "n4", "name": "n3"}]},
+             "amounts": [{"flavor": "n1", "resources": {"cpu": 1}}], "nodes": {"names": ["n5"]}},
+            id="what a Reservation reserves, and its owners",
+        ),
+        pytest.param(
             {"metadata": {"annotations": {"x/slice-of": "b/a", "x/boost": "-5", "x/a-topology": "r"}}},
             {"metadata": {"annotations": {"x/slice-of": "n2/n1", "x/boost": "-5", "x/a-topology": "r"}}},
             id="references in annotations, numbers and levels",
@@ -218,7 +225,6 @@ def test_each_field_of_a_snapshot_with_strings_is_known() -> None:
         *(f"{each}{{}}" for each in pseudonyms.MAPS_TO_NAMES),
         *pseudonyms.LEFT_OUT,
         *(f"{each}[]" for each in pseudonyms.LEFT_OUT),
-        "names[]",  # in images, which are left out
         "recoveryTimeout", "schedulingTimeout", "timeout",  # durations
     }  # fmt: skip
     assert fields - known - KEPT == set()

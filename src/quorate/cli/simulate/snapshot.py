@@ -44,8 +44,8 @@ def snapshot(
     """Write the queues and workloads of a cluster to a file that simulate plays.
 
     Run times are those of finished workloads of the same kind, such as the runs of one CronJob, or of the same
-    queue. Commands, environment and images of pods are left out. It lists queues, flavors, checks, workloads, namespaces and, with topologies, nodes of all
-    namespaces.
+    queue. Commands, environment and images of pods are left out. It lists queues, flavors, checks, workloads, namespaces,
+    Reservations and, with topologies, nodes of all namespaces.
 
     [b]Example:[/b] quorate snapshot --file today.yaml && quorate simulate today.yaml --change larger-quota.yaml
     """  # noqa: E501  the example is one line, to be copied

@@ -26,6 +26,7 @@ from quorate.kube.resources import (
     LIMIT_RANGES,
     LOCAL_QUEUES,
     NAMESPACES,
+    RESERVATIONS,
     RESOURCE_FLAVORS,
     RUNTIME_CLASSES,
     TOPOLOGIES,
@@ -53,6 +54,7 @@ KINDS: Final[tuple[Resource[Any], ...]] = (
     COHORTS,
     CLUSTER_QUEUES,
     LOCAL_QUEUES,
+    RESERVATIONS,
     WORKLOADS,
 )
 _OWN_DOMAINS: Final = ("kueue.x-k8s.io/", "quorate.dev/")

@@ -26,13 +26,22 @@ from quorate.queueing.planning.rules import DEFAULT_MAXIMUM, DEPTH, OVERRUN, RES
 # By the field that contains them.
 NAMES: Final = frozenset(
     (
-        "clusterName", "clusterQueue", "cohortName", "name", "namespace", "nodeName", "parentName",
+        "clusterName", "clusterQueue", "cohortName", "flavor", "name", "namespace", "nodeName", "parentName",
         "podGroupName", "podSetGroupName", "priorityClassName", "queueName", "resourceClaimName",
         "resourceClaimTemplateName", "runtimeClassName", "topologyName", "universal", "value",
     )
 )  # fmt: skip
 LISTS_OF_NAMES: Final = frozenset(
-    ("namespaces", "nominatedClusterNames", "onFlavors", "queues", "roots", "values")
+    (
+        "clusterQueues",
+        "names",
+        "namespaces",
+        "nominatedClusterNames",
+        "onFlavors",
+        "queues",
+        "roots",
+        "values",
+    )
 )
 MAPS_TO_NAMES: Final = frozenset(("flavors", "labels", "matchLabels", "nodeLabels", "nodeSelector"))
 LEFT_OUT: Final = frozenset(("description", "finalizers", "generateName", "images", "message"))
