@@ -12,11 +12,11 @@ from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.api.configuration.queueing import NodeFit
 from quorate.api.kueue import PODS_RUN_AGAIN, Workload
 from quorate.api.meta import Key, find_condition, is_true
-from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.pods import constants
 from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, PODS, Json
 from quorate.local.nodes import NodePool
 from quorate.processes.local.apply import install_definitions
+from tests.e2e.job_sets import SET, SET_NAME
 from tests.e2e.minimal_definitions import definition
 from tests.e2e.test_pods import FAILS, FOREVER, has, pod, until_workload
 from tests.e2e.world import NAMESPACE, World, run_story
@@ -24,7 +24,6 @@ from tests.e2e.world import NAMESPACE, World, run_story
 pytestmark = pytest.mark.slow
 
 NODES = NodePool(4, cpu="8")
-SET_NAME = "jobset.x-k8s.io/jobset"
 ENDLESS = {"simulate.quorate.dev/duration": "forever", "simulate.quorate.dev/start-delay": "50ms"}
 
 
@@ -145,9 +144,6 @@ def test_a_partially_admitted_job_releases_the_quota_of_its_last_pods() -> None:
         await world.until_finished("half")
 
     run_story(story, default_configuration(), NODES)
-
-
-SET = JobSet().resource
 
 
 def _replicas(active: int, succeeded: int, restarts: int = 0) -> Json:

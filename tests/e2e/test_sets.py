@@ -232,7 +232,8 @@ async def imitate(world: World, surge: int = 0) -> None:
                 "leaderworkerset.sigs.k8s.io/group-index": str(group),
                 "leaderworkerset.sigs.k8s.io/worker-index": str(worker),
             }
-            metadata = {**template.get("metadata", {}), "name": name, "labels": labels}
+            own = template.get("metadata", {})
+            metadata = {**own, "name": name, "labels": own.get("labels", {}) | labels}
             await world.client.create(
                 PLACEABLE_PODS, {"metadata": metadata, "spec": template["spec"]}, NAMESPACE
             )
