@@ -105,6 +105,16 @@ def running(name: str, kubeconfig: Path, *arguments: str) -> Iterator[None]:
             process.terminate()
 
 
+def not_built_reason(name: str) -> str:
+    """Return why the program of an operator is not there yet; empty if it is."""
+    program = _program(name)
+    return "" if program.exists() else f"no program {program}, which the first test of its page builds"
+
+
+def _program(name: str) -> Path:
+    return DIRECTORY / "operators" / f"{name}-{OPERATORS[name].version}"
+
+
 def _built(name: str, operator: Operator) -> tuple[Path, Path]:
     """Return the sources and the program; skip without Go, or if a module cannot be had."""
     go = shutil.which("go")
@@ -116,7 +126,7 @@ def _built(name: str, operator: Operator) -> tuple[Path, Path]:
     found: dict[str, Any] = json.loads(answer.stdout or "{}")
     if "Dir" not in found:
         pytest.skip(f"{operator.module} cannot be had: {found.get('Error', answer.stderr.strip())}")
-    program = DIRECTORY / "operators" / f"{name}-{operator.version}"
+    program = _program(name)
     if not program.exists():
         copy = DIRECTORY / "operators" / f"{name}-sources"  # go.sum of a module may have to be completed
         shutil.copytree(found["Dir"], copy, dirs_exist_ok=True)
