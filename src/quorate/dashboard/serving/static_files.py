@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import mimetypes
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -74,11 +75,16 @@ def _file(path: Traversable, prefix: str) -> _File:
     content = path.read_bytes()
     suffix = path.name[path.name.rfind(".") :]
     media_type = _TYPES.get(suffix) or mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    compressed = gzip.compress(content, mtime=0) if media_type.startswith(_COMPRESSED) else None
     return _File(
         content,
-        compressed if compressed is not None and len(compressed) < len(content) else None,
+        _compress(content) if media_type.startswith(_COMPRESSED) else None,
         f"{media_type}; charset=utf-8" if media_type.startswith("text/") else media_type,
         f'"{hashlib.sha256(content).hexdigest()[:32]}"',
         IMMUTABLE if prefix.startswith("assets/") else _REVALIDATED,
     )
+
+
+@lru_cache(maxsize=256)  # several dashboards of a process have the same files
+def _compress(content: bytes) -> bytes | None:
+    compressed = gzip.compress(content, mtime=0)
+    return compressed if len(compressed) < len(content) else None
