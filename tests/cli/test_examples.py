@@ -11,8 +11,8 @@ from quorate.inspect.errors import UsageError
 from tests.e2e.commands import ROOT
 
 NAMES = [
-    "all-or-nothing", "estimate", "fragmentation", "multikueue", "native-groups", "notebooks", "simulate",
-    "topology", "training", "volcano",
+    "all-or-nothing", "estimate", "fragmentation", "multikueue", "native-groups", "notebooks",
+    "reservations", "simulate", "topology", "training", "volcano",
 ]  # fmt: skip
 PATH = re.compile(r"examples/[\w/.-]+\w")
 
