@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.commands import ROOT, cluster, needs_kubectl, poll
+from tests.forked_command import forked_command
 from tests.install.helm import PROGRAM, needs_helm
 from tests.observe.listening import free_port
 
@@ -35,7 +35,7 @@ class CommandRunner:
     def run(self, command: str, given: str = "") -> subprocess.CompletedProcess[str]:
         arguments = shlex.split(command)
         if arguments[0] == "quorate":
-            arguments[:1] = [sys.executable, "-m", "quorate"]
+            arguments[0] = str(forked_command())
         return subprocess.run(
             arguments, env=self._environment, cwd=self._directory, input=given,
             capture_output=True, text=True, timeout=100, check=False,
@@ -44,7 +44,7 @@ class CommandRunner:
     @contextmanager
     def running(self, command: str) -> Iterator[None]:
         """Run a process while the block lasts."""
-        arguments = [sys.executable, "-m", *shlex.split(command)]
+        arguments = [str(forked_command()), *shlex.split(command)[1:]]
         with (
             (self._directory / "process.log").open("w") as log,
             subprocess.Popen(

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.e2e.commands import cluster, pause_s
+from tests.forked_command import forked_command
 
 TASKS: Final = Path(__file__).parents[2] / "docs" / "tasks"
 WITHIN_S: Final = 40.0
@@ -66,7 +67,7 @@ def walk(
     Programs are looked up in ``commands`` first. Each step takes at most ``within_s``. ``beside`` starts what
     runs beside the cluster of a kubeconfig.
     """
-    programs = [*commands, Path(sys.executable).parent]
+    programs = [*commands, forked_command().parent, Path(sys.executable).parent]
     environment = {
         **os.environ,
         "KUBECONFIG": str(directory / "data" / "kubeconfig"),

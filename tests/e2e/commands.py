@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import pytest
 
+from tests.forked_command import forked_command
 from tests.witnessed import witnessed_process
 
 ROOT = Path(__file__).parents[2]
@@ -23,14 +24,15 @@ QUORATE = (sys.executable, "-m", "quorate")
 
 def quorate(*arguments: str, timeout_s: float = 100.0) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*QUORATE, *arguments], capture_output=True, text=True, timeout=timeout_s, check=False, cwd=ROOT
-    )
+        [forked_command(), *arguments],
+        capture_output=True, text=True, timeout=timeout_s, check=False, cwd=ROOT,
+    )  # fmt: skip
 
 
 @contextmanager
 def cluster(data_dir: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
     """Run ``quorate local up`` for the duration of the block, which begins when it is ready."""
-    command = [*QUORATE, "local", "up", "--data-dir", str(data_dir), "--port", "0", *options]
+    command = [str(forked_command()), "local", "up", "--data-dir", str(data_dir), "--port", "0", *options]
     log_path = data_dir.with_suffix(".log")
     with (
         log_path.open("w") as log,

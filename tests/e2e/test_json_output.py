@@ -13,10 +13,11 @@ from quorate.install.multikueue_worker import ACCOUNT
 from quorate.kube.resources import MULTIKUEUE_CLUSTERS, POD_GROUPS, TOPOLOGIES, untyped
 from tests.cli.test_json_output import BY_NAME, PROCESSES, WRITERS
 from tests.e2e.bare_workloads import submit
-from tests.e2e.commands import QUORATE, ROOT
+from tests.e2e.commands import ROOT
 from tests.e2e.verbs import CommandLine
 from tests.e2e.volcano import Gangs, run_story
 from tests.e2e.world import NAMESPACE
+from tests.forked_command import forked_command
 
 pytestmark = pytest.mark.slow
 
@@ -136,7 +137,7 @@ def test_each_command_for_a_local_cluster_prints_json(tmp_path: Path) -> None:
 
     def run(name: str, words: str) -> Any:
         done = subprocess.run(
-            [*QUORATE, *name.split(), "-o", "json", *words.split()],
+            [forked_command(), *name.split(), "-o", "json", *words.split()],
             capture_output=True, text=True, check=False, cwd=ROOT, env=environment, timeout=100,
         )  # fmt: skip
         assert done.returncode == FAILS.get(name, 0), (name, done.stderr)
@@ -148,7 +149,7 @@ def test_each_command_for_a_local_cluster_prints_json(tmp_path: Path) -> None:
             for name, words in ON_THIS_MACHINE.items()
         }
     finally:
-        subprocess.run([*QUORATE, "local", "down"], env=environment, capture_output=True, check=False)
+        subprocess.run([forked_command(), "local", "down"], env=environment, capture_output=True, check=False)
     up, status = results["local up"], results["local status"]
     assert (up["server"], up["process"]) == (status["server"], status["process"])
     assert status["objects"]["nodes"] == {"total": 1}
@@ -170,7 +171,7 @@ NODE = {
 @pytest.mark.long  # it plays the whole demo
 def test_the_demo_prints_its_results_as_json() -> None:
     done = subprocess.run(
-        [*QUORATE, "demo", "--speed", "20", "--simulated", "-o", "json"],
+        [forked_command(), "demo", "--speed", "20", "--simulated", "-o", "json"],
         capture_output=True, text=True, check=False, cwd=ROOT, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

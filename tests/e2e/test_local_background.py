@@ -14,7 +14,8 @@ import yaml
 from quorate.api.configuration import Configuration
 from quorate.processes.local.queueing_cluster import NODES_DEADLINE_S
 from quorate.sdk.cluster import Cluster
-from tests.e2e.commands import QUORATE, ROOT, poll
+from tests.e2e.commands import ROOT, poll
+from tests.forked_command import forked_command
 from tests.processes.local.test_queueing_cluster import NO_NODES
 
 pytestmark = pytest.mark.slow
@@ -31,7 +32,7 @@ class Home:
 
     def local(self, *arguments: str, within_s: float = 60.0) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*QUORATE, "local", *arguments], capture_output=True, text=True, check=False, cwd=ROOT,
+            [forked_command(), "local", *arguments], capture_output=True, text=True, check=False, cwd=ROOT,
             env={**OTHERS, "HOME": str(self.path), "COLUMNS": "200"}, timeout=within_s,
         )  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,6 +14,7 @@ import pytest
 from quorate.local.nodes import NodePool
 from tests.e2e.gangs import running_gang_cluster
 from tests.e2e.test_controllers_command import WITHIN_S, kubeconfig
+from tests.forked_command import forked_command
 from tests.local.clusters import api_server
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ tiers:
 
 @asynccontextmanager
 async def schedulers(*options: str | Path) -> AsyncIterator[Process]:
-    command = [sys.executable, "-m", "quorate", "scheduler", *map(str, options)]
+    command = [forked_command(), "scheduler", *options]
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
     try:
         yield process

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -18,6 +17,7 @@ from quorate.testing.server import ClusterServer, ClusterSettings, LocalCluster
 from tests.e2e.commands import poll
 from tests.e2e.queue_manifests import cpu_queue
 from tests.e2e.test_explained_states import WORLD, a_job, bound_pods, report_image_failure, tenant_of
+from tests.forked_command import forked_command
 
 pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 
@@ -71,7 +71,7 @@ def listed(cluster: Cluster, *arguments: str) -> list[Json]:
 
 
 def run(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "quorate", *arguments, "-n", "team"]
+    command = [str(forked_command()), *arguments, "-n", "team"]
     return subprocess.run(command, env=cluster.environment, capture_output=True, text=True, check=True)
 
 

@@ -9,10 +9,11 @@ import yaml
 
 from quorate.api.meta import Key
 from quorate.kube.resources import JOBS, SERVICES
-from tests.e2e.commands import QUORATE, ROOT, cluster, kubectl, needs_kubectl
+from tests.e2e.commands import ROOT, cluster, kubectl, needs_kubectl
 from tests.e2e.queue_manifests import queue_of_one_cpu
 from tests.e2e.verbs import CommandLine, story_runner
 from tests.e2e.world import NAMESPACE, World
+from tests.forked_command import forked_command
 from tests.local.runtime.world import runs_processes
 
 pytestmark = pytest.mark.slow
@@ -160,8 +161,8 @@ def test_a_script_runs_and_its_output_is_shown(tmp_path: Path) -> None:
 
         def quorate(*arguments: str) -> subprocess.CompletedProcess[str]:
             return subprocess.run(
-                [*QUORATE, *arguments], capture_output=True, text=True, timeout=100, check=False, cwd=ROOT,
-                env=environment,
+                [forked_command(), *arguments], capture_output=True, text=True, timeout=100, check=False,
+                cwd=ROOT, env=environment,
             )  # fmt: skip
 
         kubectl(directory, "apply", "-f", str(manifests))
