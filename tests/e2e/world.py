@@ -45,7 +45,7 @@ from tests.witnessed import Witnessed, witnessed
 T = TypeVar("T")
 
 WITHIN_S = 60.0
-POLL_S = (0.02, 0.05)  # the first pause, and the longest
+POLL_S = (0.02, 0.1)  # the first pause, and the longest
 SERVERS_AT_ONCE = 8  # the most servers of one test
 NAMESPACE = "default"
 
