@@ -148,6 +148,7 @@ class GangWorld:
         runs: str = "",
         finalizers: Sequence[str] = (),
         devices: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
         **spec: Any,
     ) -> None:
         """Create ``count`` pods of ``group``, which run for ``runs``, by default one hour.
@@ -164,6 +165,7 @@ class GangWorld:
                     "name": f"{group}-{index}",
                     "annotations": {"scheduling.k8s.io/group-name": group, **simulated},
                     "finalizers": list(finalizers),
+                    "labels": dict(labels or {}),
                 },
                 "spec": {
                     "schedulerName": scheduler,
