@@ -60,6 +60,12 @@ def job(name: str, queue: str, pods: int = 1, lasts: str = "8s", priority: str =
     }
 
 
+def planned_job(name: str, pods: int, lasts: str, priority: str = "") -> Json:
+    made = job(name, "planned", pods, lasts, priority)
+    made["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] = "40"
+    return made
+
+
 def far_job(name: str) -> Json:
     made = job(name, "far", lasts="3s")
     return {**made, "spec": {**made["spec"], "managedBy": "kueue.x-k8s.io/multikueue"}}
@@ -97,9 +103,16 @@ def objects_at(scrape: int) -> Iterator[Json]:
         yield from group("placed", 1, 1, {"cpu": "500m", "example.com/gpu": "1"})
         yield from group("admitted", 2, 1, {"cpu": "500m"})
         yield from group("refused", 1, 1, {"cpu": "8"})
+        yield planned_job("before", 1, "10s")
+        yield planned_job("kept", 2, "6s")
     if scrape == 5:
         yield job("urgent", "research", 2, priority="high")
         yield job("large", "research", 9)
+    if scrape == 8:
+        yield planned_job("other", 1, "25s")
+        yield planned_job("moved", 2, "6s")
+    if scrape == 10:
+        yield planned_job("first", 2, "6s", "high")
     if scrape == 6:
         yield job("frozen", "frozen")
         yield from (job(f"backlog-{number}", "lab", 2) for number in range(8))
