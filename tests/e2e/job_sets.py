@@ -24,11 +24,14 @@ def pod_template(runs: str, labels: Json | None = None, **spec: Any) -> Json:
     }
 
 
-async def create_job_set(world: World, template: Json, labels: Json, *, suspend: bool = True) -> None:
-    """Create the JobSet ``train`` of two Jobs of two pods."""
+async def create_job_set(
+    world: World, template: Json, labels: Json, *, suspend: bool = True, has_leader: bool = False
+) -> None:
+    """Create the JobSet ``train`` of two Jobs of two pods, and of a Job of one pod for the leader."""
     pods = {"parallelism": 2, "completions": 2, "completionMode": "Indexed", "template": template}
     workers = {"name": "workers", "replicas": 2, "template": {"spec": pods}}
-    spec = {"suspend": suspend, "replicatedJobs": [workers]}
+    leader = {"name": "leader", "template": {"spec": {"template": template}}}
+    spec = {"suspend": suspend, "replicatedJobs": [leader, workers] if has_leader else [workers]}
     await world.client.create(SET, {"metadata": {"name": "train", "labels": labels}, "spec": spec}, NAMESPACE)
 
 

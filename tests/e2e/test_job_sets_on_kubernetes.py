@@ -28,6 +28,7 @@ from tests.e2e.stock_kubernetes import (
 from tests.e2e.test_native_groups_on_kubernetes import until_placed, workload_count
 from tests.e2e.test_native_pod_groups import set_quota
 from tests.e2e.test_pods import FOREVER, pods_of
+from tests.e2e.topologies import RACK, create_host, create_topology
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
@@ -62,7 +63,10 @@ async def controller(story: World, directory: Path) -> AsyncIterator[None]:
 
 
 def run(
-    directory: Path, story: Callable[[World], Awaitable[None]], configuration: Configuration = QUEUED
+    directory: Path,
+    story: Callable[[World], Awaitable[None]],
+    configuration: Configuration = QUEUED,
+    fleet: NodePool | None = TWO_NODES,
 ) -> None:
     """Run ``story`` with three cpus of quota."""
 
@@ -72,7 +76,7 @@ def run(
             await world.start_queueing(configuration)
             await story(world)
 
-    run_story(beside, fleet=TWO_NODES)
+    run_story(beside, fleet=fleet)
 
 
 async def assert_in_group(story: World, name: str) -> None:
@@ -121,8 +125,10 @@ def test_a_job_set_that_is_evicted_starts_again_in_its_group(tmp_path: Path) -> 
     run(tmp_path, story)
 
 
-def test_the_groups_that_kubernetes_makes_for_the_jobs_of_a_set_are_not_counted(tmp_path: Path) -> None:
-    """The Job controller makes a group for each Job, with the gang policy in 1.36."""
+def test_the_groups_that_kubernetes_makes_for_the_jobs_of_a_set_are_not_counted(
+    tmp_path: Path, minor: int
+) -> None:
+    """The Job controller of 1.36 makes a gang of each Job, that of 1.37 none of Jobs with an owner."""
 
     async def story(story: World) -> None:
         await set_quota(story, "4")
@@ -132,7 +138,7 @@ def test_the_groups_that_kubernetes_makes_for_the_jobs_of_a_set_are_not_counted(
             member.spec.scheduling_group.pod_group_name for member in pods if member.spec.scheduling_group
         }
         assert names == {group.metadata.name for group in await native_groups(story.client)}
-        assert len(names) == 2
+        assert len(names) == (2 if minor == 36 else 0)
         assert await workload_count(story) == 1
         await story.until_finished("train")
 
@@ -153,3 +159,19 @@ def test_a_job_set_starts_as_one_native_gang(tmp_path: Path) -> None:
         await story.until_finished("train")
 
     run(tmp_path, story, configuration)
+
+
+def test_a_leader_and_its_workers_get_places_where_their_group_may_be(tmp_path: Path) -> None:
+    """The leader alone would fill the small rack, and kube-scheduler wants one rack for all pods."""
+
+    async def story(story: World) -> None:
+        await create_topology(story, "100")
+        for name, rack, cpu in (("a", "large", "4"), ("b", "large", "4"), ("c", "small", "1")):
+            await create_host(story, name, rack, cpu)
+        one_rack = {"topology": [{"key": RACK}]}
+        await create_group(story.client, GROUP, {"gang": {"minCount": 5}}, schedulingConstraints=one_rack)
+        labels = {"kueue.x-k8s.io/queue-name": "tas"}
+        await create_job_set(story, pod_template(FOREVER, **MEMBER), labels, has_leader=True)
+        assert {member.node_name for member in await until_placed(story, 5)} == {"a", "b"}
+
+    run(tmp_path, story, fleet=None)

@@ -22,7 +22,8 @@ from quorate.api.native_groups import (
     TopologyConstraint,
 )
 from quorate.controllers.jobframework.job_plan import JobOptions
-from quorate.controllers.jobframework.native_terms import native_terms, with_least_counts
+from quorate.controllers.jobframework.native_terms import NativeTerms, native_terms, with_least_counts
+from quorate.controllers.jobframework.topology import TopologySource, with_topology_requests
 from quorate.controllers.native_groups import NativeGroupView
 from quorate.kube.writes import Create, Patch
 from tests.controllers.jobframework.plans import RUNNING, events, plan, reasons, show
@@ -155,6 +156,26 @@ def test_the_topology_of_a_group_is_required_of_quota_if_a_topology_has_its_leve
     assert level_of(block) == "cloud.com/block"
     preferred = created(view(group("ring", 3, RACK)), template=members("ring", **{PREFERRED: RACK}))
     assert level_of(preferred) == ""
+
+
+@pytest.mark.parametrize(
+    ("counts", "together"),
+    [([4], False), ([1, 4], True), ([4, 1], True), ([2, 4], False), ([1, 1, 4], False)],
+)
+def test_a_leader_and_its_workers_in_one_group_get_places_together(counts: list[int], together: bool) -> None:
+    pod_sets = [pod_set(count, None) for count in counts]
+    terms = native_terms("default", pod_sets, view(group("ring", 4, RACK)))
+    assert terms is not None
+    requests = [each.topology_request for each in requested(pod_sets, terms)]
+    assert [each.required for each in requests if each] == [RACK] * len(counts)
+    assert [each.pod_set_group_name for each in requests if each] == ["ring" if together else ""] * len(
+        counts
+    )
+
+
+def requested(pod_sets: list[PodSet], terms: NativeTerms) -> tuple[PodSet, ...]:
+    sources = [TopologySource("")] * len(pod_sets)
+    return with_topology_requests(pod_sets, sources, TopologyGates(), terms.topology)
 
 
 def test_a_job_waits_for_a_group_that_does_not_exist() -> None:

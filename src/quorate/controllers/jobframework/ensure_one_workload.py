@@ -96,12 +96,12 @@ def is_in_sync(state: JobState[J], workload: Workload) -> bool:
 
 def _has_native_levels(state: JobState[J], workload: Workload) -> bool:
     """Return True if each pod set of which a native group requires a topology level has a request."""
-    if state.options.topology is None or state.native is None or not any(state.native.levels):
+    if state.options.topology is None or state.native is None or not any(state.native.topology):
         return True
     requests = [pod_set.topology_request or PodSetTopologyRequest() for pod_set in workload.spec.pod_sets]
-    return len(requests) == len(state.native.levels) and all(
-        not level or request.required or request.preferred or request.unconstrained is not None
-        for level, request in zip(state.native.levels, requests, strict=True)
+    return len(requests) == len(state.native.topology) and all(
+        not wanted or request.required or request.preferred or request.unconstrained is not None
+        for wanted, request in zip(state.native.topology, requests, strict=True)
     )
 
 

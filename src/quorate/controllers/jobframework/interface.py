@@ -309,7 +309,7 @@ class JobKind(ABC, Generic[J]):
             if findings:
                 return NotComposed("; ".join(map(str, findings)))
             sources = self.topology_sources(state.job)
-            pod_sets = with_topology_requests(pod_sets, sources, state.options.topology, terms.levels)
+            pod_sets = with_topology_requests(pod_sets, sources, state.options.topology, terms.topology)
         priority = resolve_priority(
             metadata.labels,
             self.priority_class(state.job),

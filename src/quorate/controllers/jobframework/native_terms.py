@@ -5,8 +5,8 @@ the job counts the pods, so that the group needs none.  A pod set is not admitte
 ``minCount`` of its group, because the scheduler would place none of them.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,6 +15,7 @@ import msgspec
 from quorate.api.batch import decode_template
 from quorate.api.kueue import PodSet
 from quorate.api.meta import Key, ObjectMeta
+from quorate.api.names.topology import GROUP_NAME, REQUIRED
 from quorate.api.native_groups import PodGroup, PodGroupSpec
 from quorate.controllers.native_groups import NativeGroupView
 
@@ -26,7 +27,7 @@ class NativeTerms:
     """The demands on each pod set, in their order; empty without any group."""
 
     least: tuple[int, ...] = ()  # pods that must start together; 0: as many as the job says
-    levels: tuple[str, ...] = ()  # the node label with one value for all pods; empty: none
+    topology: tuple[Mapping[str, str], ...] = ()  # the topology annotations that a group amounts to
     missing: str = ""  # a group that does not exist
 
 
@@ -58,14 +59,19 @@ def native_terms(
         return None
     found = [groups.get(Key(namespace, name)) if name else groups.made for name in names]
     missing = next((name for name, group in zip(names, found, strict=True) if name and group is None), "")
-    uses = Counter(group.metadata.name for group in found if group is not None)
+    counts: defaultdict[str, list[int]] = defaultdict(list)  # of the pod sets in each group
+    for group, pod_set in zip(found, pod_sets, strict=True):
+        if group is not None:
+            counts[group.metadata.name].append(pod_set.count)
     least = (
-        _least(group, pod_set.count, is_shared=group is not None and uses[group.metadata.name] > 1)
+        _least(group, pod_set.count, is_shared=group is not None and len(counts[group.metadata.name]) > 1)
         for group, pod_set in zip(found, pod_sets, strict=True)
     )
-    keys = ("" if group is None else group.spec.topology_key for group in found)
-    levels = (key if key in groups.topology_levels else "" for key in keys)
-    return NativeTerms(tuple(least), tuple(levels), missing)
+    topology = (
+        {} if group is None else _topology(group, counts[group.metadata.name], groups.topology_levels)
+        for group in found
+    )
+    return NativeTerms(tuple(least), tuple(topology), missing)
 
 
 def named_group(pod_set: PodSet) -> str:
@@ -74,6 +80,18 @@ def named_group(pod_set: PodSet) -> str:
         return ""
     group = decode_template(pod_set.template).spec.scheduling_group
     return "" if group is None else group.pod_group_name
+
+
+def _topology(group: PodGroup, counts: list[int], levels: frozenset[str]) -> Mapping[str, str]:
+    """Return the topology annotations for each of the pod sets in ``group``, which have ``counts`` of pods.
+
+    Quota places two pod sets in one domain if one of them has a single pod.
+    """
+    level = group.spec.topology_key
+    if level not in levels:
+        return {}
+    is_pair = len(counts) == 2 and 1 in counts
+    return {REQUIRED: level, **({GROUP_NAME: group.metadata.name} if is_pair else {})}
 
 
 def _least(group: PodGroup | None, count: int, *, is_shared: bool) -> int:

@@ -37,19 +37,19 @@ def with_topology_requests(
     pod_sets: Sequence[PodSet],
     sources: Sequence[TopologySource],
     gates: TopologyGates,
-    required: Sequence[str] = (),
+    defaults: Sequence[Mapping[str, str]] = (),
 ) -> tuple[PodSet, ...]:
     """Return ``pod_sets`` with their topology requests; ``sources``: one for each, in their order.
 
-    ``required``: the level that each pod set requires if its annotations name none; empty for no level.
+    ``defaults``: the annotations of each pod set that count if its own ones name no level.
     """
     requests = (
         topology_request(
-            _with_level(_annotations(pod_set, source), level),
+            _with_defaults(_annotations(pod_set, source), default),
             source.index,
             multi_layer=gates.multi_layer,
         )
-        for pod_set, source, level in zip(pod_sets, sources, required or [""] * len(pod_sets), strict=True)
+        for pod_set, source, default in zip(pod_sets, sources, defaults or [{}] * len(pod_sets), strict=True)
     )
     return tuple(
         pod_set if request is None else msgspec.structs.replace(pod_set, topology_request=request)
@@ -73,9 +73,9 @@ def topology_findings(
     return tuple(findings)
 
 
-def _with_level(annotations: Mapping[str, str], level: str) -> Mapping[str, str]:
+def _with_defaults(annotations: Mapping[str, str], defaults: Mapping[str, str]) -> Mapping[str, str]:
     is_requested = any(key in annotations for key in (REQUIRED, PREFERRED, UNCONSTRAINED))
-    return {**annotations, REQUIRED: level} if level and not is_requested else annotations
+    return annotations if is_requested or not defaults else {**annotations, **defaults}
 
 
 def _annotations(pod_set: PodSet, source: TopologySource) -> Mapping[str, str]:
