@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from bench.backfill.figures import Figures, means, play_setting
+from bench.backfill.figures import Figures, jobs_in, means, play_setting
 from bench.backfill.worlds import GPUS, MODEL, SUPERCOMPUTER, WORLDS, Setting
 from bench.limits import check_limits
 
@@ -73,7 +73,7 @@ def main(
         for world in worlds or WORLDS
     ]
     rounds += [
-        Round(f"{world}, {SHORT_JOBS} jobs", world, SHORT_JOBS, SHORT_SETTINGS)
+        Round(f"{world}, {jobs_in(world, SHORT_JOBS)} jobs", world, SHORT_JOBS, SHORT_SETTINGS)
         for world in SHORT_WORLDS
         if not worlds or world in worlds
     ]

@@ -32,10 +32,13 @@ class Figures(NamedTuple):
     revised: float  # of those: which started late, or were planned later, for any reason
 
 
+def jobs_in(name: str, jobs: int) -> int:
+    """Return how many jobs of a world are played: of the slowest one, the GPU cluster, a third."""
+    return jobs // 3 if name == GPUS else jobs
+
+
 def play_setting(name: str, setting: Setting, jobs: int, seed: int) -> Figures:
-    """Return the figures of one run; of the slowest world, the GPU cluster, with a third of the jobs."""
-    if name == GPUS:
-        jobs //= 3
+    """Return the figures of one run with ``jobs_in`` jobs."""
     starts, learned = LateStarts(), LearnedBounds()
 
     def observe(state: State, now: float) -> None:
@@ -44,7 +47,7 @@ def play_setting(name: str, setting: Setting, jobs: int, seed: int) -> Figures:
             learned.observe(state, now)
 
     with TemporaryDirectory() as directory:
-        run = play(world_of(name, setting, jobs, seed, Path(directory)), at_rest=observe)
+        run = play(world_of(name, setting, jobs_in(name, jobs), seed, Path(directory)), at_rest=observe)
     summary, waited_s, sizes = summarize(run), waits_ms(run) / 1000, sizes_of(name, run)
     share = summary.utilisation[-1].share
     assert share is not None, "the queue has quota"
