@@ -8,7 +8,7 @@ from typing import Final
 
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key, Uid
-from quorate.api.native_groups import VERSIONS, PodGroup, Workload
+from quorate.api.native_groups import MEMBER_OF, VERSIONS, PodGroup, Workload
 from quorate.controllers.limits import UNSERVED_INTERVAL_S
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -66,7 +66,8 @@ class NativeGroups:
         """Return the groups as they concern one job; None if the API server has none."""
         if self._is_absent:
             return None
-        made = self._informer.by_index(_CONTROLLER, job)
+        owned = self._informer.by_index(_CONTROLLER, job)
+        made = [group for group in owned if MEMBER_OF not in group.metadata.labels]  # not by us
         levels = (level.node_label for topology in topologies for level in topology.spec.levels)
         made_group = made[0] if len(made) == 1 else None
         return NativeGroupView(self.are_known, self.get, made_group, frozenset(levels))

@@ -104,6 +104,7 @@ def _group(kind: Resource[PodGroup], key: Key, pod_set: PodSet, least: int, owne
         scheduling_constraints=same_domain,
         priority_class_name=decode_template(pod_set.template).spec.priority_class_name,
     )
-    metadata = {"name": key.name, "ownerReferences": to_builtins([owner])}
+    labels = {MEMBER_OF: key.name}  # tells it from a group that the controller of the job has made
+    metadata = {"name": key.name, "labels": labels, "ownerReferences": to_builtins([owner])}
     body = {"metadata": metadata, "spec": to_builtins(spec)}
     return Apply(kind, key, body, FIELD_MANAGER)
