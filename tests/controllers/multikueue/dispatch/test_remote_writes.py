@@ -81,7 +81,8 @@ class World:
             client, self.clock, recorder, Configuration(), Informers(client), random.Random(1),
             record=lambda *_: None, forget=lambda _: None,
         )  # fmt: skip
-        self.writes = RemoteWrites(context, self.jobs, lambda key: None)
+        self.ended = asyncio.Event()  # a write has ended
+        self.writes = RemoteWrites(context, self.jobs, lambda key: self.ended.set())
         self.workers = {name: Worker(name, client, Informer(client, WORKLOAD_COPIES)) for name in CLUSTERS}
         self.workloads = [_named(name) for name in ("train", "other")]
 
@@ -174,9 +175,15 @@ def test_a_job_with_pods_may_run_until_they_are_gone_or_the_timeout_has_passed()
             running = asyncio.create_task(world.writes.run())
             await asyncio.sleep(0)
             (workload, _) = world.workloads
+
+            async def write(kind: str, cluster: str) -> None:
+                world.ended.clear()
+                await world.step(kind, cluster, 0)
+                async with asyncio.timeout(10):
+                    await world.ended.wait()
+
             for kind in ("sync", "remove"):
-                await world.step(kind, "a", 0)
-                await asyncio.sleep(0.01)
+                await write(kind, "a")
             state = world.state("a", workload)
             assert (state.may_run, state.is_ending, state.is_busy) == (True, True, False)
             ends_until = world.clock.now() + LOST_S
@@ -185,8 +192,7 @@ def test_a_job_with_pods_may_run_until_they_are_gone_or_the_timeout_has_passed()
             world.clock.pass_time(LOST_S)
             assert not world.state("a", workload).may_run
 
-            await world.step("sync", "b", 0)
-            await asyncio.sleep(0.01)
+            await write("sync", "b")
             await world.step("remove", "b", 0)
             world.jobs.state = "absent"
             assert not world.state("b", workload).may_run
