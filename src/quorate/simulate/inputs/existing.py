@@ -81,17 +81,16 @@ def _existing(
 
 def _stored(workload: Workload, begins_s: float) -> Workload:
     """Return the workload as an API server has it: a manifest written by hand has no times."""
-    begins, replace = at_epoch(begins_s), msgspec.structs.replace
-    metadata = replace(
-        workload.metadata,
-        resource_version="1",
-        creation_timestamp=workload.metadata.creation_timestamp or begins,
-    )
-    conditions = tuple(
-        replace(condition, last_transition_time=condition.last_transition_time or begins)
-        for condition in workload.status.conditions
-    )
-    return replace(workload, metadata=metadata, status=replace(workload.status, conditions=conditions))
+    replace, metadata, status = msgspec.structs.replace, workload.metadata, workload.status
+    created = metadata.creation_timestamp or at_epoch(begins_s)
+    metadata = replace(metadata, resource_version="1", creation_timestamp=created)
+    if any(condition.last_transition_time is None for condition in status.conditions):
+        conditions = tuple(
+            replace(condition, last_transition_time=condition.last_transition_time or at_epoch(begins_s))
+            for condition in status.conditions
+        )
+        status = replace(status, conditions=conditions)
+    return replace(workload, metadata=metadata, status=status)
 
 
 def _since_ms(workload: Workload, condition: str, begins_s: float) -> int | None:
