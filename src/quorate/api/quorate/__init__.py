@@ -20,7 +20,7 @@ AtStart = Literal["Drain", "Evict"]
 
 
 class ReservedAmounts(Struct):
-    """Quota of one flavor that only the owners may use during a window; ``resources`` are quantities."""
+    """Quota of one flavor that a Reservation keeps for its owners during a window: quantities by resource."""
 
     flavor: str
     resources: Resources = {}

@@ -109,7 +109,7 @@ class _Ended:
 
 
 class _EndsOfQueue(NamedTuple):
-    """The ends of the workloads of one queue, and what they were made from."""
+    """When the workloads of one queue end, with the rules and bounds from which these times were computed."""
 
     ends: dict[Key, End]
     rules: PlannedStartRules | None

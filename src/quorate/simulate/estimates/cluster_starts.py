@@ -58,7 +58,7 @@ class SimulatedStarts:
 def play_clusters(
     world: World, dispatcher: str, on_progress: Callable[[int], object] = lambda ended: None
 ) -> ClustersRun:
-    """Play a world with worker clusters; ``dispatcher`` is one of those of its scenario.
+    """Play a world with worker clusters; ``dispatcher`` is a name from the scenario's ``dispatchers``.
 
     EarliestStart knows what the controllers of the workers would have learned.  Raises ``InvalidWorld``.
     """

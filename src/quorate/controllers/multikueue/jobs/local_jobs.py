@@ -51,7 +51,7 @@ class LocalJobs:
         self._informers: dict[str, Informer[FollowedJob]] = {}  # by the name of the kind
 
     async def follow(self, kinds: Iterable[RemoteKind]) -> None:
-        """Follow jobs, and report the workloads of those of which the spec changes, until cancelled."""
+        """Follow jobs until cancelled, and report the workloads of each job of which the spec changes."""
         async with asyncio.TaskGroup() as tasks:
             for kind in kinds:
                 if kind.forwarded is not None:
