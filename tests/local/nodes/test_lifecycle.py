@@ -37,6 +37,7 @@ def a_pod(
     deleted: bool = False,
     index: int | None = None,
     subdomain: str = "",
+    with_sidecar: bool = False,
 ) -> Pod:
     wire: dict[str, Any] = {
         "metadata": {
@@ -51,6 +52,9 @@ def a_pod(
             "subdomain": subdomain,
         },
     }
+    if with_sidecar:
+        sidecar = {"name": "sidecar", "image": "busybox", "restartPolicy": "Always"}
+        wire["spec"]["initContainers"] = [{"name": "first", "image": "busybox"}, sidecar]
     if index is not None:
         wire["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] = str(index)
     if deleted:
@@ -107,6 +111,38 @@ def test_a_pod_starts_runs_and_succeeds() -> None:
     assert life.pod.status.phase == "Succeeded"
     assert life.reason("Ready")[:2] == ("False", "PodCompleted")
     assert life.writes == 3, "one write a transition"
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "deleted", "of_sidecar"), [("0", False, 0), ("7", False, 0), ("0", True, 143)]
+)
+def test_sidecars_end_with_their_pod(exit_code: str, deleted: bool, of_sidecar: int) -> None:
+    life = SimulatedPod(a_pod({"exit-code": exit_code}, with_sidecar=True))
+    life.step()
+    assert life.reason("Initialized") == (
+        "False",
+        "ContainersNotInitialized",
+        "containers with incomplete status: [first sidecar]",
+    )
+    life.until(Stage.RUNNING)
+    assert life.reason("Initialized")[0] == "True"
+    if deleted:
+        life.pod = replace(life.pod, metadata=replace(life.pod.metadata, deletion_timestamp=at_epoch(START)))
+    life.until(Stage.ENDED)
+    first, sidecar = life.pod.status.init_container_statuses
+    assert first.state.terminated is not None
+    assert sidecar.state.terminated is not None
+    assert (first.state.terminated.exit_code, sidecar.state.terminated.exit_code) == (0, of_sidecar)
+    assert (sidecar.ready, sidecar.started) == (False, False)
+
+
+def test_a_sidecar_runs_on_while_a_container_restarts() -> None:
+    life = SimulatedPod(a_pod({"exit-code": "1"}, "OnFailure", with_sidecar=True))
+    life.until(Stage.CRASHED)
+    (_, before) = life.pod.status.init_container_statuses
+    life.until(Stage.RUNNING)
+    (_, after) = life.pod.status.init_container_statuses
+    assert (after, after.ready, after.restart_count) == (before, True, 0)
 
 
 @pytest.mark.parametrize("speed", [0.5, 1.0, 20.0])

@@ -62,7 +62,7 @@ def creating(pod: Pod, addresses: PodAddresses, moment: datetime) -> PodStatus:
     )
     ready = _unready(pod)
     return _conditions(
-        status, moment, PodScheduled=TRUE, Initialized=TRUE, ContainersReady=ready, Ready=ready
+        status, moment, PodScheduled=TRUE, Initialized=_uninitialized(pod), ContainersReady=ready, Ready=ready
     )
 
 
@@ -87,7 +87,8 @@ def running(pod: Pod, moment: datetime, *, restarted: bool) -> PodStatus:
 
     def initialise(container: Container) -> ContainerStatus:
         if container.restart_policy == "Always":
-            return run(container)
+            previous = _previous_status(pod, container)
+            return previous if previous.state.running else run(container)
         done = ContainerStateTerminated(
             exit_code=0, reason="Completed", started_at=moment, finished_at=moment
         )
@@ -99,16 +100,24 @@ def running(pod: Pod, moment: datetime, *, restarted: bool) -> PodStatus:
         container_statuses=tuple(map(run, pod.spec.containers)),
         init_container_statuses=tuple(map(initialise, pod.spec.init_containers)),
     )
-    return _conditions(status, moment, ContainersReady=TRUE, Ready=TRUE)
+    return _conditions(status, moment, Initialized=TRUE, ContainersReady=TRUE, Ready=TRUE)
 
 
 def ended(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
-    """Return the status after all containers stopped; a pod that never started has failed too."""
+    """Return the status after all containers stopped; a pod that never started has failed too.
+
+    Sidecars stop after the containers: with 0, or with those when the kubelet stops all.
+    """
     phase = "Failed" if exit_code else "Succeeded"
+    of_sidecars = exit_code if exit_code == SIGTERM_EXIT_CODE else 0
     status = replace(
         pod.status,
         phase=phase,
         container_statuses=_stopped(pod, exit_code, moment),
+        init_container_statuses=tuple(
+            _stopped_status(status, of_sidecars, moment) if status.state.running else status
+            for status in pod.status.init_container_statuses
+        ),
         ephemeral_container_statuses=tuple(
             _stopped_status(status, exit_code, moment) if status.state.running else status
             for status in pod.status.ephemeral_container_statuses
@@ -206,6 +215,12 @@ def _container_statuses(
 def _unready(pod: Pod) -> ConditionValue:
     names = " ".join(container.name for container in pod.spec.containers)
     return ConditionValue("False", "ContainersNotReady", f"containers with unready status: [{names}]")
+
+
+def _uninitialized(pod: Pod) -> ConditionValue:
+    names = " ".join(container.name for container in pod.spec.init_containers)
+    message = f"containers with incomplete status: [{names}]"
+    return ConditionValue("False", "ContainersNotInitialized", message) if names else TRUE
 
 
 def _conditions(status: PodStatus, moment: datetime, **values: ConditionValue) -> PodStatus:
