@@ -1,6 +1,7 @@
 """The copy of a job of each kind in a worker cluster, over HTTP: its content, and what comes back from it."""
 
 import asyncio
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -383,5 +384,45 @@ def test_a_job_gets_the_conditions_of_its_end_only_once_it_has_ended() -> None:
         await clusters.set_status(clusters.remote, resource, {**ENDED, "active": None})
         job = await clusters.synced_until(resource, workload, lambda job: job.status.get("succeeded") == 3)
         assert {each["type"] for each in job.status["conditions"]} == {"Complete", "SuccessCriteriaMet"}
+
+    run(story, JOB)
+
+
+@pytest.mark.parametrize("ahead_s", [-3600, 3600], ids=["it started before", "its clock is ahead"])
+def test_the_end_of_a_copy_reaches_a_job_that_has_the_start_of_an_earlier_copy(ahead_s: int) -> None:
+    """The API server lets no other start into the status of a started Job, and no end before it."""
+
+    async def story(clusters: Clusters) -> None:
+        resource = JOB.resource
+        job = await clusters.create(resource, {**managed_spec(JOB), "suspend": False})
+        workload = workload_of(resource, job.metadata)
+        assert ENDED is not None
+        earlier = (datetime.fromisoformat(ENDED["completionTime"]) + timedelta(seconds=ahead_s)).isoformat()
+        await clusters.set_status(clusters.manager, resource, {"active": 3, "startTime": earlier})
+        await clusters.sync(workload)
+        await clusters.remote.patch(resource, KEY, {"spec": {"suspend": False}})
+        await clusters.set_status(clusters.remote, resource, RUNNING)
+        await clusters.synced_until(resource, workload, lambda job: job.status.get("ready") == 3)
+        await clusters.set_status(clusters.remote, resource, {**ENDED, "active": None, "ready": None})
+        job = await clusters.synced_until(resource, workload, lambda job: job.status.get("succeeded") == 3)
+        assert datetime.fromisoformat(job.status["startTime"]) == datetime.fromisoformat(earlier)
+        assert job.status["completionTime"] >= job.status["startTime"]
+
+    run(story, JOB)
+
+
+def test_a_suspended_job_gets_the_pods_of_a_copy_that_stops_but_not_its_start() -> None:
+    """Otherwise the next copy could not set another one."""
+
+    async def story(clusters: Clusters) -> None:
+        resource = JOB.resource
+        job = await clusters.create(resource, {**managed_spec(JOB), "suspend": True})
+        workload = workload_of(resource, job.metadata)
+        await clusters.sync(workload)
+        resumed = {"type": "Suspended", "status": "False", "lastTransitionTime": STARTED_AT}
+        await clusters.set_status(clusters.remote, resource, {**RUNNING, "conditions": [resumed]})
+        job = await clusters.synced_until(resource, workload, lambda job: job.status.get("active") == 3)
+        assert "startTime" not in job.status
+        assert [(each["type"], each["status"]) for each in job.status["conditions"]] == [("Suspended", "True")]
 
     run(story, JOB)

@@ -123,13 +123,17 @@ def pod_status(pod: UnstructuredJob, status: Json) -> Json:
     return with_condition(status, here)
 
 
-def suspended_status(job: UnstructuredJob, now: datetime) -> Json:
-    """Return the status of a suspended Job with the condition that lets its template be changed."""
-    condition = _condition(job.status, _JOB_SUSPENDED)
+def suspended_status(status: Json, now: datetime) -> Json:
+    """Return the status of a suspended Job with what lets its template be changed.
+
+    That is the condition, and no start time.
+    """
+    status = without_field(status, ("startTime",))
+    condition = _condition(status, _JOB_SUSPENDED)
     if condition is not None and condition.get("status") == "True":
-        return job.status
+        return status
     return with_condition(
-        job.status,
+        status,
         {
             "type": _JOB_SUSPENDED,
             "status": "True",
@@ -171,6 +175,19 @@ def with_growing_counts(kind: RemoteKind, here: Json, status: Json) -> Json:
         if isinstance(here.get(name), int) and here[name] > (status.get(name) or 0)
     }
     return {**status, **greater}
+
+
+def with_valid_times(here: Json, status: Json) -> Json:
+    """Return ``status`` with the start time that a started Job has ``here``: the API server keeps that.
+
+    It is of an earlier copy, perhaps in a cluster with another clock; no end may be before it.
+    """
+    if (started := here.get("startTime")) is None:
+        return status
+    completed = status.get("completionTime")
+    # Both are in UTC and whole seconds, so they sort as texts.
+    times = {"startTime": started} | ({"completionTime": max(completed, started)} if completed else {})
+    return {**status, **times}
 
 
 def forwarded_patch(rule: Forwarded, local: Json, remote: Json) -> Json:

@@ -212,7 +212,7 @@ class JobCopies:
         if status is None:
             deferred = copy_content.has_started(kind, job)
             now = at_epoch(self._clock.now())
-            status = copy_content.suspended_status(job, now) if deferred else job.status
+            status = copy_content.suspended_status(job.status, now) if deferred else job.status
         await self._local.write_status(kind, job, status)
         return Synced(deferred, copied=(0 if deferred else digest,))
 
@@ -221,13 +221,15 @@ class JobCopies:
         status = codec.decode(dict[str, Any], copy.status)
         if kind.is_pod:
             return copy_content.pod_status(job, status)
-        waits = not copy_content.has_started(kind, job)
-        if kind.starts_late and job.spec.get("suspend") is True and copy.spec.suspend is not True:
-            waits = True
+        is_suspended = kind.starts_late and job.spec.get("suspend") is True
         if not copy_content.has_ended(kind, job, status):
-            if waits:
+            if not copy_content.has_started(kind, job) or (is_suspended and copy.spec.suspend is not True):
                 return None
             status = copy_content.without_conditions(status, kind.final_conditions)
+            if is_suspended:  # the copy stops too
+                status = copy_content.suspended_status(status, at_epoch(self._clock.now()))
+        if kind.starts_late and not is_suspended:
+            status = copy_content.with_valid_times(job.status, status)
         return copy_content.with_growing_counts(kind, job.status, status)
 
     async def _forward(self, worker: Worker, kind: RemoteKind, key: Key, workload: Workload) -> None:

@@ -85,7 +85,7 @@ class LocalJobs:
         job = self.cached(kind, key)
         if job is not None and job.spec.get("suspend") is True and not has_ended(kind, job, job.status):
             now = at_epoch(self._clock.now())
-            await self.write_status(kind, job, suspended_status(job, now))
+            await self.write_status(kind, job, suspended_status(job.status, now))
 
     def cached(self, kind: RemoteKind, key: Key) -> UnstructuredJob | None:
         """Return the job as far as we know it; None: it is not cached whole."""
