@@ -1,4 +1,4 @@
-"""Dispatch under faults, in a model of worker clusters: no job in two of them, none lost.
+"""Dispatch under faults, in a model of worker clusters: no job in two of them, none lost, nor its end.
 
 The model has what the rules cannot know: what is really stored in each cluster.  The manager sees each
 connected cluster as of the last time that its watch delivered something, and its writes may be lost, or take
@@ -53,9 +53,9 @@ class Cluster:
             self.is_synced = False
         self.seen, self.is_stale = (self.copy, self.has_job), False
 
-    def set_condition(self, type_: str, status: Any, now: float) -> None:
+    def set_condition(self, type_: str, status: Any, now: float, reason: str = "") -> None:
         assert self.copy is not None
-        new = c.new_condition(type_, status, type_, "", now)
+        new = c.new_condition(type_, status, reason or type_, "", now)
         conditions = c.with_conditions(self.copy.status.conditions, new)
         self.copy = replace(self.copy, status=replace(self.copy.status, conditions=conditions))
 
@@ -68,6 +68,7 @@ class Model:
         self.now = NOW
         self.clusters = {name: Cluster() for name in NAMES}
         self.settings = replace(SETTINGS, dispatcher=dispatcher, orchestrates_preemption=False)
+        self.has_ended = False  # the local job has the status of a copy that has ended
         self.workload = local()
         self.reserve()
 
@@ -195,9 +196,20 @@ class Model:
                 if not cluster.has_job and not cluster.holds(c.FINISHED):
                     cluster.has_job = True
                     self._check_jobs(name)
+                elif cluster.has_job and cluster.holds(c.FINISHED):
+                    self.has_ended = True
             case DeactivateCopy():
                 if cluster.copy is not None:
                     cluster.set_condition(c.DEACTIVATION_TARGET, "True", self.now)
+
+    def interrupt(self, name: str) -> None:
+        """End a removal after its first step: the job is gone, and its cluster finishes the workload."""
+        cluster = self.clusters[name]
+        if isinstance(cluster.in_flight, RemoveCopy):
+            cluster.has_job, cluster.is_forgiven, cluster.in_flight = False, False, None
+            cluster.may_have_job = False
+            if cluster.copy is not None and not cluster.holds(c.FINISHED):
+                cluster.set_condition(c.FINISHED, "True", self.now, c.OWNER_NOT_FOUND)
 
     def _check_jobs(self, created_in: str) -> None:
         for name, cluster in self.clusters.items():
@@ -280,6 +292,7 @@ class Model:
             if c.is_finished(self.workload) and not any(
                 each.copy or each.has_job for each in self.clusters.values()
             ):
+                assert self.has_ended, "the end of the job is lost"
                 return
             self.now += LOST_S / 2
             for act in (self.lifecycle, self.release, self.reserve, self.decide):
@@ -302,7 +315,7 @@ STEPS = st.tuples(
             *("run_all", "run") * 3,
             *("lose", "reconnect", "evict_there", "stop", "release", "reserve", "wait") * 2,
             *("decide", "complete", "deliver", "admit", "lifecycle", "evict", "finish"),
-            *("conflict", "unanswered", "restart"),
+            *("conflict", "unanswered", "interrupt", "restart"),
         ]
     ),
     st.sampled_from(NAMES),
@@ -318,6 +331,24 @@ def test_a_job_is_never_in_two_clusters_and_never_lost(
     model = Model(dispatcher)
     for kind, name, flag in steps:
         model.step(kind, name, flag)
+    model.settle()
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_what_is_left_of_an_interrupted_removal_does_not_finish_the_next_run(ends: bool) -> None:
+    model = Model(all_at_once)
+    for _ in range(3):
+        model.run("a")
+    assert model.workload.status.cluster_name == "a"
+    model.complete("a")
+    if ends:
+        model.finish("a")
+    for step in (model.evict, model.release, model.decide):
+        step()
+    assert isinstance(model.clusters["a"].in_flight, RemoveCopy)
+    model.interrupt("a")
+    model.deliver("a")
+    model.reserve()
     model.settle()
 
 

@@ -174,6 +174,9 @@ CASES: list[tuple[str, Workload, dict[str, Any], dict[str, Any], str]] = [
     ("finished while lost", NOMINATED, {"a": synced(READY, "Admitted Finished"), "b": None}, {}, "Finished"),
     ("finished in a former cluster", READY, {"a": synced(READY, "Admitted"), "b": "Admitted Finished"}, {},
      "+last Admitted -b"),
+    ("left of a removal", NOMINATED, {"a": synced(READY, "Admitted Finished", has_job=False)}, {}, "-a"),
+    ("its job was deleted there", READY, {"a": "Admitted Finished=OwnerNotFound"}, {}, "check=Retry"),
+    ("deleted before the check was ready", CHOSEN, {"a": "Admitted Finished=OwnerNotFound"}, {}, "-a"),
     ("out of sync", READY, {"a": "Finished=OutOfSync"}, {}, "check=Retry"),
     ("out of sync before the job", NOMINATED, {"a": "Finished=OutOfSync", "b": ""}, {}, "-a"),
     # Another spec

@@ -146,15 +146,21 @@ def _is_dispatched(info: DispatchInput, check: AdmissionCheckState) -> bool:
 
 
 def _finish(info: DispatchInput, check: AdmissionCheckState) -> DispatchPlan | None:
-    """Finish the workload as its copy did, once the status of the job is here."""
+    """Finish the workload as its copy did, once the status of the job is here.
+
+    A copy says nothing about the job if that was deleted, or if it is left of a removal that was interrupted.
+    """
     for finished, name in _remotes_with(info, c.FINISHED):
+        problem = ""
         if finished.reason == OUT_OF_SYNC and not _is_elastic(info):
-            if check.state == "Ready":
-                text = (
-                    f'Remote workload on worker cluster "{name}" is out of sync with its user job, '
-                    "resetting for re-dispatch"
-                )
-                return _retry(info, check, text, name, OUT_OF_SYNC)
+            problem = "is out of sync with its user job"
+        elif finished.reason == c.OWNER_NOT_FOUND:
+            problem = "has no job any more"
+        if problem and check.state == "Ready":
+            text = f'Remote workload on worker cluster "{name}" {problem}, resetting for re-dispatch'
+            return _retry(info, check, text, name, finished.reason)
+        is_left = info.remotes[name].has_job is False and not info.workload.status.cluster_name
+        if problem or is_left:
             return DispatchPlan(actions=tuple(_removals(info, (name,))))
         if info.remotes[name].job == "due":
             return DispatchPlan(actions=(SyncJob(name),))
