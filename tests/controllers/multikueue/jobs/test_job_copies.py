@@ -423,6 +423,7 @@ def test_a_suspended_job_gets_the_pods_of_a_copy_that_stops_but_not_its_start() 
         await clusters.set_status(clusters.remote, resource, {**RUNNING, "conditions": [resumed]})
         job = await clusters.synced_until(resource, workload, lambda job: job.status.get("active") == 3)
         assert "startTime" not in job.status
-        assert [(each["type"], each["status"]) for each in job.status["conditions"]] == [("Suspended", "True")]
+        (condition,) = job.status["conditions"]
+        assert (condition["type"], condition["status"]) == ("Suspended", "True")
 
     run(story, JOB)
