@@ -9,11 +9,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from quorate.cli.simulate.report import figures, page, series
+from quorate.cli.simulate import report_page
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.recorder import Run
 from quorate.simulate.inputs.changes import changed
 from quorate.simulate.inputs.world import read_world
+from quorate.simulate.results import chart_series, charts
 from quorate.simulate.results.comparison import compare
 from quorate.simulate.results.summary import summarize
 from tests.simulate.engine.test_player import HIGH, LOW
@@ -32,14 +33,14 @@ def runs() -> dict[str, Run]:
 @pytest.fixture(scope="module")
 def written(runs: dict[str, Run]) -> str:
     first, second = runs.values()
-    return page.report(runs, [compare("a <b>larger</b> quota", first, second)])
+    return report_page.report(runs, [compare("a <b>larger</b> quota", first, second)])
 
 
 def test_amounts_in_use_add_up_to_the_mean_use(runs: dict[str, Run]) -> None:
     run = runs["as it is"]
     means = {
         line.name: np.average(line.y, weights=np.diff([0.0, *line.x]))
-        for line in series.amounts_in_use(run, "cpu")
+        for line in chart_series.amounts_in_use(run, "cpu")
     }
     expected = {queue: run.usage.mean(queue, "default", "cpu", run.ended_ms) for queue in means}
     assert set(means) == {"research", "training"}
@@ -48,7 +49,7 @@ def test_amounts_in_use_add_up_to_the_mean_use(runs: dict[str, Run]) -> None:
 
 def test_waits_are_a_distribution_with_the_percentiles_of_the_summary(runs: dict[str, Run]) -> None:
     run = runs["as it is"]
-    line = series.distribution_of_waits(run)
+    line = chart_series.distribution_of_waits(run)
     assert line.x == sorted(line.x)
     assert line.y == sorted(line.y)
     assert line.y[-1] == 1.0
@@ -58,19 +59,19 @@ def test_waits_are_a_distribution_with_the_percentiles_of_the_summary(runs: dict
 
 def test_waits_by_class_are_a_part_of_all_waits(runs: dict[str, Run]) -> None:
     run = runs["as it is"]
-    by_class = {line.name: line for line in series.distributions_by_class(run)}
+    by_class = {line.name: line for line in chart_series.distributions_by_class(run)}
     waits = summarize(run).by_class
     assert by_class.keys() == waits.keys() == {"notebook", "sweep", "training"}
     for name, line in by_class.items():
         assert line.y[-1] == 1.0
         at_ms = waits[name].p90_s * 1000
         assert np.interp(at_ms, line.x, line.y) == pytest.approx(0.9, abs=0.04)
-    assert [line.name for line in series.distributions_by_class(run, most=2)] == ["notebook", "sweep"]
+    assert [line.name for line in chart_series.distributions_by_class(run, most=2)] == ["notebook", "sweep"]
 
 
 def test_bars_have_the_jobs_that_move(runs: dict[str, Run]) -> None:
     change = compare("larger", *runs.values())
-    later, sooner = figures.moved_jobs(change.by_class)["data"]
+    later, sooner = charts.moved_jobs(change.by_class)["data"]
     assert later["y"] == sooner["y"] == [*change.by_class]
     assert later["x"] == [-(each.later or 0) for each in change.by_class.values()]
     assert sooner["x"] == [each.sooner for each in change.by_class.values()]
@@ -79,11 +80,11 @@ def test_bars_have_the_jobs_that_move(runs: dict[str, Run]) -> None:
 
 def test_the_window_has_the_jobs_that_wait_at_the_busiest_time(runs: dict[str, Run]) -> None:
     run = runs["as it is"]
-    at_ms = series.busiest_ms(run)
-    bars = series.window(run, at_ms)
-    assert len(bars) == series.MOST_BARS
+    at_ms = chart_series.busiest_ms(run)
+    bars = chart_series.window(run, at_ms)
+    assert len(bars) == chart_series.MOST_BARS
     phases = [each.phase for bar in bars for each in bar.intervals if each.starts_ms <= at_ms < each.ends_ms]
-    assert phases.count(series.Phase.WAITS) > series.MOST_BARS / 2
+    assert phases.count(chart_series.Phase.WAITS) > chart_series.MOST_BARS / 2
     submitted = [bar.intervals[0].starts_ms for bar in bars]
     assert submitted == sorted(submitted)
 
@@ -109,19 +110,19 @@ PREEMPTS = queue("q", 8, "namespaceSelector: {}\n  preemption: {withinClusterQue
 def test_bars_show_all_interruptions() -> None:
     run = run_of(BUSY, PREEMPTS, LOW, HIGH)
     jobs = run.jobs
-    bars = series.window(run, -1, most=len(jobs))
+    bars = chart_series.window(run, -1, most=len(jobs))
     assert len(bars) == len(jobs)
-    found = dict.fromkeys(series.Phase, 0)
+    found = dict.fromkeys(chart_series.Phase, 0)
     for number, bar in enumerate(bars):
         assert bar.intervals[-1].ends_ms == jobs.ended_ms[number]
         for one, other in pairwise(bar.intervals):
-            assert (one.ends_ms, one.phase == series.Phase.RUNS) == (
-                other.starts_ms, other.phase != series.Phase.RUNS,
+            assert (one.ends_ms, one.phase == chart_series.Phase.RUNS) == (
+                other.starts_ms, other.phase != chart_series.Phase.RUNS,
             )  # fmt: skip
         for each in bar.intervals:
             found[each.phase] += 1
-    assert found[series.Phase.PREEMPTED] == sum(jobs.preemptions) > 0
-    assert found[series.Phase.EVICTED] == sum(jobs.evictions)
+    assert found[chart_series.Phase.PREEMPTED] == sum(jobs.preemptions) > 0
+    assert found[chart_series.Phase.EVICTED] == sum(jobs.evictions)
 
 
 PREEMPTED = """
@@ -133,7 +134,7 @@ jobs:
 
 def test_a_bar_has_a_pattern_while_its_job_is_preempted() -> None:
     run = run_of(PREEMPTED, PREEMPTS, LOW, HIGH)
-    waits, runs = figures.gantt(run)["data"]
+    waits, runs = charts.gantt(run)["data"]
     assert (waits["name"], waits["marker"]["pattern"]) == ("waits after a preemption", {"shape": "x"})
     assert [*zip(waits["y"], waits["base"], waits["x"], strict=True)] == [("victim 0", 3, 4)]
     assert sorted(zip(runs["y"], runs["base"], runs["x"], strict=True)) == [
@@ -143,9 +144,9 @@ def test_a_bar_has_a_pattern_while_its_job_is_preempted() -> None:
 
 def test_many_queues_are_added_up(runs: dict[str, Run]) -> None:
     run = runs["as it is"]
-    all_lines = series.amounts_in_use(run, "cpu")
-    shown = series.amounts_in_use(run, "cpu", most=1)
-    assert [line.name for line in shown] == ["training", series.OTHERS]
+    all_lines = chart_series.amounts_in_use(run, "cpu")
+    shown = chart_series.amounts_in_use(run, "cpu", most=1)
+    assert [line.name for line in shown] == ["training", chart_series.OTHERS]
     totals = [np.sum([line.y for line in lines], axis=0) for lines in (all_lines, shown)]
     assert totals[0] == pytest.approx(totals[1])
 
@@ -160,27 +161,27 @@ def run_on_nodes() -> Run:
 def test_nodes_have_the_use_of_their_pods(run_on_nodes: Run) -> None:
     run = run_on_nodes
     for use in summarize(run).nodes:
-        heat_map = series.use_of_nodes(run, use.resource)
+        heat_map = chart_series.use_of_nodes(run, use.resource)
         assert heat_map is not None
         assert len(heat_map.nodes) == use.nodes
         lengths = np.diff([0, *heat_map.sampled_ms])
         means = [float(np.average(row, weights=lengths)) for row in heat_map.shares]
         assert (min(means), max(means)) == pytest.approx((use.least, use.most), abs=1e-3)
-    assert series.use_of_nodes(run, "example.com/absent") is None
+    assert chart_series.use_of_nodes(run, "example.com/absent") is None
 
 
 def test_a_cell_of_the_heat_map_spans_its_interval(run_on_nodes: Run) -> None:
-    heat_map = series.use_of_nodes(run_on_nodes, "cpu")
+    heat_map = chart_series.use_of_nodes(run_on_nodes, "cpu")
     assert heat_map is not None
-    (trace,) = figures.nodes(heat_map, "cpu")["data"]
+    (trace,) = charts.nodes(heat_map, "cpu")["data"]
     assert trace["x"][0] == 0
     assert {len(row) for row in trace["z"]} == {len(trace["x"]) - 1}
 
 
 def test_many_nodes_share_rows(run_on_nodes: Run) -> None:
     run = run_on_nodes
-    every, rows = series.use_of_nodes(run, "cpu"), 3
-    grouped = series.use_of_nodes(run, "cpu", most=rows)
+    every, rows = chart_series.use_of_nodes(run, "cpu"), 3
+    grouped = chart_series.use_of_nodes(run, "cpu", most=rows)
     assert every is not None
     assert grouped is not None
     assert len(grouped.nodes) <= rows < len(every.nodes)
@@ -219,7 +220,7 @@ def test_text_of_the_scenario_is_escaped(written: str) -> None:
 @pytest.mark.extra("plotly")
 def test_the_same_runs_give_the_same_bytes(runs: dict[str, Run], written: str) -> None:
     first, second = runs.values()
-    assert page.report(runs, [compare("a <b>larger</b> quota", first, second)]) == written
+    assert report_page.report(runs, [compare("a <b>larger</b> quota", first, second)]) == written
 
 
 @pytest.mark.parametrize(
@@ -228,5 +229,5 @@ def test_the_same_runs_give_the_same_bytes(runs: dict[str, Run], written: str) -
 )
 def test_axes_have_units_of_their_length(longest_ms: int, unit: str, runs: dict[str, Run]) -> None:
     run = msgspec.structs.replace(runs["as it is"], ended_ms=longest_ms)
-    figure = figures.waiting({"one": run})
+    figure = charts.waiting({"one": run})
     assert figure["layout"]["xaxis"]["title"]["text"] == f"time ({unit})"

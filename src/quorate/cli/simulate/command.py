@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from quorate.cli.simulate.report import page
+from quorate.cli.simulate import report_page
 from quorate.cli.simulate.run_times import Runs, report_origins
 from quorate.cli.simulate.table_files import check_table_file, csv_text, write_table
 from quorate.cli.simulate.tables import print_clusters, print_comparison, print_summary
@@ -189,8 +189,8 @@ def _table_of(columns: Callable[[Run], Columns], runs: Mapping[str, Run]) -> Col
 
 def _write_report(path: Path, runs: Mapping[str, Run], comparisons: Sequence[Comparison]) -> None:
     try:
-        path.write_text(page.report(runs, comparisons), encoding="utf-8")
-    except page.NoCharts as error:
+        path.write_text(report_page.report(runs, comparisons), encoding="utf-8")
+    except report_page.NoCharts as error:
         raise UsageError(str(error)) from error
     except OSError as error:
         raise UsageError(f"--report {path}: {(error.strerror or '').lower()}") from error

@@ -12,8 +12,6 @@ from typing import Final
 
 import msgspec
 
-from quorate.cli.simulate.report import figures, series
-from quorate.cli.simulate.report.figures import Figure
 from quorate.cli.simulate.tables import (
     Table,
     comparison_tables,
@@ -24,6 +22,8 @@ from quorate.cli.simulate.tables import (
     waiting_table,
 )
 from quorate.simulate.engine.recorder import Run
+from quorate.simulate.results import chart_series, charts
+from quorate.simulate.results.charts import Figure
 from quorate.simulate.results.comparison import Comparison
 from quorate.simulate.results.summary import summarize
 
@@ -129,7 +129,7 @@ def _changes(comparisons: Iterable[Comparison]) -> Iterator[str]:
             caption = (
                 "The jobs of each class and queue that start over a second later (left) or sooner (right)."
             )
-            yield _chart(figures.moved_jobs(groups), caption)
+            yield _chart(charts.moved_jobs(groups), caption)
         if comparison.after.waiting:
             yield f"<p>{escape(waiting_headline(comparison.after))}</p>\n"
             yield _table(waiting_table(comparison.after), text=True)
@@ -137,28 +137,28 @@ def _changes(comparisons: Iterable[Comparison]) -> Iterator[str]:
 
 def _charts(runs: Mapping[str, Run]) -> Iterator[str]:
     yield "<h2>Waits</h2>\n"
-    yield _chart(figures.waits(runs), "The share of all jobs that were admitted within a time.")
-    yield _chart(figures.waiting(runs), "The jobs that waited, over time.")
+    yield _chart(charts.waits(runs), "The share of all jobs that were admitted within a time.")
+    yield _chart(charts.waiting(runs), "The jobs that waited, over time.")
     for name, run in runs.items():
         yield f"<h2>{escape(name)}</h2>\n"
         caption = "The share of the jobs of each class that were admitted within a time."
-        yield _chart(figures.waits_by_class(run), caption)
-        for resource in series.resources(run):
+        yield _chart(charts.waits_by_class(run), caption)
+        for resource in chart_series.resources(run):
             caption = (
                 f"Use of {resource} by cluster queue, as means between samples. Above the dashed line the "
                 "queues use more than all nominal quota; a queue that uses more than its own borrows."
             )
-            yield _chart(figures.in_use(run, resource), caption)
-        for resource in series.resources(run):
-            heat_map = series.use_of_nodes(run, resource)
+            yield _chart(charts.in_use(run, resource), caption)
+        for resource in chart_series.resources(run):
+            heat_map = chart_series.use_of_nodes(run, resource)
             if heat_map is not None:
                 caption = f"Use of {resource} on the nodes by pods, as means between samples."
-                yield _chart(figures.nodes(heat_map, resource), caption)
+                yield _chart(charts.nodes(heat_map, resource), caption)
         caption = (
             "Jobs around the time at which the most jobs waited: grey while they wait, with a pattern after "
             "a preemption or another eviction, and in the color of the queue while they run."
         )
-        yield _chart(figures.gantt(run), caption)
+        yield _chart(charts.gantt(run), caption)
 
 
 def _table(table: Table, *, text: bool = False) -> str:

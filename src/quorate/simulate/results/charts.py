@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from quorate.api.quantity import Quantity
-from quorate.cli.simulate.report import series
 from quorate.quota.amount import base_units, counts_bytes
 from quorate.simulate.engine.recorder import Run
+from quorate.simulate.results import chart_series
 from quorate.simulate.results.comparison import Change
 
 Figure = dict[str, Any]
@@ -19,10 +19,10 @@ COLORS: Final = (
     "#5D6D9E", "#B08900", "#1B7F79", "#8C564B",
 )  # fmt: skip
 GREY: Final = "#999999"
-_WAITS: Final[Mapping[series.Phase, Figure]] = {
-    series.Phase.WAITS: {"color": GREY},
-    series.Phase.PREEMPTED: {"color": GREY, "pattern": {"shape": "x"}},
-    series.Phase.EVICTED: {"color": GREY, "pattern": {"shape": "/"}},
+_WAITS: Final[Mapping[chart_series.Phase, Figure]] = {
+    chart_series.Phase.WAITS: {"color": GREY},
+    chart_series.Phase.PREEMPTED: {"color": GREY, "pattern": {"shape": "x"}},
+    chart_series.Phase.EVICTED: {"color": GREY, "pattern": {"shape": "/"}},
 }
 _UNITS: Final = ((1_000, "s"), (60_000, "min"), (3_600_000, "h"), (86_400_000, "days"))  # ms of each
 _LONGEST: Final = (600_000, 5 * 3_600_000, 10 * 86_400_000)  # axes up to here have the unit at this index
@@ -38,9 +38,9 @@ def in_use(run: Run, resource: str) -> Figure:
             "line": {"width": 0.5, "color": color, "shape": "vh"},
             "x": _scaled(line.x, unit_ms), "y": _scaled(line.y, amount_unit),
         }
-        for line, color in zip(series.amounts_in_use(run, resource), (*COLORS, GREY), strict=False)
+        for line, color in zip(chart_series.amounts_in_use(run, resource), (*COLORS, GREY), strict=False)
     ]  # fmt: skip
-    nominal = series.nominal_quota(run, resource) / amount_unit
+    nominal = chart_series.nominal_quota(run, resource) / amount_unit
     traces.append(
         {
             "type": "scatter", "mode": "lines", "name": "nominal quota", "hoverinfo": "skip",
@@ -55,7 +55,7 @@ def waiting(runs: Mapping[str, Run]) -> Figure:
     """Return how many jobs wait over time, a line for each run."""
     unit_ms, unit = _time_unit(max(run.ended_ms for run in runs.values()))
     traces = [
-        _line(name, series.waiting_jobs(run), unit_ms, color)
+        _line(name, chart_series.waiting_jobs(run), unit_ms, color)
         for (name, run), color in zip(runs.items(), _cycle(len(runs)), strict=True)
     ]
     return _figure(traces, f"time ({unit})", "waiting jobs")
@@ -64,14 +64,14 @@ def waiting(runs: Mapping[str, Run]) -> Figure:
 def waits(runs: Mapping[str, Run]) -> Figure:
     """Return the share of jobs that were admitted within a time, a line for each run."""
     return _distributions(
-        [series.distribution_of_waits(run)._replace(name=name) for name, run in runs.items()],
+        [chart_series.distribution_of_waits(run)._replace(name=name) for name, run in runs.items()],
         "share of all jobs",
     )
 
 
 def waits_by_class(run: Run) -> Figure:
     """Return the share of the jobs of each class that were admitted within a time."""
-    return _distributions(series.distributions_by_class(run), "share of the class")
+    return _distributions(chart_series.distributions_by_class(run), "share of the class")
 
 
 def moved_jobs(changes: Mapping[str, Change]) -> Figure:
@@ -96,7 +96,7 @@ def moved_jobs(changes: Mapping[str, Change]) -> Figure:
     return figure
 
 
-def _distributions(lines: Sequence[series.Line], y_title: str) -> Figure:
+def _distributions(lines: Sequence[chart_series.Line], y_title: str) -> Figure:
     unit_ms, unit = _time_unit(max((line.x[-1] for line in lines if line.x), default=0))
     traces = [
         {**_line(line.name, line, unit_ms, color), "line": {"shape": "hv", "color": color}}
@@ -112,7 +112,7 @@ def gantt(run: Run) -> Figure:
 
     Grey is for waiting, with a pattern after an interruption.
     """
-    bars = series.window(run, series.busiest_ms(run))
+    bars = chart_series.window(run, chart_series.busiest_ms(run))
     drawn = [(bar, interval) for bar in bars for interval in bar.intervals]
     first_ms = min((interval.starts_ms for _, interval in drawn), default=0)
     last_ms = max((interval.ends_ms for _, interval in drawn), default=0)
@@ -127,7 +127,7 @@ def gantt(run: Run) -> Figure:
         runs = [
             (bar.job, interval)
             for bar, interval in drawn
-            if bar.queue == queue and interval.phase is series.Phase.RUNS
+            if bar.queue == queue and interval.phase is chart_series.Phase.RUNS
         ]
         traces.append(_bars(queue, {"color": color}, runs, unit_ms))
     figure = _figure(traces, f"time ({unit})", "")
@@ -141,7 +141,7 @@ def gantt(run: Run) -> Figure:
     return figure
 
 
-def nodes(heat_map: series.HeatMap, resource: str) -> Figure:
+def nodes(heat_map: chart_series.HeatMap, resource: str) -> Figure:
     """Return the share of ``resource`` that is used on each node over time."""
     unit_ms, unit = _time_unit(heat_map.sampled_ms[-1])
     trace: Figure = {
@@ -159,7 +159,9 @@ def nodes(heat_map: series.HeatMap, resource: str) -> Figure:
     return figure
 
 
-def _bars(name: str, marker: Figure, bars: Sequence[tuple[str, series.Interval]], unit_ms: int) -> Figure:
+def _bars(
+    name: str, marker: Figure, bars: Sequence[tuple[str, chart_series.Interval]], unit_ms: int
+) -> Figure:
     return {
         "type": "bar", "orientation": "h", "name": name, "marker": marker,
         "y": [job for job, _ in bars],
@@ -169,7 +171,7 @@ def _bars(name: str, marker: Figure, bars: Sequence[tuple[str, series.Interval]]
     }  # fmt: skip
 
 
-def _line(name: str, line: series.Line, unit_ms: int, color: str) -> Figure:
+def _line(name: str, line: chart_series.Line, unit_ms: int, color: str) -> Figure:
     return {
         "type": "scatter", "mode": "lines", "name": name, "line": {"color": color},
         "x": _scaled(line.x, unit_ms), "y": line.y,
