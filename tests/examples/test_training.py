@@ -10,11 +10,11 @@ from rich.console import Console
 from quorate.api.decoding.documents import read_documents
 from quorate.cli.run.command import run_directory
 from quorate.cli.run.outcome import Completed
-from quorate.cli.run.process_runtime import Runtime, RuntimeOptions
 from quorate.kube.client import Client
 from quorate.kube.resources import untyped
 from quorate.processes.local.cluster_description import ClusterDescription
 from quorate.processes.local.observation import ObservedCluster
+from quorate.processes.local.pod_runtime import Runtime, RuntimeOptions
 from tests.local.runtime.world import runs_in_namespaces
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "training"

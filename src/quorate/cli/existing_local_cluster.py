@@ -13,7 +13,6 @@ import yaml
 from quorate.api import codec
 from quorate.api.meta import at_epoch
 from quorate.cli.local_background import print_log, stop
-from quorate.cli.local_kubeconfig import context_name, merge_kubeconfig, remove_merged_kubeconfig
 from quorate.cli.local_option import DEFAULT_NAME, DataDir, Name, cluster_directory
 from quorate.cli.local_workers import stop_workers
 from quorate.cli.verbs import options as o
@@ -28,6 +27,7 @@ from quorate.local.directory import ClusterDirectory, DirectoryInUse, RunningClu
 from quorate.local.runtime.supervisor import delete_runtime, end_runtime
 from quorate.processes.local.cluster_snapshot import read_cluster_snapshot
 from quorate.processes.local.local_import import import_snapshot
+from quorate.processes.local.user_kubeconfig import context_name, merge_kubeconfig, remove_merged_kubeconfig
 
 TOTAL: Final = "total"
 

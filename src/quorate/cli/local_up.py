@@ -14,12 +14,6 @@ from quorate.api.configuration import Configuration
 from quorate.api.meta import Key
 from quorate.cli.configuration_options import Config, SchedulerConf
 from quorate.cli.local_background import IN_BACKGROUND, start_in_background
-from quorate.cli.local_kubeconfig import (
-    context_name,
-    merge_kubeconfig,
-    update_merged_kubeconfig,
-    worker_contexts,
-)
 from quorate.cli.local_option import (
     DEFAULT_DASHBOARD_PORT,
     DEFAULT_NAME,
@@ -30,22 +24,18 @@ from quorate.cli.local_option import (
 )
 from quorate.cli.local_workers import WorkerProcess, end_workers, start_worker
 from quorate.cli.run.node_options import (
+    Images,
     NodeCpu,
     NodeLevels,
     NodeMemory,
+    NodeName,
     NodePods,
     NodePools,
+    NodeResources,
     Nodes,
+    RuntimeChoice,
     Speed,
     described_nodes,
-)
-from quorate.cli.run.process_runtime import (
-    Images,
-    NodeName,
-    NodeResources,
-    Runtime,
-    RuntimeChoice,
-    RuntimeOptions,
 )
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import print_result
@@ -66,7 +56,14 @@ from quorate.processes.local.cluster_description import (
     read_description_file,
 )
 from quorate.processes.local.node_topology import FLAVOR, TOPOLOGY, NodeTopology
+from quorate.processes.local.pod_runtime import Runtime, RuntimeOptions
 from quorate.processes.local.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
+from quorate.processes.local.user_kubeconfig import (
+    context_name,
+    merge_kubeconfig,
+    update_merged_kubeconfig,
+    worker_contexts,
+)
 from quorate.processes.local.worker_clusters import connect_workers
 from quorate.processes.process_setup import run_until_signal, tune_garbage_collection
 from quorate.scheduler.scheduler import SCHEDULER_NAMES, Options

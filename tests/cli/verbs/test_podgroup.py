@@ -7,8 +7,8 @@ import pytest
 from quorate.api.meta import ObjectMeta
 from quorate.api.scheduler_configuration import default_scheduler_configuration
 from quorate.api.volcano import PodGroup, PodGroupCondition, PodGroupSpec, PodGroupStatus
-from quorate.cli.verbs.explain.pod_groups import explain_group
 from quorate.gang.reports import WaitingGroup
+from quorate.inspect.explain.pod_groups import explain_group
 
 UNSCHEDULABLE = PodGroupCondition(
     type="Unschedulable",

@@ -12,7 +12,6 @@ from typing import Any, Final
 import pytest
 
 from quorate.api.meta import Key
-from quorate.cli.run.process_runtime import why_no_pod_networks
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import untyped
@@ -23,6 +22,7 @@ from quorate.local.runtime.containers.processes import marked_processes
 from quorate.local.runtime.supervisor import DIRECTORY, ProcessRuntime
 from quorate.local.runtime.tools import RuntimeUnavailable, find_tools
 from quorate.local.server.apiserver import NO_CONVERTERS
+from quorate.processes.local.pod_runtime import why_no_pod_networks
 
 Json = dict[str, Any]
 

@@ -16,24 +16,20 @@ from quorate.cli.configuration_options import Config
 from quorate.cli.run.follow import OnObserved, Plan, ignore
 from quorate.cli.run.follow import run as run_plan
 from quorate.cli.run.node_options import (
+    Images,
     NodeCpu,
     NodeLevels,
     NodeMemory,
+    NodeName,
     NodePods,
     NodePools,
+    NodeResources,
     Nodes,
+    RuntimeChoice,
     Speed,
     described_nodes,
 )
 from quorate.cli.run.outcome import Outcome
-from quorate.cli.run.process_runtime import (
-    Images,
-    NodeName,
-    NodeResources,
-    Runtime,
-    RuntimeChoice,
-    RuntimeOptions,
-)
 from quorate.cli.run.report import outcome_value, print_outcome
 from quorate.cli.run.screen import open_console, open_screen
 from quorate.cli.verbs import options as o
@@ -48,6 +44,7 @@ from quorate.processes.configuration_reload import ConfigurationInForce
 from quorate.processes.local.cluster_description import ClusterDescription
 from quorate.processes.local.manifests import read_directory, with_scheduler
 from quorate.processes.local.node_pools import EQUAL_NODES
+from quorate.processes.local.pod_runtime import Runtime, RuntimeOptions
 from quorate.processes.local.queueing_cluster import GangSchedulerSettings
 from quorate.processes.process_setup import run_until_signal
 from quorate.scheduler.scheduler import Options

@@ -15,7 +15,6 @@ from quorate.cli.run.command import run_directory
 from quorate.cli.run.estimate import EstimateOfLast, estimate_table, estimate_value
 from quorate.cli.run.follow import OnObserved, ignore
 from quorate.cli.run.outcome import Completed, Deadlocked, Outcome
-from quorate.cli.run.process_runtime import Runtime, RuntimeOptions, why_no_pod_networks
 from quorate.cli.run.report import first_submission, outcome_lines, outcome_value, print_outcome
 from quorate.cli.run.screen import open_console
 from quorate.cli.run.what_if import what_if, what_if_table
@@ -29,6 +28,7 @@ from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.resources import PODS
 from quorate.processes.local.cluster_description import ClusterDescription
 from quorate.processes.local.observation import ObservedCluster
+from quorate.processes.local.pod_runtime import Runtime, RuntimeOptions, why_no_pod_networks
 
 EXAMPLE: Final = "examples/all-or-nothing"
 ESTIMATE: Final = "examples/estimate"

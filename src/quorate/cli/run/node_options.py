@@ -1,4 +1,4 @@
-"""Options that describe the nodes of a local cluster."""
+"""Options that describe the nodes of a local cluster, and how its pods run."""
 
 from typing import Annotated, Final
 
@@ -11,6 +11,7 @@ from quorate.processes.local.cluster_description import DEFAULT, ClusterDescript
 from quorate.processes.local.node_pools import EXAMPLE as POOL_EXAMPLE
 from quorate.processes.local.node_pools import NodePoolDescription, check_pools, parse_pool
 from quorate.processes.local.node_topology import EXAMPLE, FLAVOR, TOPOLOGY, NodeTopology, parse_node_topology
+from quorate.processes.local.pod_runtime import Runtime
 
 
 def _amount(text: str) -> Quantity:
@@ -90,6 +91,33 @@ Speed = Annotated[
         help="How many times faster than real time simulated pods start and run.",
     ),
 ]  # fmt: skip
+
+RuntimeChoice = Annotated[
+    Runtime,
+    typer.Option(
+        help="How pods run: [b]simulated[/b]: without programs, for as long as annotations say; "
+        "[b]process[/b]: as processes of this machine, a node; --nodes and --pool add simulated nodes."
+    ),
+]
+NodeName = Annotated[
+    str, typer.Option(metavar="NAME", help="The node of this machine; by default the name of the host.")
+]
+NodeResources = Annotated[
+    str,
+    typer.Option(
+        "--node",
+        metavar="RESOURCE=AMOUNT,...",
+        help="What the node of this machine has, such as [b]cpu=4,memory=8Gi[/b]; by default all of it.",
+    ),
+]
+Images = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--image",
+        metavar="NAME=DIRECTORY",
+        help="The root directory of an image; others are the files of this machine. May be repeated.",
+    ),
+]
 
 
 def described_nodes(

@@ -7,15 +7,15 @@ from typing import Any
 
 import yaml
 
-from quorate.cli.kubeconfig_entries import (
+from quorate.inspect.errors import UsageError
+from quorate.local.directory import CONTEXT, MERGED, ClusterDirectory
+from quorate.processes.local.kubeconfig_entries import (
     LISTS,
     add_context,
     make_current,
     remove_context,
     user_kubeconfigs,
 )
-from quorate.inspect.errors import UsageError
-from quorate.local.directory import CONTEXT, MERGED, ClusterDirectory
 
 
 def context_name(directory: ClusterDirectory) -> str:

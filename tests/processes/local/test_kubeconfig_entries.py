@@ -10,8 +10,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.cli.kubeconfig_entries import add_context, make_current, remove_context, user_kubeconfigs
 from quorate.inspect.errors import UsageError
+from quorate.processes.local.kubeconfig_entries import (
+    add_context,
+    make_current,
+    remove_context,
+    user_kubeconfigs,
+)
 
 NAME = "quorate-local"
 OWN = {

@@ -1,13 +1,10 @@
-"""Options of the commands that start a local cluster: how its pods run."""
+"""How pods of a local cluster run: simulated, or as processes of this machine."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
 from quorate.api.syntax import is_dns_subdomain
@@ -29,34 +26,6 @@ class Runtime(StrEnum):
 
     SIMULATED = "simulated"
     PROCESS = "process"
-
-
-RuntimeChoice = Annotated[
-    Runtime,
-    typer.Option(
-        help="How pods run: [b]simulated[/b]: without programs, for as long as annotations say; "
-        "[b]process[/b]: as processes of this machine, a node; --nodes and --pool add simulated nodes."
-    ),
-]
-NodeName = Annotated[
-    str, typer.Option(metavar="NAME", help="The node of this machine; by default the name of the host.")
-]
-NodeResources = Annotated[
-    str,
-    typer.Option(
-        "--node",
-        metavar="RESOURCE=AMOUNT,...",
-        help="What the node of this machine has, such as [b]cpu=4,memory=8Gi[/b]; by default all of it.",
-    ),
-]
-Images = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--image",
-        metavar="NAME=DIRECTORY",
-        help="The root directory of an image; others are the files of this machine. May be repeated.",
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True)

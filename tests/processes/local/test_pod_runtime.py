@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from quorate.api.quantity import parse_quantity
-from quorate.cli.run.process_runtime import Runtime, RuntimeOptions
 from quorate.inspect.errors import UsageError
 from quorate.processes.local.cluster_description import ClusterDescription
+from quorate.processes.local.pod_runtime import Runtime, RuntimeOptions
 from tests.local.runtime.world import runs_processes
 
 NOTHING = ClusterDescription()
