@@ -9,13 +9,13 @@ import uvloop
 
 from quorate.cli.process_options import (
     Check,
-    Context,
     Kubeconfig,
     LogFormat,
     Verbose,
     report_check,
     start_process,
 )
+from quorate.cli.verbs.options import Context
 from quorate.inspect.configuration_files import read_configuration_text
 from quorate.kube.clock import WallClock
 from quorate.kube.log import logger

@@ -1,35 +1,28 @@
 """``quorate dashboard``: serve the web page of a cluster."""
 
 import asyncio
-import random
 import ssl
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 import uvloop
 
-from quorate.api.configuration.process import Address, Health
+from quorate.api.configuration.process import Address
 from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.cli.configuration_options import Config
-from quorate.cli.process_options import Context, Kubeconfig, LogFormat, Verbose, listen_address, start_process
+from quorate.cli.process_options import Kubeconfig, LogFormat, Verbose, listen_address, start_process
 from quorate.cli.simulate.run_times import Runs
-from quorate.dashboard.history.history import default_file
+from quorate.cli.verbs.options import Context
 from quorate.dashboard.login.oidc import OidcSettings
-from quorate.dashboard.process import Options, run_dashboard
+from quorate.dashboard.process import Options, serve_dashboard
 from quorate.dashboard.serving.server_tls import CertificateFiles, self_signed_context
 from quorate.dashboard.simulation.simulation_process import Cluster
-from quorate.inspect.cluster_model import effective_configuration
 from quorate.inspect.configuration_files import read_text
 from quorate.inspect.errors import UsageError
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock, WallClock
-from quorate.kube.log import logger
-from quorate.kube.rest.config import is_in_cluster, load_anonymous_config, load_rest_config
+from quorate.kube.clock import WallClock
 from quorate.kube.serving.certificates import UnusableCertificate
-from quorate.observe.serving import health_checks, serving
 from quorate.processes.process_setup import run_until_signal
 
 DEFAULT_PORT: Final = 7444
@@ -177,45 +170,9 @@ def dashboard(
         has_forecasts=not without_forecasts,
         history=history,
     )
+    serving = serve_dashboard(kubeconfig, context, config, options, certificate, health_address, _print_link)
     with suppress(asyncio.CancelledError):  # by a signal
-        uvloop.run(
-            run_until_signal(_serve(kubeconfig, context, config, options, certificate, health_address))
-        )
-
-
-async def _serve(
-    kubeconfig: Path | None,
-    context: str,
-    config: Path | None,
-    options: Options,
-    certificate: CertificateFiles | None,
-    health_address: Address | None,
-) -> None:
-    clock, rng = WallClock(), random.Random()
-    own = await load_rest_config(kubeconfig, context)
-    anonymous = load_anonymous_config(kubeconfig, context)
-    # A link would lend the service account of a pod to each user that may read its log.
-    in_cluster = is_in_cluster(kubeconfig)
-    options = replace(options, has_links=not in_cluster)
-    if options.history is None and not in_cluster:
-        options = replace(options, history=default_file(own.server))
-    async with Client(own, rng, field_manager="quorate-dashboard") as client:
-        effective = await effective_configuration(client, config)
-        async with run_dashboard(
-            client, anonymous, effective.configuration, options, clock, rng, _print_link
-        ) as (model, bound):
-            logger(__name__).info("serving", address=bound, server=own.server)
-            probes = health_checks(Health(), model.ready, {})
-            async with serving("--health-address", health_address, probes):
-                await _follow(certificate, clock)
-
-
-async def _follow(certificate: CertificateFiles | None, clock: Clock) -> None:
-    """Wait until cancelled."""
-    if certificate is None:
-        await asyncio.Event().wait()
-    else:
-        await certificate.follow(clock)
+        uvloop.run(run_until_signal(serving))
 
 
 def _print_link(link: str) -> None:

@@ -27,9 +27,6 @@ Kubeconfig = Annotated[
         help="The kubeconfig. Default: $KUBECONFIG, ~/.kube/config, or the service account of the pod.",
     ),
 ]
-Context = Annotated[
-    str, typer.Option(metavar="NAME", help="The context of the kubeconfig. Default: the current one.")
-]
 LogFormat = Annotated[
     Format, typer.Option(help="Format of the log on standard error: readable lines, or JSON.")
 ]

@@ -10,7 +10,6 @@ from quorate.api.syntax import is_dns_label
 from quorate.cli.configuration_options import SchedulerConf, SchedulerNames
 from quorate.cli.process_options import (
     Check,
-    Context,
     HealthAddress,
     Kubeconfig,
     LogFormat,
@@ -19,6 +18,7 @@ from quorate.cli.process_options import (
     report_check,
     start_process,
 )
+from quorate.cli.verbs.options import Context
 from quorate.inspect.configuration_files import read_scheduler_configuration_text
 from quorate.processes.configuration_reload import SchedulerConfigurationInForce
 from quorate.processes.scheduler import ListenAddresses, run_scheduler_process

@@ -7,7 +7,6 @@ import typer
 import uvloop
 
 from quorate.cli.process_options import (
-    Context,
     HealthAddress,
     Kubeconfig,
     LogFormat,
@@ -15,6 +14,7 @@ from quorate.cli.process_options import (
     Verbose,
     start_process,
 )
+from quorate.cli.verbs.options import Context
 from quorate.inspect.configuration_files import read_configuration_text
 from quorate.processes.configuration_reload import ConfigurationInForce
 from quorate.processes.witness import run_witness_process

@@ -5,14 +5,14 @@ import random
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from quorate.api.configuration import Configuration
-from quorate.api.configuration.process import Address
+from quorate.api.configuration.process import Address, Health
 from quorate.api.meta import Key
-from quorate.dashboard.history.history import History, open_history, recording
+from quorate.dashboard.history.history import History, default_file, open_history, recording
 from quorate.dashboard.limits import MAX_REVIEWS, SessionLimits
 from quorate.dashboard.login.authorization import Authorization
 from quorate.dashboard.login.caller import Caller
@@ -26,17 +26,20 @@ from quorate.dashboard.model.model import DashboardModel, run_model
 from quorate.dashboard.serving.app import Dashboard
 from quorate.dashboard.serving.event_stream import EventStreams
 from quorate.dashboard.serving.reads import Reads
+from quorate.dashboard.serving.server_tls import CertificateFiles
 from quorate.dashboard.serving.static_files import StaticFiles
 from quorate.dashboard.serving.submissions import Submissions
 from quorate.dashboard.simulation.forecasts import Forecasts
 from quorate.dashboard.simulation.simulation_process import Cluster
 from quorate.dashboard.simulation.what_if import WhatIf
+from quorate.inspect.cluster_model import effective_configuration
 from quorate.kube.client import Client
-from quorate.kube.clock import Clock
-from quorate.kube.rest.config import RestConfig
+from quorate.kube.clock import Clock, WallClock
+from quorate.kube.log import logger
+from quorate.kube.rest.config import RestConfig, is_in_cluster, load_anonymous_config, load_rest_config
 from quorate.kube.serving.bounded_server import ServerLimits
 from quorate.kube.serving.delegated_auth import DelegatedAuth
-from quorate.observe.serving import serving
+from quorate.observe.serving import health_checks, serving
 
 # Every event stream is a connection.  A header may have the cookies of other sites on the same host.
 LIMITS: Final = ServerLimits(
@@ -181,3 +184,40 @@ def _namespaces(model: DashboardModel) -> set[str]:
         *(group.local_queue.namespace for group in data.workloads.groups),
         *(key.namespace for key in data.pod_groups),
     }
+
+
+async def serve_dashboard(
+    kubeconfig: Path | None,
+    context: str,
+    config: Path | None,
+    options: Options,
+    certificate: CertificateFiles | None,
+    health_address: Address | None,
+    announce: Callable[[str], None],
+) -> None:
+    """Serve the dashboard of the cluster that the kubeconfig selects until cancelled."""
+    clock, rng = WallClock(), random.Random()
+    own = await load_rest_config(kubeconfig, context)
+    anonymous = load_anonymous_config(kubeconfig, context)
+    # A link would lend the service account of a pod to each user that may read its log.
+    in_cluster = is_in_cluster(kubeconfig)
+    options = replace(options, has_links=not in_cluster)
+    if options.history is None and not in_cluster:
+        options = replace(options, history=default_file(own.server))
+    async with Client(own, rng, field_manager="quorate-dashboard") as client:
+        effective = await effective_configuration(client, config)
+        async with run_dashboard(
+            client, anonymous, effective.configuration, options, clock, rng, announce
+        ) as (model, bound):
+            logger(__name__).info("serving", address=bound, server=own.server)
+            probes = health_checks(Health(), model.ready, {})
+            async with serving("--health-address", health_address, probes):
+                await _follow(certificate, clock)
+
+
+async def _follow(certificate: CertificateFiles | None, clock: Clock) -> None:
+    """Wait until cancelled."""
+    if certificate is None:
+        await asyncio.Event().wait()
+    else:
+        await certificate.follow(clock)

@@ -7,16 +7,23 @@ by all other pods.  The nodes of a flavor are those that are ready and schedulab
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
+from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.core import Resources
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Struct
+from quorate.controllers.topology.node_feeds import load_model
+from quorate.kube.client import Client
+from quorate.kube.resources import PLACEABLE_NODES
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.tree import DomainTree
 from quorate.placement.vectors import Vector
 from quorate.queueing.nodes.model import TopologyModel
+from quorate.queueing.state import State
 from quorate.quota.amount import as_quantity
 
 
@@ -45,6 +52,17 @@ class TopologyReport(Struct, omit_defaults=False):
     name: str
     levels: tuple[str, ...]
     flavors: tuple[FlavorReport, ...]
+
+
+async def load_report(
+    client: Client, described: Topology, configuration: Configuration, now: float
+) -> TopologyReport:
+    """Return the domains of a topology with their usage, as the controllers would count it."""
+    gates = configuration.topology_gates or TopologyGates()
+    state = State(msgspec.structs.replace(configuration, topology_gates=gates))
+    await load_model(client, state, now)
+    nodes = (await client.list(PLACEABLE_NODES)).items
+    return report_topology(described, state.ledger.topology, nodes)
 
 
 def report_topology(topology: Topology, model: TopologyModel, nodes: Sequence[Node]) -> TopologyReport:

@@ -15,18 +15,16 @@ from quorate.api.kueue.multikueue import KUBECONFIG_KEY, MultiKueueCluster, Mult
 from quorate.api.meta import Condition, Key, find_condition
 from quorate.api.names.multikueue import CONTROLLER
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.listing import list_objects
+from quorate.cli.verbs.listing import list_objects, print_whole
 from quorate.cli.verbs.printing import (
     Column,
     Fields,
     ListSection,
     Section,
-    TableSection,
     age,
-    as_untyped,
+    conditions_section,
     is_structured,
     json_text,
-    print_document,
     print_objects,
     print_sections,
 )
@@ -90,8 +88,7 @@ def describe(
     async def show(connection: Connection) -> None:
         client = connection.client
         if is_structured(output):
-            document = await client.get(as_untyped(MULTIKUEUE_CLUSTERS), Key("", name))
-            print_document(MULTIKUEUE_CLUSTERS, document, output)
+            await print_whole(connection, [(MULTIKUEUE_CLUSTERS, Key("", name))], output)
             return
         described = await client.get(MULTIKUEUE_CLUSTERS, Key("", name))
         configs = (await client.list(MULTIKUEUE_CONFIGS)).items
@@ -244,12 +241,5 @@ def _sections(
         )),
         ListSection("Workloads", tuple(str(each.metadata.key) for each in _placed(workloads, name))),
         ListSection("Nominated", tuple(str(each.metadata.key) for each in _nominated(workloads, name))),
-        TableSection(
-            "Conditions",
-            ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"),
-            tuple(
-                (each.type, each.status, each.reason, age(each.last_transition_time, now), each.message)
-                for each in described.status.conditions
-            ),
-        ),
+        conditions_section(described.status.conditions, now),
     )  # fmt: skip

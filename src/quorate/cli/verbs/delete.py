@@ -15,7 +15,7 @@ from quorate.api.meta import Key, Uid
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.options import SomeWorkloads
 from quorate.cli.verbs.printing import is_structured, qualified_name
-from quorate.cli.verbs.writing import Results, identity
+from quorate.cli.verbs.writing import Results, delete_object
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.inspect.job_names import OwnerResolver, named_workloads
@@ -108,13 +108,7 @@ async def _deletions(connection: Connection, workloads: Iterable[Workload]) -> S
 
 
 async def _delete(connection: Connection, deletion: Deletion, results: Results) -> None:
-    if results.dry_run is not o.DryRun.CLIENT:
-        try:
-            await connection.client.delete(
-                deletion.resource, deletion.key, uid=deletion.uid, propagation="Background",
-                dry_run=results.dry_run is o.DryRun.SERVER,
-            )  # fmt: skip
-        except NotFound:
-            typer.echo(f"{deletion} not found, already deleted", err=True)
-            return
-    results.add(deletion.resource, identity(deletion.key, deletion.uid), "deleted")
+    try:
+        await delete_object(connection, deletion.resource, deletion.key, results, deletion.uid)
+    except NotFound:
+        typer.echo(f"{deletion} not found, already deleted", err=True)

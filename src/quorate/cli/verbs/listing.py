@@ -1,14 +1,15 @@
 """Read the objects that a list command shows, such as ``quorate queue list``, or print them whole."""
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import typer
 
 from quorate.api import codec
 from quorate.api.explanation import ExplanationSummary
+from quorate.api.meta import Key
 from quorate.cli.verbs.options import Output, print_none_found
-from quorate.cli.verbs.printing import as_untyped, is_structured, print_documents
+from quorate.cli.verbs.printing import as_untyped, is_structured, print_documents, print_objects_as_one
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.summaries import Summaries, summaries
 from quorate.kube.errors import NotFound
@@ -60,6 +61,15 @@ async def list_objects(
     if not shown:
         print_none_found(namespace)
     return shown
+
+
+async def print_whole(
+    connection: Connection, targets: Sequence[tuple[Resource[Any], Key]], output: Output
+) -> None:
+    """Print objects as the server has them: one as it is, several as one List, or their names."""
+    get = connection.client.get
+    documents = [(resource, await get(as_untyped(resource), key)) for resource, key in targets]
+    print_objects_as_one(documents, output)
 
 
 async def listed_summaries(connection: Connection, kind: str) -> Summaries:

@@ -13,7 +13,7 @@ import typer
 import yaml
 
 from quorate.api import codec
-from quorate.api.meta import epoch
+from quorate.api.meta import Condition, epoch
 from quorate.cli.verbs.options import Output
 from quorate.inspect.formatting import format_duration
 from quorate.kube.resources import HasMetadata, Json, Resource, untyped
@@ -81,11 +81,6 @@ def print_documents(resource: Resource[Any], documents: Sequence[Json], output: 
             typer.echo(qualified_name(resource, document["metadata"]["name"]))
         return
     _dump(_as_list([_with_type_meta(resource, document) for document in documents]), output)
-
-
-def print_document(resource: Resource[Any], document: Json, output: Output) -> None:
-    """Print one whole object, or its name."""
-    print_objects_as_one([(resource, document)], output)
 
 
 def print_objects_as_one(objects: Sequence[tuple[Resource[Any], Json]], output: Output) -> None:
@@ -182,6 +177,14 @@ class ListSection:
 
 
 Section = Fields | TableSection | ListSection
+
+
+def conditions_section(conditions: Sequence[Condition], now: float) -> TableSection:
+    rows = tuple(
+        (each.type, each.status, each.reason, age(each.last_transition_time, now), each.message)
+        for each in conditions
+    )
+    return TableSection("Conditions", ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"), rows)
 
 
 def print_sections(sections: Sequence[Section]) -> None:

@@ -10,12 +10,10 @@ from quorate.api.meta import Key
 from quorate.cli.lazy_commands import LazyCommand, LazyGroup
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.listing import list_objects
+from quorate.cli.verbs.listing import list_objects, print_whole
 from quorate.cli.verbs.printing import (
-    as_untyped,
     is_structured,
     print_objects,
-    print_objects_as_one,
     print_sections,
 )
 from quorate.cli.verbs.quota_options import pairs, resource_groups
@@ -150,11 +148,7 @@ def describe(
     async def show(connection: Connection) -> None:
         keys = [(kind, _key(connection, kind, name)) for kind, name in targets]
         if is_structured(output):
-            resources = [(_RESOURCES[kind], key) for kind, key in keys]
-            print_objects_as_one(
-                [(kind, await connection.client.get(as_untyped(kind), key)) for kind, key in resources],
-                output,
-            )
+            await print_whole(connection, [(_RESOURCES[kind], key) for kind, key in keys], output)
             return
         for kind, key in keys:
             if kind is Kind.CLUSTER:

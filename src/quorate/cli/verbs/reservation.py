@@ -6,27 +6,25 @@ from typing import Annotated, Any
 
 import typer
 
-from quorate.api import codec
-from quorate.api.meta import Condition, Key, at_epoch, find_condition, is_true
+from quorate.api.meta import Key, at_epoch, find_condition, is_true
 from quorate.api.quorate import ACTIVE, CONFLICTING, ENDED, Reservation
 from quorate.api.quorate.occurrences import occurrences
 from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.listing import list_objects
+from quorate.cli.verbs.listing import list_objects, print_whole
 from quorate.cli.verbs.printing import (
     Column,
     Fields,
     Section,
     TableSection,
     age,
-    as_untyped,
+    conditions_section,
     is_structured,
-    print_document,
     print_objects,
     print_sections,
 )
 from quorate.cli.verbs.quota_options import amounts, pairs
-from quorate.cli.verbs.writing import Results, create_object, identity
+from quorate.cli.verbs.writing import Results, create_object, delete_object
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.inspect.formatting import format_resources
@@ -176,11 +174,11 @@ def describe(
     now = WallClock().now()
 
     async def show(connection: Connection) -> None:
-        document = await connection.client.get(as_untyped(RESERVATIONS), Key("", name))
+        key = Key("", name)
         if is_structured(output):
-            print_document(RESERVATIONS, document, output)
+            await print_whole(connection, [(RESERVATIONS, key)], output)
         else:
-            print_sections(_sections(codec.convert(Reservation, document), now))
+            print_sections(_sections(await connection.client.get(RESERVATIONS, key), now))
 
     with_cluster(ClusterOptions(kubeconfig, context), show)
 
@@ -200,10 +198,8 @@ def delete(
 
     async def write(connection: Connection) -> None:
         with Results(output, dry_run) as results:
-            for key in (Key("", name) for name in names):
-                if dry_run is not o.DryRun.CLIENT:
-                    await connection.client.delete(RESERVATIONS, key, dry_run=dry_run is o.DryRun.SERVER)
-                results.add(RESERVATIONS, identity(key), "deleted")
+            for name in names:
+                await delete_object(connection, RESERVATIONS, Key("", name), results)
 
     with_cluster(ClusterOptions(kubeconfig, context), write)
 
@@ -305,14 +301,5 @@ def _sections(described: Reservation, now: float) -> tuple[Section, ...]:
                 (_moment(at_epoch(window.opens)), _moment(at_epoch(window.closes))) for window in windows
             ),
         ),
-        TableSection(
-            "Conditions",
-            ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"),
-            tuple(_condition(condition, now) for condition in described.status.conditions),
-        ),
+        conditions_section(described.status.conditions, now),
     )  # fmt: skip
-
-
-def _condition(condition: Condition, now: float) -> tuple[str, ...]:
-    since = age(condition.last_transition_time, now)
-    return condition.type, condition.status, condition.reason, since, condition.message

@@ -3,14 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Final
 
-import msgspec
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from quorate.api.configuration import Configuration
-from quorate.api.configuration.feature_gates import TopologyGates
-from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
 from quorate.api.quantity import Quantity
 from quorate.cli.configuration_options import Config
@@ -23,7 +19,6 @@ from quorate.cli.verbs.printing import (
     print_value,
     qualified_name,
 )
-from quorate.controllers.topology.node_feeds import load_model
 from quorate.inspect.cluster_model import effective_configuration
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
@@ -32,14 +27,12 @@ from quorate.inspect.topology_report import (
     DomainReport,
     FlavorReport,
     TopologyReport,
+    load_report,
     occupancy,
-    report_topology,
     walk,
 )
-from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.resources import PLACEABLE_NODES, TOPOLOGIES
-from quorate.queueing.state import State
+from quorate.kube.resources import TOPOLOGIES
 
 _MAX_NAMES: Final = 10
 _MAP_WIDTH: Final = 64  # domains in one line of the map
@@ -89,17 +82,6 @@ def describe(
         _print(report, resource, is_on=is_on, origin=used.origin, wide=output is o.Output.WIDE)
 
     with_cluster(ClusterOptions(kubeconfig, context), show)
-
-
-async def load_report(
-    client: Client, described: Topology, configuration: Configuration, now: float
-) -> TopologyReport:
-    """Return the domains of a topology with their usage, as the controllers would count it."""
-    gates = configuration.topology_gates or TopologyGates()
-    state = State(msgspec.structs.replace(configuration, topology_gates=gates))
-    await load_model(client, state, now)
-    nodes = (await client.list(PLACEABLE_NODES)).items
-    return report_topology(described, state.ledger.topology, nodes)
 
 
 def _all_domains(report: TopologyReport) -> Iterator[DomainReport]:

@@ -12,21 +12,19 @@ from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.api.volcano.job import Job
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.listing import list_objects, with_explanation
+from quorate.cli.verbs.listing import list_objects, print_whole, with_explanation
 from quorate.cli.verbs.printing import (
     Column,
     Fields,
     Section,
     TableSection,
     age,
-    as_untyped,
     is_structured,
-    print_document,
     print_objects,
     print_sections,
 )
 from quorate.cli.verbs.volcano_commands import one_name, send_command
-from quorate.cli.verbs.writing import Results, create_document, identity
+from quorate.cli.verbs.writing import Results, create_document, delete_object
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.summaries import VolcanoJobStates, volcano_job_states
@@ -246,8 +244,7 @@ def view(
     async def show(connection: Connection) -> None:
         key = Key(connection.namespace, wanted)
         if is_structured(output):
-            document = await connection.client.get(as_untyped(VOLCANO_JOBS), key)
-            print_document(VOLCANO_JOBS, document, output)
+            await print_whole(connection, [(VOLCANO_JOBS, key)], output)
         else:
             print_sections(job_sections(await connection.client.get(VOLCANO_JOBS, key), now))
 
@@ -355,7 +352,6 @@ def delete(
     async def write(connection: Connection) -> None:
         key = Key(connection.namespace, wanted)
         with Results(output) as results:
-            await connection.client.delete(VOLCANO_JOBS, key, propagation="Background")
-            results.add(VOLCANO_JOBS, identity(key), "deleted")
+            await delete_object(connection, VOLCANO_JOBS, key, results)
 
     with_cluster(ClusterOptions(kubeconfig, context, namespace), write)

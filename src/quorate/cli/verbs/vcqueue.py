@@ -9,17 +9,15 @@ from quorate.api.meta import Key
 from quorate.api.volcano import OPEN, ROOT_QUEUE, Queue
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.listing import list_objects
+from quorate.cli.verbs.listing import list_objects, print_whole
 from quorate.cli.verbs.printing import (
     Column,
     age,
-    as_untyped,
     is_structured,
-    print_document,
     print_objects,
 )
 from quorate.cli.verbs.volcano_commands import one_name, send_command
-from quorate.cli.verbs.writing import Results, create_object, identity, patch_spec
+from quorate.cli.verbs.writing import Results, create_object, delete_object, patch_spec
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.kube.clock import WallClock
@@ -97,7 +95,7 @@ def get(
     async def show(connection: Connection) -> None:
         key = Key("", wanted)
         if is_structured(output):
-            print_document(QUEUES, await connection.client.get(as_untyped(QUEUES), key), output)
+            await print_whole(connection, [(QUEUES, key)], output)
         else:
             print_objects(_columns(now), [await connection.client.get(QUEUES, key)], output)
 
@@ -208,7 +206,6 @@ def delete(
 
     async def write(connection: Connection) -> None:
         with Results(output) as results:
-            await connection.client.delete(QUEUES, Key("", wanted))
-            results.add(QUEUES, identity(Key("", wanted)), "deleted")
+            await delete_object(connection, QUEUES, Key("", wanted), results)
 
     with_cluster(ClusterOptions(kubeconfig, context), write)

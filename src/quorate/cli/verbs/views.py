@@ -7,7 +7,6 @@ from quorate.api.core import Resources
 from quorate.api.explanation import NO_START, StartEstimate
 from quorate.api.kueue import ACTIVE, ClusterQueue, FlavorUsage, LocalQueue, ResourceGroup, Workload
 from quorate.api.meta import (
-    Condition,
     Key,
     LabelSelector,
     OwnerReference,
@@ -17,7 +16,7 @@ from quorate.api.meta import (
     true_condition,
 )
 from quorate.api.quantity import Quantity
-from quorate.cli.verbs.printing import Column, Fields, Section, TableSection, age
+from quorate.cli.verbs.printing import Column, Fields, Section, TableSection, age, conditions_section
 from quorate.inspect.explain.summaries import Summaries
 from quorate.inspect.formatting import amount_cells, amount_columns, format_duration
 from quorate.inspect.status.capacity import quota_of, usage_of
@@ -269,11 +268,7 @@ def describe_workload(workload: Workload, cluster_queue: str, now: float) -> tup
             ("NAME", "STATE", "MESSAGE"),
             tuple((check.name, check.state, check.message) for check in status.admission_checks),
         ),
-        TableSection(
-            "Conditions",
-            ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"),
-            tuple(_condition(condition, now) for condition in status.conditions),
-        ),
+        conditions_section(status.conditions, now),
     )
 
 
@@ -311,11 +306,6 @@ def _evictions(workload: Workload) -> list[str]:
     return (
         [f"{eviction.count} x {eviction.reason}" for eviction in stats.evictions] if stats is not None else []
     )
-
-
-def _condition(condition: Condition, now: float) -> tuple[str, ...]:
-    since = age(condition.last_transition_time, now)
-    return condition.type, condition.status, condition.reason, since, condition.message
 
 
 def _active(queue: ClusterQueue | LocalQueue) -> str:

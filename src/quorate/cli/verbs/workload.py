@@ -10,14 +10,13 @@ from quorate.cli.lazy_commands import LazyCommand, LazyGroup
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.delete import delete
-from quorate.cli.verbs.listing import list_objects, listed_summaries, with_explanation
+from quorate.cli.verbs.listing import list_objects, listed_summaries, print_whole, with_explanation
 from quorate.cli.verbs.options import Workloads
 from quorate.cli.verbs.printing import (
     as_untyped,
     is_structured,
     print_documents,
     print_objects,
-    print_objects_as_one,
     print_rows,
     print_sections,
 )
@@ -155,9 +154,8 @@ def describe(
     async def show(connection: Connection) -> None:
         targets = [target for name in names for target in await named_workloads(connection, name)]
         if is_structured(output):
-            kind = as_untyped(WORKLOADS)
-            documents = [await connection.client.get(kind, target.metadata.key) for target in targets]
-            print_objects_as_one([(kind, document) for document in documents], output)
+            keys = [(WORKLOADS, target.metadata.key) for target in targets]
+            await print_whole(connection, keys, output)
             return
         for target in targets:
             queues = (await connection.client.list(LOCAL_QUEUES, target.metadata.namespace)).items

@@ -69,6 +69,17 @@ async def patch_spec(
     results.add(resource, document, done)
 
 
+async def delete_object(
+    connection: Connection, resource: Resource[Any], key: Key, results: Results, uid: str = ""
+) -> None:
+    """Delete an object, and in the background what it owns; report it.  Raises ``NotFound``."""
+    if results.dry_run is not DryRun.CLIENT:
+        await connection.client.delete(
+            resource, key, uid=uid, propagation="Background", dry_run=results.dry_run is DryRun.SERVER
+        )
+    results.add(resource, identity(key, uid), "deleted")
+
+
 async def create_object(
     connection: Connection, resource: Resource[Any], name: str, spec: Mapping[str, Any], results: Results
 ) -> None:
