@@ -18,7 +18,11 @@ from tests.faults.scene import PRIORITIES
 MANAGER: Final = "manager"
 WORKERS: Final = ("worker1", "worker2", "worker3")
 SHORT_TIMEOUT_S: Final = 1.0  # workerLostTimeout of some runs
+STOPPED_S: Final = 1.0  # less than the grace of the witness, with the time to start again
 LONG_TIMEOUT_S: Final = 900.0  # of all others: no job is given to another worker because of a lost one
+PROMPT: Final = MultiKueue(  # garbage is soon collected, and a lost worker soon connected again
+    gc_interval_s=0.5, worker_lost_timeout_s=LONG_TIMEOUT_S, first_retry_s=0.5, longest_retry_s=2.0
+)
 
 Happening = Literal[
     "cut",  # connections of the manager to a worker are closed and refused
@@ -73,9 +77,9 @@ def generate_cluster_scene(seed: int) -> ClusterScene:
     rng = random.Random(f"clusters {seed}")
     if seed % 8 in (0, 4):
         what: Happening = "remove copy" if seed % 8 else rng.choice(("cut", "dead"))
-        return _one_event(Event(8.0, what, rng.choice(WORKERS), 14.0))
-    multikueue = MultiKueue(
-        gc_interval_s=0.5,
+        return _one_event(Event(3.0, what, rng.choice(WORKERS), 9.0))  # the jobs end meanwhile
+    multikueue = replace(
+        PROMPT,
         worker_lost_timeout_s=rng.choice((SHORT_TIMEOUT_S, LONG_TIMEOUT_S, LONG_TIMEOUT_S)),
         dispatcher=rng.choice((ALL_AT_ONCE, ALL_AT_ONCE, INCREMENTAL)),
         step_size=rng.choice((1, 2, 3)),
@@ -85,6 +89,11 @@ def generate_cluster_scene(seed: int) -> ClusterScene:
     if any(event.what == "remove copy" for event in events):
         # Pods that end late run without a workload then, which the witness of that worker reports.
         jobs = tuple(dataclasses.replace(job, stops="0s") for job in jobs)
+        # No controller stops them while those of their worker do not run.
+        events = tuple(
+            dataclasses.replace(event, for_s=min(event.for_s, STOPPED_S)) if event.what == "dead" else event
+            for event in events
+        )
     return ClusterScene(
         replace(Configuration(), multikueue=multikueue),
         {MANAGER: rng.choice((5, 8, 12))} | {name: rng.choice((3, 4)) for name in WORKERS},
@@ -100,13 +109,12 @@ def generate_cluster_scene(seed: int) -> ClusterScene:
 
 def _one_event(event: Event) -> ClusterScene:
     """Return a scene in which all workers have time and quota to run the jobs of the one with the event."""
-    multikueue = MultiKueue(gc_interval_s=0.5, worker_lost_timeout_s=LONG_TIMEOUT_S, dispatcher=ALL_AT_ONCE)
     return ClusterScene(
-        replace(Configuration(), multikueue=multikueue),
+        replace(Configuration(), multikueue=PROMPT),
         {MANAGER: 12} | dict.fromkeys(WORKERS, 4),
         {},
         dict.fromkeys((MANAGER, *WORKERS), 0.0),
-        tuple(RemoteJob(f"job{number}", 0.0, 1, "20s", "0s", "", None) for number in range(3)),
+        tuple(RemoteJob(f"job{number}", 0.0, 1, "8s", "0s", "", None) for number in range(3)),
         (event,),
     )
 

@@ -25,6 +25,7 @@ from quorate.controllers.process import run_replica
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Conflict, NotFound
+from quorate.kube.log import JsonFormatter
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, COHORTS, JOBS, WORKLOADS
 from quorate.kube.rest.config import RestConfig
@@ -53,6 +54,7 @@ RUN_TIMEOUT_S = 90.0  # the longest duration of a run
 STOPS = 10  # how often a run that does not end is cancelled, once a second
 DEADLINE_S = 0.5  # of the controllers' requests: short, so that a lost response costs little
 DEBOUNCE_S = 0.7
+LINES = JsonFormatter()  # they have milliseconds
 TERMS = LeaderElection(
     elect=True, name="faults", namespace=NAMESPACE, lease_s=2, renew_deadline_s=1.4, retry_s=0.1
 )
@@ -91,8 +93,8 @@ async def run(trial: Trial) -> Report:
             ended, _ = await asyncio.wait({running}, timeout=1.0)
     if not ended:
         report.findings.append(f"cancellation did not end it; where each task waits:\n{waiting_tasks()}")
-    elif not running.cancelled():
-        running.result()
+    elif not running.cancelled() and (error := running.exception()) is not None:
+        report.findings.append("".join(traceback.format_exception(error)))
     report.duration_s = asyncio.get_running_loop().time() - began
     return report
 
@@ -100,7 +102,7 @@ async def run(trial: Trial) -> Report:
 async def _with_logged_errors(
     scenario: Callable[[Trial, Report], Awaitable[None]], trial: Trial, report: Report
 ) -> None:
-    with _logged_errors(report.findings):
+    with _logged(report):
         await scenario(trial, report)
 
 
@@ -342,23 +344,26 @@ async def _answer_checks(client: Client, seed: int) -> None:
         await asyncio.sleep(0.03)
 
 
-# Internal errors that the controllers logged.
+# What the controllers logged.
 
-_findings: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar("findings", default=None)
+_report: contextvars.ContextVar[Report | None] = contextvars.ContextVar("report", default=None)
 
 
-class _Errors(logging.Handler):
+class _Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        findings = _findings.get()
-        if findings is not None and record.exc_info:
-            findings.append(f"logged: {logging.Formatter().format(record)}")
+        report = _report.get()
+        if report is None:
+            return
+        report.log.append(LINES.format(record))
+        if record.exc_info and record.levelno >= logging.ERROR:
+            report.findings.append(f"logged: {logging.Formatter().format(record)}")
 
 
 @contextmanager
-def _logged_errors(findings: list[str]) -> Iterator[None]:
-    """Add a finding for each traceback logged in the block or by tasks started in it."""
-    token = _findings.set(findings)
-    handler = _Errors(logging.ERROR)
+def _logged(report: Report) -> Iterator[None]:
+    """Add what is logged in the block, or by tasks started in it, and a finding for each traceback."""
+    token = _report.set(report)
+    handler = _Lines()
     loggers = [logging.getLogger(name) for name in ("quorate", "aiohttp.server", "asyncio")]
     for each in loggers:
         each.addHandler(handler)
@@ -367,4 +372,4 @@ def _logged_errors(findings: list[str]) -> Iterator[None]:
     finally:
         for each in loggers:
             each.removeHandler(handler)
-        _findings.reset(token)
+        _report.reset(token)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
+from tests.faults.history import History
 from tests.faults.plan import (
     CLUSTER_WRITES,
     GANG_WRITES,
@@ -73,3 +74,5 @@ class Report:
     replacements: int = 0  # of places of a workload
     states: int = 0  # stored states that were checked
     duration_s: float = 0.0
+    log: list[str] = field(default_factory=list)  # of the controllers
+    histories: dict[str, History] = field(default_factory=dict)  # by cluster

@@ -2,8 +2,10 @@
 
 import pytest
 
+from quorate.api.configuration.multikueue import MultiKueue
 from quorate.controllers.multikueue.connection.cluster_controller import message_of
-from quorate.controllers.multikueue.connection.connection import ESTABLISH, RETRY, Failure
+from quorate.controllers.multikueue.connection.connection import ESTABLISH, Failure
+from quorate.kube.flowcontrol import Backoff
 
 
 @pytest.mark.parametrize(
@@ -11,7 +13,8 @@ from quorate.controllers.multikueue.connection.connection import ESTABLISH, RETR
     [(1, 5), (2, 10), (3, 20), (4, 40), (5, 80), (6, 160), (7, 320), (8, 320), (99, 320)],
 )
 def test_the_pause_doubles_in_seven_steps(attempts: int, want: float) -> None:
-    assert RETRY.delay_s(attempts) == want
+    rules = MultiKueue()
+    assert Backoff(rules.first_retry_s, rules.longest_retry_s).delay_s(attempts) == want
 
 
 @pytest.mark.parametrize(("attempt", "want"), [(1, 60), (2, 120), (3, 240), (4, 480), (5, 600), (9, 600)])

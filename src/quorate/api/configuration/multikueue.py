@@ -77,6 +77,9 @@ class MultiKueue(msgspec.Struct, frozen=True, kw_only=True):
     step_size: int = 3  # clusters that the Incremental dispatcher adds in each round
     external_frameworks: tuple[ExternalFramework, ...] = ()
     access_plugins: tuple[AccessPlugin, ...] = ()
+    # Of attempts to connect to a worker cluster (Kueue's retryIncrement, retryMaxSteps); not in files.
+    first_retry_s: float = 5.0
+    longest_retry_s: float = 320.0
 
 
 def decode_multikueue(fields: Section) -> MultiKueue:

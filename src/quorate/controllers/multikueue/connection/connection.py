@@ -20,8 +20,7 @@ from quorate.kube.log import logger
 from quorate.kube.rest.config import RestConfig, config_of
 from quorate.kube.rest.kubeconfig import InvalidKubeconfig, KubeconfigContext
 
-# Kueue's retryIncrement, retryMaxSteps, initialEstablishTimeout and maxEstablishTimeout.
-RETRY: Final = Backoff(first_s=5.0, cap_s=320.0)
+# Kueue's initialEstablishTimeout and maxEstablishTimeout.
 ESTABLISH: Final = Backoff(first_s=60.0, cap_s=600.0)
 
 REQUEST_S: Final = 10.0  # the deadline of a request to a worker cluster
@@ -75,6 +74,8 @@ class Connection:
         self.failure: Failure | None = None  # of the last attempt; None: it succeeded, or there was none
         self._workers, self._context, self._clock = workers, context, context.clock
         self._on_change = on_change
+        rules = context.configuration.multikueue
+        self._retry = Backoff(rules.first_retry_s, rules.longest_retry_s)
         self._credentials: KubeconfigContext | None = None
         self._attempts = 0  # that failed in a row
         self._due = self._clock.steady.now()  # of the next attempt
@@ -163,7 +164,7 @@ class Connection:
                 self._on_change()
                 return
         self._attempts += 1
-        delay_s = RETRY.delay_s(self._attempts)
+        delay_s = self._retry.delay_s(self._attempts)
         self._due = now + delay_s
         self.failure = Failure(problem, self._attempts, self._clock.now() + delay_s)
         self._log.warning("worker cluster not connected", problem=problem, retry_in_s=delay_s)
