@@ -244,6 +244,7 @@ class StartAnswer(Struct):
     starts: Literal["Within", "Later", "Never", "Unknown"]  # Later: after the time that is simulated
     p50_seconds: float | None = None  # of Within: half of the runs start it in that time
     p90_seconds: float | None = None  # nine of ten runs do; absent if fewer start it
+    spare: float | None = None  # if it starts now: how many more such workloads the quota holds then
     reason: str = ""  # of Never and Unknown
     api_version: str = msgspec.field(default_factory=lambda: API_VERSION)
     kind: str = msgspec.field(default_factory=lambda: "StartAnswer")

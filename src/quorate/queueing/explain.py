@@ -112,6 +112,21 @@ def can_never_fit(state: State, key: Key) -> bool:
     return entry is not None and _can_never_fit(state, entry)
 
 
+def spare_quota(state: State, key: Key) -> float | None:
+    """Return how many more workloads with the usage of ``key`` the quota holds beside it.
+
+    Of several resources it is that of the scarcest.  Return None if the workload has no quota reservation.
+    """
+    reservation = state.ledger.reservations.get(key)
+    if reservation is None:
+        return None
+    queue = state.ledger.cluster_queues[reservation.admission.cluster_queue]
+    return min(
+        (max(0, tree.available(queue.node, pair)) / used for pair, used in reservation.usage.items()),
+        default=None,
+    )
+
+
 def why_pending(state: State, key: Key) -> Hold | None:
     """Return the last outcome of a pending workload; None if there is none or it is not pending."""
     entry = state.ledger.entries.get(key)

@@ -3,6 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quorate.api.explanation import StartAnswer
 from quorate.controllers.multikueue.dispatch.cluster_starts import (
     ClusterStart,
     NeverStarts,
@@ -15,7 +16,6 @@ from quorate.controllers.multikueue.dispatch.dispatchers import Nomination, Nomi
 from quorate.controllers.multikueue.dispatch.earliest_start import earliest_start
 from quorate.simulate.engine.clusters import Clusters
 from quorate.simulate.estimates.cluster_starts import SimulatedStarts
-from quorate.simulate.estimates.forecast import NeverFits, StartTime, start_answer
 from quorate.simulate.results.summary import waits_ms
 from tests.simulate.worlds import queue, world_of
 
@@ -75,10 +75,11 @@ def test_the_chosen_cluster_starts_the_last_job_first(
 
 
 def test_an_answer_is_in_epoch_seconds() -> None:
-    def answered(start: StartTime | NeverFits | None) -> ClusterStart:
-        return cluster_start(start_answer(start), 1000.0)
+    def answered(answer: StartAnswer) -> ClusterStart:
+        return cluster_start(answer, 1000.0)
 
-    assert answered(StartTime("ns", "w", "q", 60.0, None, 3, 5)) == StartsBy(1060.0, None)
-    assert answered(StartTime("ns", "w", "q", None, None, 1, 5)) == StartsLater()
-    assert answered(NeverFits("needs 8 cpus")) == NeverStarts("needs 8 cpus")
-    assert isinstance(answered(None), UnknownStart)
+    assert answered(StartAnswer(starts="Within", p50_seconds=60.0)) == StartsBy(1060.0)
+    assert answered(StartAnswer(starts="Within", p50_seconds=0.0, spare=2.5)) == StartsBy(1000.0, None, 2.5)
+    assert answered(StartAnswer(starts="Later")) == StartsLater()
+    assert answered(StartAnswer(starts="Never", reason="needs 8 cpus")) == NeverStarts("needs 8 cpus")
+    assert answered(StartAnswer(starts="Unknown", reason="slow")) == UnknownStart("slow")

@@ -223,7 +223,9 @@ def test_a_workload_that_does_not_exist_yet_waits_behind_those_that_do() -> None
         return forecast.would_start(StartQuestion(workload=workload, ahead=ahead), BEGAN, 1e9).answer
 
     assert ask(asked("x")) == StartAnswer(starts="Within", p50_seconds=3600.0, p90_seconds=3600.0)
-    assert ask(asked("x", "free")) == StartAnswer(starts="Within", p50_seconds=0.0, p90_seconds=0.0)
+    assert ask(asked("x", "free")) == StartAnswer(
+        starts="Within", p50_seconds=0.0, p90_seconds=0.0, spare=0.0
+    )
     assert ask(asked("x", "free"), asked("y", "free")).p50_seconds == 3600.0, (
         "the other one was submitted first"
     )

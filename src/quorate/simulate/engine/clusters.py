@@ -74,6 +74,7 @@ class Clusters:
         self._due: list[Key] = []  # to be nominated in this instant
         self._wakes_ms: dict[Key, int] = {}  # when dispatched jobs are to be nominated again
         self._unsettled: set[str] = set()
+        self.changes = dict.fromkeys(workers, 0)  # counts what happened in a worker; equal: nothing did
         self._started_in: dict[Key, str] = {}
         self._copies = self._moved = 0
         self._ended = 0
@@ -95,8 +96,8 @@ class Clusters:
         following = next(arrivals, None)
         manager, players = self._manager, (self._manager, *self.workers.values())
         while True:
-            due = [manager.next_ms(None if following is None else following.at_ms)]
-            due += [player.next_ms() for player in self.workers.values()]
+            due_in = {name: player.next_ms() for name, player in self.workers.items()}
+            due = [manager.next_ms(None if following is None else following.at_ms), *due_in.values()]
             due.append(min(self._wakes_ms.values(), default=None))
             now_ms = min((ms for ms in due if ms is not None), default=None)
             if now_ms is None or (until_ms is not None and now_ms > until_ms):
@@ -106,7 +107,9 @@ class Clusters:
             self._idle += 1
             for player in players:
                 player.advance(now_ms)
-            self._unsettled.update(self.workers)
+            for name, due_ms in due_in.items():
+                self._unsettled.add(name)
+                self.changes[name] += due_ms == now_ms
             while following is not None and following.at_ms == now_ms:
                 manager.submit(following)
                 following = next(arrivals, None)
@@ -194,12 +197,16 @@ class Clusters:
                 assert copy.key == job.key, "a copy has the name of its workload"
                 dispatched.copies[name] = copy
                 self._copies += 1
-                self._unsettled.add(name)
+                self._changed(name)
                 self.on_copied(name, copy)
 
     def _withdraw(self, name: str, copy: SimulatedJob) -> None:
         self.workers[name].withdraw(copy)
+        self._changed(name)
+
+    def _changed(self, name: str) -> None:
         self._unsettled.add(name)
+        self.changes[name] += 1
 
     def _reserved(self, job: SimulatedJob) -> None:
         """Dispatch a job that got quota in the manager."""

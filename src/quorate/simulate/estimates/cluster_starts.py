@@ -3,12 +3,18 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from quorate.api.meta import Key
 from quorate.api.names import multikueue
-from quorate.controllers.multikueue.dispatch.cluster_starts import ClusterStart, StartsBy, cluster_start
+from quorate.controllers.multikueue.dispatch.cluster_starts import (
+    ClusterStart,
+    StartsBy,
+    StartsLater,
+    cluster_start,
+)
 from quorate.controllers.multikueue.dispatch.configured_dispatchers import configured_dispatchers
 from quorate.simulate.engine.clusters import Clusters, ClustersRun
 from quorate.simulate.engine.simulated_job import SimulatedJob
-from quorate.simulate.estimates.forecast import forecast_one, start_answer
+from quorate.simulate.estimates.forecast import forecast_one
 from quorate.simulate.estimates.observed_history import ObservedHistory, waiting_jobs
 from quorate.simulate.inputs.cluster_worlds import cluster_worlds
 from quorate.simulate.inputs.worker_clusters import ALL_AT_ONCE, EARLIEST_START, INCREMENTAL
@@ -30,6 +36,7 @@ class SimulatedStarts:
     ) -> None:
         """``learns``: run times and submissions are those of the past, otherwise those that jobs declare."""
         self.questions = 0
+        self._answers: dict[tuple[str, Key], tuple[int, ClusterStart]] = {}  # with ``changes`` at that time
         self._clusters = clusters
         self._plays = plays
         self._histories = {name: ObservedHistory(world) for name, world in worlds.items()}
@@ -38,21 +45,27 @@ class SimulatedStarts:
             clusters.on_ended = lambda name, copy: self._histories[name].ended(copy)
 
     def starts_of(self, job: SimulatedJob) -> Mapping[str, ClusterStart]:
-        """Return when the workers would start a job of the manager, up to the first that would now."""
-        starts: dict[str, ClusterStart] = {}
-        for name, player in self._clusters.workers.items():
-            self.questions += 1
-            workloads = {copy.key: copy.workload for copy in player.jobs.values()}
-            waiting = waiting_jobs(player.jobs)
-            if job.key not in workloads:
-                workloads[job.key] = player.workload_of(job.submission)
-                waiting += 1
-            world = self._histories[name].world_at(player.clock.ms, workloads.values(), waiting)
-            now = player.clock.now
-            starts[name] = cluster_start(start_answer(forecast_one(world, job.key, self._plays)), now)
-            if starts[name] == StartsBy(now, now):
-                break
-        return starts
+        """Return when the workers would start a job of the manager."""
+        return {name: self._start_in(name, job) for name in self._clusters.workers}
+
+    def _start_in(self, name: str, job: SimulatedJob) -> ClusterStart:
+        """Return when a worker would start a job; the last answer holds until something happens there."""
+        player, changes = self._clusters.workers[name], self._clusters.changes[name]
+        now = player.clock.now
+        answered, start = self._answers.get((name, job.key), (-1, StartsLater()))
+        is_past = isinstance(start, StartsBy) and start.p50 <= now
+        if answered == changes and not is_past:
+            return start
+        self.questions += 1
+        workloads = {copy.key: copy.workload for copy in player.jobs.values()}
+        waiting = waiting_jobs(player.jobs)
+        if job.key not in workloads:
+            workloads[job.key] = player.workload_of(job.submission)
+            waiting += 1
+        world = self._histories[name].world_at(player.clock.ms, workloads.values(), waiting)
+        start = cluster_start(forecast_one(world, job.key, self._plays), now)
+        self._answers[name, job.key] = changes, start
+        return start
 
 
 def play_clusters(

@@ -14,7 +14,7 @@ import msgspec
 from quorate.api.explanation import FEWEST_RUNS, Confidence, StartAnswer
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
-from quorate.queueing.explain import outcome_of
+from quorate.queueing.explain import outcome_of, spare_quota
 from quorate.queueing.inadmissible_reasons import QueueInactive, QueueMissing
 from quorate.queueing.state import State
 from quorate.simulate.engine.player import Rest, play_until_started
@@ -108,27 +108,25 @@ def _start_time(workload: Workload, starts_s: Sequence[float]) -> StartTime:
     )
 
 
-class NeverFits(NamedTuple):
-    """A workload starts only after a change of its spec, of the queues or of the nodes."""
-
-    reason: str  # a sentence
-
-
 def forecast_one(
     world: World, key: Key, plays: int = PLAYS, is_over: Callable[[], bool] = lambda: False
-) -> StartTime | NeverFits | None:
+) -> StartAnswer:
     """Return when the workload ``key`` of ``world`` starts, which waits; the other workloads are not awaited.
 
-    A workload that starts in the first run at once does so in each: that is then the only run.  Return None
-    if ``is_over`` returned True before the first run ended.
+    A workload that starts in the first run at once does so in each: that is then the only run.  The start is
+    unknown if ``is_over`` returned True before the first run ended.
     """
     waiting = waiting_workloads(world)
     number = next(number for number, workload in waiting.items() if workload.metadata.key == key)
     never: list[str] = []
+    spare: float | None = None
 
     def look(state: State, now: float) -> None:
-        """Note at the first instant whether the workload can start at all."""
-        facts = outcome_of(state, key) if now == world.begins_s else None
+        """Note at the first instant whether the workload starts, and whether it can start at all."""
+        nonlocal spare
+        if now != world.begins_s:
+            return
+        spare, facts = spare_quota(state, key), outcome_of(state, key)
         if facts is None or facts.hold is None:
             return
         has_no_queue = any(isinstance(reason, QueueMissing | QueueInactive) for reason in facts.hold.reasons)
@@ -139,26 +137,23 @@ def forecast_one(
     while len(starts) < plays and not is_over():
         run = play_waiting(world, waiting, len(starts), lambda: bool(never) or is_over(), key, look)
         if never:
-            return NeverFits(never[0])
+            return StartAnswer(starts="Never", reason=never[0])
         if is_over() and math.isinf(run.starts_s[number]):
             break  # it was cut
         starts.append(run.starts_s[number])
         if starts == [0.0]:
             break
     if not starts:
-        return None
-    return _start_time(waiting[number], starts)
-
-
-def start_answer(start: StartTime | NeverFits | None) -> StartAnswer:
-    """Return the result of ``forecast_one`` as it is served."""
-    if start is None:
         return StartAnswer(starts="Unknown", reason="it was not estimated in time")
-    if isinstance(start, NeverFits):
-        return StartAnswer(starts="Never", reason=start.reason)
-    if start.p50_s is None:
+    p50_s = quantile(starts, 0.5)
+    if p50_s is None:
         return StartAnswer(starts="Later")
-    return StartAnswer(starts="Within", p50_seconds=start.p50_s, p90_seconds=start.p90_s)
+    return StartAnswer(
+        starts="Within",
+        p50_seconds=p50_s,
+        p90_seconds=quantile(starts, 0.9),
+        spare=spare if p50_s == 0 else None,
+    )
 
 
 def waiting_workloads(world: World) -> dict[int, Workload]:

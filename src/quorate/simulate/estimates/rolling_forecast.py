@@ -26,7 +26,6 @@ from quorate.simulate.estimates.forecast import (
     forecast_one,
     play_waiting,
     quantile,
-    start_answer,
     waiting_workloads,
 )
 from quorate.simulate.estimates.run_time_store import RunTimeStore
@@ -203,9 +202,11 @@ class RollingForecast:
         if all(waits.metadata.key != key for waits in waiting.values()):
             return answered(StartAnswer(starts="Within", p50_seconds=0.0, p90_seconds=0.0))
         expected = self._arrivals.expected(self._run_times, now, ASSUMED_RUN_S, len(waiting))
-        start = forecast_one(with_expected(world, expected), key, QUESTION_PLAYS, lambda: used_s() > budget_s)
+        answer = forecast_one(
+            with_expected(world, expected), key, QUESTION_PLAYS, lambda: used_s() > budget_s
+        )
         self._after_run()
-        return answered(start_answer(start))
+        return answered(answer)
 
     def _none_is_due(self, now: float) -> bool:
         """Return True if no run has a start after its own moment that was to come before now."""

@@ -32,6 +32,10 @@ def within(minutes: float) -> StartsBy:
     return StartsBy(NOW + 60 * minutes, NOW + 120 * minutes)
 
 
+def at_once(spare: float) -> StartsBy:
+    return StartsBy(NOW, NOW, spare)
+
+
 def nominate(starts: dict[str, ClusterStart], nominated: str = "", connected: str = "abcd") -> Nomination:
     info = NominationInput(
         workload=local(),
@@ -51,6 +55,10 @@ def nominate(starts: dict[str, ClusterStart], nominated: str = "", connected: st
         ({"a": within(12), "b": within(3), "c": NEVER}, "b"),
         ({"a": within(12), "b": within(12)}, "a"),  # equal: the configured order
         ({"a": within(0.01), "b": within(0)}, "a"),  # less than a second is no difference
+        ({"a": at_once(4), "b": at_once(0.5), "c": at_once(2)}, "b"),  # the least quota is left
+        ({"a": at_once(1), "b": at_once(1)}, "a"),
+        ({"a": within(0), "b": at_once(9)}, "b"),  # what is left in a is not known
+        ({"a": at_once(4), "b": within(1)}, "a"),
         ({"a": UNKNOWN, "b": within(600)}, "b"),  # unknown ranks after known
         ({"a": LATER, "b": UNKNOWN}, "b"),
         ({"a": UNKNOWN, "b": UNKNOWN}, "a"),
@@ -71,6 +79,7 @@ def test_the_earliest_cluster_is_nominated(starts: dict[str, ClusterStart], expe
         ("a", {"a": within(1.5), "b": within(0.6)}, "a"),  # by less than a minute
         ("a", {"a": within(1.5), "b": within(0.4)}, "b"),
         ("b", {"a": within(0), "b": within(0)}, "b"),
+        ("b", {"a": at_once(1), "b": at_once(2)}, "b"),  # no copy moves to a fuller cluster
         ("a", {"a": UNKNOWN, "b": within(600)}, "b"),
         ("a", {"a": LATER, "b": within(600)}, "b"),
         ("a", {"a": NEVER, "b": LATER}, "b"),
@@ -96,6 +105,7 @@ def test_the_explanation_has_the_numbers_of_each_cluster_in_the_configured_order
         "a: 12 minutes, b: 3 minutes, c: never, no such flavor, d: unknown, no answer within 15 s"
     )
     assert nominate({"a": within(0), "b": LATER}).explanation == "a: now, b: later than is simulated"
+    assert nominate({"a": at_once(0.5)}).explanation == "a: now (room for 0.5 more)"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +125,11 @@ def test_the_clusters_are_asked_again_after_a_bounded_wait(
     assert nominate(starts).wake_at == NOW + expected_s
 
 
-STARTS = st.one_of(st.builds(within, st.integers(0, 300)), st.sampled_from([NEVER, LATER, UNKNOWN]))
+STARTS = st.one_of(
+    st.builds(within, st.integers(0, 300)),
+    st.builds(at_once, st.integers(0, 3)),
+    st.sampled_from([NEVER, LATER, UNKNOWN]),
+)
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), STARTS), st.sampled_from(["", *"abcd"]))

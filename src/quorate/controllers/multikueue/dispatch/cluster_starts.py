@@ -19,9 +19,12 @@ class StartsBy(msgspec.Struct, frozen=True):
 
     p50: float
     p90: float | None = None
+    spare: float | None = None  # how many more such workloads the quota holds then; None: not known
 
     def text(self, now: float) -> str:
-        return spelled_duration(self.p50 - now) if self.p50 > now else "now"
+        if self.p50 > now:
+            return spelled_duration(self.p50 - now)
+        return "now" if self.spare is None else f"now (room for {self.spare:,.1f} more)"
 
 
 class StartsLater(msgspec.Struct, frozen=True):
@@ -56,7 +59,7 @@ def cluster_start(answer: StartAnswer, now: float) -> ClusterStart:
     """Return an answer that arrived at ``now``."""
     if answer.starts == "Within" and answer.p50_seconds is not None:
         p90 = None if answer.p90_seconds is None else now + answer.p90_seconds
-        return StartsBy(now + answer.p50_seconds, p90)
+        return StartsBy(now + answer.p50_seconds, p90, answer.spare)
     if answer.starts == "Later":
         return StartsLater()
     reason = answer.reason[:MAX_REASON]

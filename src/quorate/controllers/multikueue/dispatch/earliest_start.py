@@ -1,16 +1,19 @@
 """The EarliestStart dispatcher: one copy, in the worker cluster in which the workload starts first.
 
-Each cluster is asked when it would start the workload.  The cluster with the earliest P50 is nominated, and
-the first one of the configured order among equals.  Clusters without an answer rank after those with a P50,
-and clusters in which the workload never starts are left out.  Estimates can be wrong: while the workload
+Each cluster is asked when it would start the workload.  The cluster with the earliest P50 is nominated.  Of
+several clusters that start it now, it is the one in which the least quota is left for others of its kind
+(best fit), so that room for large workloads is kept together.  The first one of the configured order is
+nominated among equals.  Clusters without an answer rank after those with a P50, and clusters in which the
+workload never starts are left out.  Estimates can be wrong: while the workload
 waits, the clusters are asked again, and the copy moves if another cluster is earlier by a margin.
 
 The nominated cluster, and the numbers of all clusters that led to it, are in the status of the workload.  A
 new process asks again, and keeps the nomination until it has answers.
 """
 
+import math
 from collections.abc import Mapping
-from typing import Final, assert_never
+from typing import Final, NamedTuple, assert_never
 
 from quorate.controllers.multikueue.dispatch.cluster_starts import (
     ClusterStart,
@@ -66,23 +69,31 @@ def ask_again_s(starts: Mapping[str, ClusterStart], nominated: tuple[str, ...], 
     return min(max(ASK_SOON_S, *waits), ASK_AGAIN_AT_MOST_S) if waits else ASK_AGAIN_S
 
 
-def _rank(start: ClusterStart, now: float) -> tuple[int, float]:
-    """Return what orders clusters, the best first: how much is known, and the wait in seconds."""
+class _Rank(NamedTuple):
+    """What orders clusters, the best first."""
+
+    known: int  # how much is known of the start: 0 is a P50
+    wait_s: float = 0.0
+    spare: float = math.inf  # quota left once it starts, in workloads of its kind
+
+
+def _rank(start: ClusterStart, now: float) -> _Rank:
     match start:
-        case StartsBy(p50=p50):
-            return 0, max(0.0, p50 - now) // TIE_S * TIE_S
+        case StartsBy(p50=p50, spare=spare):
+            wait_s = max(0.0, p50 - now) // TIE_S * TIE_S
+            return _Rank(0, wait_s, math.inf if spare is None else spare)
         case UnknownStart():
-            return 1, 0.0
+            return _Rank(1)
         case StartsLater():
-            return 2, 0.0
+            return _Rank(2)
         case NeverStarts():
-            return 3, 0.0
+            return _Rank(3)
         case _:
             assert_never(start)
 
 
-def _is_earlier(rank: tuple[int, float], held: tuple[int, float]) -> bool:
+def _is_earlier(rank: _Rank, held: _Rank) -> bool:
     """Return True if a copy moves from a cluster with the rank ``held`` to one with ``rank``."""
-    if rank[0] != held[0]:
-        return rank[0] < held[0]
-    return rank[1] + max(MARGIN_S, MARGIN_OF_WAIT * held[1]) < held[1]
+    if rank.known != held.known:
+        return rank.known < held.known
+    return rank.wait_s + max(MARGIN_S, MARGIN_OF_WAIT * held.wait_s) < held.wait_s
