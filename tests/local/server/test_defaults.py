@@ -135,6 +135,7 @@ def test_limit_range_items_default_from_their_bounds() -> None:
 def test_service_ip_families(spec: Json, want: list[str]) -> None:
     service = {"spec": spec}
     cluster.default_service(service)
+    cluster.prepare_service_for_create(service)
     assert service["spec"]["ipFamilies"] == want
 
 

@@ -184,7 +184,7 @@ def test_a_body_above_a_limit_is_refused(body: bytes, want: str) -> None:
         pytest.param(
             "POST", CONFIG_MAPS.replace("configmaps", "pods"),
             {"metadata": {"name": "a"}, "spec": {"priority": 1 << 31}},
-            (400, "cannot unmarshal number 2147483648 into Go struct field PodSpec.priority of type int32"),
+            (400, "cannot unmarshal number 2147483648 into Go struct field PodSpec.spec.priority"),
             id="an integer beyond 32 bits",
         ),
         pytest.param("GET", f"{CONFIG_MAPS}?limit={'9' * 20}", None, (400, "value out of range"), id="limit"),

@@ -33,6 +33,7 @@ _MAX_KEPT_DIGITS: Final = 18  # they fit into 64 bits
 NANO: Final = -9
 MILLI: Final = -3  # the smallest unit in maps of resources
 
+TEXT: Final = Scalar("string")
 _PATTERN: Final = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
 _WITH_SUFFIX: Final = re.compile(r"[+-]?[0-9]*(\.[0-9]*)?(?P<suffix>[eEinumkKMGTP]*[-+]?[0-9]*)")
 _NO_DIGITS: Final = re.compile(r"[+-]?\.?([KMGTPE]i|e-[0-9]+|E-[0-9]+)")
@@ -134,6 +135,8 @@ def _fields(obj: Json, kind: MapOf, owner: str, path: str, unknown: list[str]) -
         elif part is not None:
             below = f"{owner}.{name}" if name in kind.fields else owner
             yield name, _value(part, declared, below, here, unknown)
+        elif declared == TEXT and name not in kind.fields:
+            yield name, ""  # as Go decodes null
 
 
 def _value(value: Any, kind: Type, owner: str, path: str, unknown: list[str]) -> Any:
@@ -143,20 +146,20 @@ def _value(value: Any, kind: Type, owner: str, path: str, unknown: list[str]) ->
         case Untyped():
             return value
         case Scalar(name):
-            return _scalar(value, name, owner)
+            return _scalar(value, name, owner, path)
         case ListOf(item):
             if not isinstance(value, list):
-                raise _unmarshal_error(value, owner, "a list")
+                raise _unmarshal_error(value, owner, path, kind)
             return [_value(part, item, owner, f"{path}[{n}]", unknown) for n, part in enumerate(value)]
         case MapOf(rest=Scalar("quantity")) if isinstance(value, dict):
-            return {name: _amount(part, owner) for name, part in value.items() if part is not None}
+            return {name: _amount(part, owner, path) for name, part in value.items() if part is not None}
         case MapOf():
             if not isinstance(value, dict):
-                raise _unmarshal_error(value, owner, kind.name or "a map")
+                raise _unmarshal_error(value, owner, path, kind)
             return dict(_fields(value, kind, kind.name or owner, path, unknown))
 
 
-def _scalar(value: Any, name: str, owner: str) -> Any:
+def _scalar(value: Any, name: str, owner: str, path: str) -> Any:
     match name, value:
         case "quantity", str() | int() | float() if not isinstance(value, bool):
             return _quantity(value)
@@ -169,14 +172,14 @@ def _scalar(value: Any, name: str, owner: str) -> Any:
         case "boolean", bool():
             return value
         case "integer", int() if not isinstance(value, bool):
-            return _integer(value, owner)
+            return _integer(value, owner, path)
         case "number" | "int-or-string", int() if not isinstance(value, bool):
             return value
         case "number", float():
             return value
         case "int-or-string", str():
             return value
-    raise _unmarshal_error(value, owner, name)
+    raise _unmarshal_error(value, owner, path, Scalar(name))
 
 
 INT64_FIELDS = frozenset(
@@ -190,19 +193,17 @@ INT64_FIELDS = frozenset(
 """Integers of 64 bits; all others have 32."""
 
 
-def _integer(value: int, owner: str) -> int:
+def _integer(value: int, owner: str, path: str) -> int:
     bits = 64 if owner.rpartition(".")[2] in INT64_FIELDS else 32
     if not -(1 << bits - 1) <= value < 1 << bits - 1:
-        raise UndecodableObject(
-            f"json: cannot unmarshal number {value} into Go struct field {owner} of type int{bits}"
-        )
+        raise _unmarshal_error(value, owner, path, Scalar("integer"))
     return value
 
 
-def _amount(value: Any, owner: str) -> str:
+def _amount(value: Any, owner: str, path: str) -> str:
     """Decode an amount in a map of resources, which the server rounds up to thousandths."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise _unmarshal_error(value, owner, "quantity")
+        raise _unmarshal_error(value, owner, path, Scalar("quantity"))
     return _quantity(value, MILLI)
 
 
@@ -237,7 +238,43 @@ def _bytes(value: str) -> str:
     return value
 
 
-def _unmarshal_error(value: Any, owner: str, wanted: str) -> UndecodableObject:
+def _unmarshal_error(value: Any, owner: str, path: str, wanted: Type) -> UndecodableObject:
+    """Return the error of Go's decoder, which names the struct, the path of the field, and the Go type.
+
+    The path has neither indexes of lists nor keys of maps.
+    """
+    struct, _, field = owner.rpartition(".")
+    fields = re.sub(r"\[\d+\]", "", path)
+    if not f".{fields}".endswith(f".{field}"):  # the value of a key of the map `field`
+        fields = fields[: f".{fields}".rfind(f".{field}.") + len(field)]
+    kind = go_kind(value)
+    if kind == "number" and isinstance(wanted, Scalar) and wanted.name == "integer":
+        kind = f"number {value}"
+    where = f"{struct}.{fields}" if struct else owner
     return UndecodableObject(
-        f"json: cannot unmarshal {go_kind(value)} into Go struct field {owner} of type {wanted}"
+        f"json: cannot unmarshal {kind} into Go struct field {where} of type {_go_type(wanted, field)}"
     )
+
+
+_GO_SCALARS: Final = {
+    "boolean": "bool", "bytes": "[]uint8", "int-or-string": "intstr.IntOrString",
+    "micro-time": "v1.MicroTime", "number": "float64", "quantity": "resource.Quantity",
+    "string": "string", "time": "v1.Time",
+}  # fmt: skip
+
+
+def _go_type(kind: Type, field: str) -> str:
+    match kind:
+        case Scalar("integer"):
+            return "int64" if field in INT64_FIELDS else "int32"
+        case Scalar(name):
+            return "types.UID" if field == "uid" else _GO_SCALARS[name]
+        case ListOf(item):
+            return f"[]{_go_type(item, field)}"
+        case MapOf(name="", rest=Scalar("quantity")):
+            return "v1.ResourceList"
+        case MapOf(name="", rest=rest) if rest is not None:
+            return f"map[string]{_go_type(rest, field)}"
+        case MapOf(name=name):
+            return f"v1.{name}"
+    return "map[string]interface {}"

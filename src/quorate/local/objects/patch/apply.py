@@ -6,7 +6,7 @@ another manager owns it too.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -29,6 +29,12 @@ class Application:
     force: bool = False
     ignored: tuple[Path, ...] = ()
     """fields that this (sub)resource does not write: neither merged nor owned"""
+    empty: Json = field(default_factory=dict)
+    """the server's form of an empty object"""
+
+
+BEFORE_FIRST_APPLY = "before-first-apply"
+"""the owner of all fields of an object that had no owners"""
 
 
 def apply(live: Json, application: Application, kind: MapOf, now: str) -> Json:
@@ -41,6 +47,11 @@ def apply(live: Json, application: Application, kind: MapOf, now: str) -> Json:
     check_types(application.config, kind, application.api_version)
     owners = managed_fields.decode_managers((live.get("metadata") or {}).get("managedFields") or [])
     bare = managed_fields.without_managed_fields(live)
+    if not owners and "uid" in bare["metadata"]:
+        fields = field_set.compare(application.empty, bare, kind).changed
+        owners[managed_fields.updater(BEFORE_FIRST_APPLY, application.api_version)] = Ownership(
+            managed_fields.trackable(fields, application.ignored), application.api_version, now
+        )
     config = _writable(application.config, kind, application.ignored)
 
     merged: Json = merge(bare, config, kind)

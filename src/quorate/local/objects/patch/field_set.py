@@ -34,7 +34,7 @@ class Difference:
 
 
 def decode_fields_v1(fields_v1: Json) -> FieldSet:
-    """Decode `fieldsV1`."""
+    """Decode `fieldsV1`.  Raises ValueError if it is no tree of path elements."""
     return frozenset(_decode_fields_v1(fields_v1, ()))
 
 
@@ -43,6 +43,8 @@ def _decode_fields_v1(node: Json, path: Path) -> Iterator[Path]:
         if element == ".":
             yield path
             continue
+        if element[:2] not in ("f:", "k:", "v:", "i:") or not isinstance(inner, dict):
+            raise ValueError(element)
         here = (*path, element)
         if not inner:
             yield here

@@ -67,19 +67,23 @@ def applier(name: str, subresource: str = "") -> Manager:
 
 
 def decode_managers(entries: Iterable[Json]) -> dict[Manager, Ownership]:
-    """Decode an object's `metadata.managedFields`."""
+    """Decode an object's `metadata.managedFields`; return no owners if an entry is malformed."""
     owners: dict[Manager, Ownership] = {}
     for entry in entries:
         operation, api_version = entry.get("operation", ""), entry.get("apiVersion", "")
+        if operation not in ("Apply", "Update") or entry.get("fieldsType") != "FieldsV1":
+            return {}
         manager = Manager(
             entry.get("manager", ""),
             operation,
             "" if operation == "Apply" else api_version,
             entry.get("subresource", ""),
         )
-        owners[manager] = Ownership(
-            field_set.decode_fields_v1(entry.get("fieldsV1") or {}), api_version, entry.get("time")
-        )
+        try:
+            fields = field_set.decode_fields_v1(entry.get("fieldsV1") or {})
+        except ValueError:
+            return {}
+        owners[manager] = Ownership(fields, api_version, entry.get("time"))
     return owners
 
 
@@ -147,14 +151,16 @@ def track_update(
     """Return `metadata.managedFields` of `new` after a create, update or patch of `old`.
 
     Entries come from `new`, because clients may edit them; one empty entry or an empty list removes all
-    owners. For a creation `old` is the server's form of an empty object. `now` is RFC 3339.
+    owners. An object without owners gets none before the first apply. For a creation `old` is the server's
+    form of an empty object. `now` is RFC 3339.
     """
-    entries = (new.get("metadata") or {}).get("managedFields")
-    if entries is None:
-        entries = (old.get("metadata") or {}).get("managedFields") or []
-    elif entries == [] or entries == [{}]:
+    metadata = old.get("metadata") or {}
+    entries = None if writer.subresource else (new.get("metadata") or {}).get("managedFields")
+    owners = decode_managers(entries or ())
+    if not owners and entries not in ([], [{}]):
+        owners = decode_managers(metadata.get("managedFields") or ())
+    if not owners and metadata.get("uid"):
         return []
-    owners = decode_managers(entries)
     difference = trackable_difference(
         field_set.compare(without_managed_fields(old), without_managed_fields(new), kind), ignored
     )

@@ -76,7 +76,10 @@ def _merge_field(merged: Json, name: str, part: Any, patch: Json, kind: MapOf | 
         order = _listed(patch.get(_ORDER + name, []), _ORDER + name)
         if order:
             _check_order(part, order, declared.merge_key if isinstance(declared, ListOf) else "")
-        merged[name] = _merge_list(present if isinstance(present, list) else [], part, order, declared)
+        if name not in merged and not any(isinstance(item, dict) and "$patch" in item for item in part):
+            merged[name] = [_without_directives(item) for item in part]  # equal merge keys stay
+        else:
+            merged[name] = _merge_list(present if isinstance(present, list) else [], part, order, declared)
     else:
         merged[name] = part
 

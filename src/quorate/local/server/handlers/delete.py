@@ -1,5 +1,6 @@
 """DELETE: delete an object or a collection, at once or after grace period and finalizers."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -16,8 +17,9 @@ from quorate.local.server.admission import webhooks as webhooks
 from quorate.local.server.handlers import listing, update
 from quorate.local.server.registry import custom_resources
 from quorate.local.server.requests import media_types, responses
+from quorate.local.server.requests.body import SCHEME
 from quorate.local.server.requests.context import RequestContext, invalid_options, timestamp
-from quorate.local.server.requests.responses import ApiResponse, Page
+from quorate.local.server.requests.responses import ApiResponse
 from quorate.local.server.storage.store import Entry, StaleRevision
 
 PROPAGATION_POLICIES = ("Foreground", "Background", "Orphan")
@@ -65,6 +67,9 @@ def _from_query(query: MultiMapping[str]) -> DeleteOptions:
 
 def _from_body(context: RequestContext) -> DeleteOptions:
     document = _parse_options(media_types.body_media_type(context.content_type), context.body)
+    if isinstance(document, dict) and document.get("kind") not in (None, "", OPTIONS):
+        named = f'no kind "{document["kind"]}" is registered for version "{document.get("apiVersion", "")}"'
+        raise bad_request(f'{named} in scheme "{SCHEME}')
     try:
         return msgspec.convert(document, DeleteOptions)
     except msgspec.ValidationError as error:
@@ -141,13 +146,14 @@ async def delete_collection(context: RequestContext) -> ApiResponse:
     for entry in page.entries:
         current: Entry | None = entry
         while current is not None:
+            _check_preconditions(context, options, current)
             await webhooks.admit_deletion(context, context.decode(current), _options_json(options))
             try:
                 await _delete_entry(context, options, current)
                 break
             except StaleRevision as stale:
                 current = stale.current and await context.converted(stale.current)
-    return responses.object_list(context, Page(page.entries, context.server.store.revision))
+    return responses.object_list(context, replace(page, revision=context.server.store.revision))
 
 
 def _check_preconditions(context: RequestContext, options: DeleteOptions, entry: Entry) -> None:
@@ -159,13 +165,13 @@ def _check_preconditions(context: RequestContext, options: DeleteOptions, entry:
             f"the UID in the precondition ({preconditions.uid}) does not match the UID in record ({uid})."
             " The object might have been deleted and then recreated"
         )
-        raise conflict(context.kind.group, context.kind.kind, context.name, message)
+        raise conflict(context.kind.group, context.kind.kind, entry.key.name, message)
     if preconditions.resource_version and preconditions.resource_version != str(entry.revision):
         message = (
             f"the ResourceVersion in the precondition ({preconditions.resource_version}) does not match the"
             f" ResourceVersion in record ({entry.revision}). The object might have been modified"
         )
-        raise conflict(context.kind.group, context.kind.kind, context.name, message)
+        raise conflict(context.kind.group, context.kind.kind, entry.key.name, message)
 
 
 async def _delete_entry(context: RequestContext, options: DeleteOptions, entry: Entry) -> ApiResponse:
@@ -200,8 +206,9 @@ def mark_for_deletion(context: RequestContext, options: DeleteOptions, obj: Json
     meta = obj["metadata"]
     policy = options.propagation_policy
     if context.kind.resource == "jobs.batch" and not policy:
-        policy = "Orphan"  # the default of this API, kept for clients older than the garbage collector
         context.warnings.append(JOB_WARNING)
+        if "foregroundDeletion" not in meta.get("finalizers", ()):
+            policy = "Orphan"  # the default of this API, kept for clients older than the garbage collector
     if policy:
         finalizers = [f for f in meta.get("finalizers", []) if f not in FINALIZER_OF_POLICY.values()]
         if policy in FINALIZER_OF_POLICY:

@@ -120,7 +120,9 @@ def _entries_at(context: RequestContext, at: int, too_old: StatusError) -> list[
 
 
 def _limit(context: RequestContext) -> int:
-    return max(parameters.integer(context.query, "limit") or 0, 0)
+    """Return the objects of a page; 0 for all, as in a list at any revision, which a cache answers."""
+    limit = max(parameters.integer(context.query, "limit") or 0, 0)
+    return 0 if context.query.get("resourceVersion") == "0" else limit
 
 
 def _exact_revision(context: RequestContext) -> int:

@@ -131,6 +131,7 @@ async def _apply(context: RequestContext, dry_run: bool) -> ApiResponse:
         configuration,
         boolean(context.query, "force"),
         field_tracking.reset_fields(context),
+        object_encoding.empty_object(context.kind),
     )
 
     def applied(old: Json) -> Json:
@@ -178,6 +179,6 @@ def _applied_configuration(context: RequestContext) -> Json:
     if meta.get("name", context.name) != context.name:
         mismatch = f"does not match the name on the URL ({context.name})"
         raise bad_request(f"the name of the object ({meta['name']}) {mismatch}")
-    if meta.get("managedFields"):
+    if meta.get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
     return config

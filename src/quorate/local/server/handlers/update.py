@@ -88,6 +88,7 @@ async def guaranteed_update(
         size = context.body_size + len(entry.data)
         old = context.decode(entry)
         new = await context.compute(size, update_function, context.decode(entry))
+        _check_namespace(context, new["metadata"])
         _check_preconditions(context, new, entry)
         if not admitted:
             new = await webhooks.mutate(context, "UPDATE", new, old)
@@ -201,6 +202,12 @@ def _restore_metadata(new: Json, old: Json) -> None:
 
 
 def _generation_fields(kind: Kind, obj: Json) -> Json:
-    """Return the fields that increment the generation on change: all but metadata and status."""
+    """Return the fields that increment the generation on change: all but metadata and status.
+
+    Those of a Deployment include its annotations.
+    """
     excluded = ("metadata", "status") if kind.has_status else ("metadata",)
-    return {name: value for name, value in obj.items() if name not in excluded}
+    fields = {name: value for name, value in obj.items() if name not in excluded}
+    if kind.resource == "deployments.apps":
+        fields["annotations"] = obj["metadata"].get("annotations") or {}
+    return fields

@@ -26,6 +26,8 @@ def decode(kind: Kind, obj: Json) -> Decoded:
         where = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
         raise bad_request(f"{where}: {error}") from error
     sparse = go_json.without_empty(message_of(kind), decoded)
+    if decoded.get("metadata", {}).get("managedFields") == []:
+        sparse["metadata"]["managedFields"] = [{}]  # also removes all owners, and is not empty
     return Decoded(sparse, tuple(f'unknown field "{path}"' for path in unknown))
 
 

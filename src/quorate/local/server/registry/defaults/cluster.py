@@ -71,7 +71,7 @@ def default_service(obj: Json) -> None:
     if kind == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
     if kind != "ExternalName":
-        set_missing(spec, {"internalTrafficPolicy": "Cluster"} | _ip_families(spec))
+        spec.setdefault("internalTrafficPolicy", "Cluster")
         if "clusterIP" in spec:
             spec.setdefault("clusterIPs", [spec["clusterIP"]])
 
@@ -84,14 +84,21 @@ def _ip_families(spec: Json) -> Json:
 
 
 def prepare_service_for_create(obj: Json) -> None:
+    """Allocate the IP families, which the creator does not own."""
     obj["status"] = {"loadBalancer": {}}
+    if obj["spec"]["type"] != "ExternalName":
+        set_missing(obj["spec"], _ip_families(obj["spec"]))
 
 
 def prepare_service_for_update(new: Json, old: Json) -> None:
     """Restore allocated addresses that an update leaves out."""
+    spec = new.setdefault("spec", {})
+    if spec.get("type", "ClusterIP") == "ExternalName":
+        return
     for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-        if name in old["spec"] and new.get("spec", {}).get("type", "ClusterIP") != "ExternalName":
-            new.setdefault("spec", {}).setdefault(name, old["spec"][name])
+        if name in old["spec"]:
+            spec.setdefault(name, old["spec"][name])
+    set_missing(spec, _ip_families(spec))
 
 
 def default_network_policy(obj: Json) -> None:

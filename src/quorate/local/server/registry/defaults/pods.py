@@ -107,6 +107,8 @@ def default_pod(pod: Json) -> None:
     for one, many in (("podIP", "podIPs"), ("hostIP", "hostIPs")):
         if one in status:
             status[many] = [{"ip": status[one]}, *status.get(many, ())[1:]]
+    for condition in status.get("conditions", ()):
+        condition.setdefault("lastProbeTime", None)  # as the server writes it, so that it is no change
     pod_resources.default_requests(spec)
     if spec.get("hostNetwork"):
         for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):

@@ -55,6 +55,13 @@ def selector_selects_template(spec: Json, path: str, scope: Scope) -> Causes:
 
 
 @relation
+def recreate_without_rolling_update(spec: Json, path: str, _: Scope) -> Causes:
+    if spec["strategy"].get("type") == "Recreate" and "rollingUpdate" in spec["strategy"]:
+        message = "may not be specified when strategy `type` is 'Recreate'"
+        yield forbidden_field(f"{path}.strategy.rollingUpdate", message)
+
+
+@relation
 def rolling_update_makes_progress(spec: Json, path: str, _: Scope) -> Causes:
     rolling = spec["strategy"].get("rollingUpdate", {})
     if all(rolling.get(name) in (0, "0%") for name in ("maxSurge", "maxUnavailable")):
