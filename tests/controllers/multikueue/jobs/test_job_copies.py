@@ -12,6 +12,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta
 from quorate.api.names.kueue import PREBUILT_WORKLOAD
 from quorate.api.names.multikueue import CONTROLLER, ORIGIN, ORIGIN_UID
+from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.multikueue.dispatch.job_adapter import NoKind, Synced
 from quorate.kube.resources import JOBS, PODS, WORKLOADS, Json
@@ -296,8 +297,8 @@ def test_the_pods_of_a_job_no_longer_count_when_the_cluster_with_its_copy_is_giv
     run(story, JOB)
 
 
-@pytest.mark.parametrize("is_known", [True, False])
-def test_a_job_that_was_removed_after_its_end_does_not_run_again(is_known: bool) -> None:
+@pytest.mark.parametrize(("is_known", "reason"), [(True, "Succeeded"), (True, "Failed"), (False, "Failed")])
+def test_a_job_that_was_removed_after_its_end_does_not_run_again(is_known: bool, reason: str) -> None:
     """Such as by ttlSecondsAfterFinished; the cache of the worker cluster may not show the end yet."""
 
     async def story(clusters: Clusters) -> None:
@@ -312,7 +313,7 @@ def test_a_job_that_was_removed_after_its_end_does_not_run_again(is_known: bool)
         await clusters.sync(workload)
         assert await clusters.there(resource) is not None, "it has not ended"
 
-        finished = {"type": "Finished", "status": "True", "reason": "Succeeded", "message": "",
+        finished = {"type": "Finished", "status": "True", "reason": reason, "message": "It ended.",
                     "lastTransitionTime": STARTED_AT}  # fmt: skip
         await clusters.remote.patch(
             WORKLOADS, workload.metadata.key, {"status": {"conditions": [finished]}}, subresource="status"
@@ -324,6 +325,8 @@ def test_a_job_that_was_removed_after_its_end_does_not_run_again(is_known: bool)
             await workloads.synced.wait()
         assert await clusters.sync(workload) == Synced()
         assert await clusters.there(resource) is None
+        end = BatchJob().finished(await clusters.manager.get(JOBS, KEY))
+        assert end == (Outcome(success=reason == "Succeeded", message="It ended.") if is_known else None)
         if following is not None:
             following.cancel()
 

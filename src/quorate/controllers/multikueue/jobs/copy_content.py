@@ -7,6 +7,7 @@ from typing import Any, Final
 from quorate.api import codec
 from quorate.api.field_path import InvalidTemplate, Path, look_up
 from quorate.api.kueue import PodSet
+from quorate.api.meta import Condition
 from quorate.api.names.kueue import PREBUILT_WORKLOAD, STOPPING
 from quorate.api.names.multikueue import CONTROLLER, ORIGIN, ORIGIN_UID
 from quorate.controllers.jobframework.interface import JobKind
@@ -19,6 +20,7 @@ from quorate.kube.resources import Json
 
 _POD_SCHEDULED: Final = "PodScheduled"
 _JOB_SUSPENDED: Final = "Suspended"
+_ADAPTER: Final = "MultiKueueAdapter"  # reason of conditions that no copy has
 
 
 def job_copy(
@@ -137,7 +139,7 @@ def suspended_status(status: Json, now: datetime) -> Json:
         {
             "type": _JOB_SUSPENDED,
             "status": "True",
-            "reason": "MultiKueueAdapter",
+            "reason": _ADAPTER,
             "message": "Set by MultiKueue adapter",
             "lastProbeTime": now,
             "lastTransitionTime": now,
@@ -188,6 +190,21 @@ def with_valid_times(here: Json, status: Json) -> Json:
     # Both are in UTC and whole seconds, so they sort as texts.
     times = {"startTime": started} | ({"completionTime": max(completed, started)} if completed else {})
     return {**status, **times}
+
+
+def ended_status(kind: RemoteKind, job: UnstructuredJob, finished: Condition, now: datetime) -> Json:
+    """Return the status of a Job whose copy was removed after its end, as far as its workload tells."""
+    before = job.status
+    status = {**merged(before, kind.no_pods or {}), "startTime": before.get("startTime") or now}
+    types = ("FailureTarget", "Failed")
+    if finished.reason == "Succeeded":
+        types = ("SuccessCriteriaMet", "Complete")
+        pods = job.spec.get("completions") or 1
+        status |= {"completionTime": now, "succeeded": max(pods, before.get("succeeded") or 0)}
+    for type_ in types:
+        condition = {"type": type_, "status": "True", "reason": _ADAPTER, "message": finished.message}
+        status = with_condition(status, {**condition, "lastProbeTime": now, "lastTransitionTime": now})
+    return with_valid_times(before, codec.decode(dict[str, Any], codec.encode(status)))
 
 
 def forwarded_patch(rule: Forwarded, local: Json, remote: Json) -> Json:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from quorate.api import codec
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import PodSet, Workload
-from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid, at_epoch, is_true
+from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid, at_epoch, is_true, true_condition
 from quorate.api.names.kueue import SLICE_NAME
 from quorate.api.names.multikueue import ORIGIN
 from quorate.controllers.informers import WORKLOADS_OF
@@ -39,6 +39,8 @@ from quorate.kube.patches import merged
 from quorate.kube.resources import Json
 from quorate.kube.writes import Patch, send
 from quorate.queueing.conditions import is_admitted
+
+_ENDS: Final = ("Succeeded", "Failed")  # reasons of Finished
 
 
 class JobCopies:
@@ -157,8 +159,9 @@ class JobCopies:
             copy = await self._remote.read(worker, kind, key)
             has_finished = copy is None and await self._has_ended(worker, workload)
         if copy is None:
-            if has_finished:
-                return Synced(copied=(0,))  # it was removed after its end, and must not run again
+            if has_finished:  # it was removed after its end, and must not run again
+                await self._write_end(kind, key, worker.workloads.get(workload.metadata.key))
+                return Synced(copied=(0,))
             return await self._create(worker, kind, key, job.uid, workload)
         if not copy.is_of(self._origin):
             return self._taken(kind, key)
@@ -176,6 +179,16 @@ class JobCopies:
             return _has_finished(await worker.client.get(WORKLOAD_COPIES, workload.metadata.key))
         except NotFound:
             return True
+
+    async def _write_end(self, kind: RemoteKind, key: Key, ended: WorkloadCopy | None) -> None:
+        """Write into a Job how it ended, which is known from the copy of its workload only."""
+        finished = None if ended is None else true_condition(ended.conditions, "Finished")
+        if finished is None or finished.reason not in _ENDS or not kind.starts_late:
+            return
+        job = await self._local.get(kind, key)
+        if job is not None and not copy_content.has_ended(kind, job, job.status):
+            status = copy_content.ended_status(kind, job, finished, at_epoch(self._clock.now()))
+            await self._local.write_status(kind, job, status)
 
     async def _create(
         self, worker: Worker, kind: RemoteKind, key: Key, uid: Uid, workload: Workload
