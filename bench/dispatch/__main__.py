@@ -18,6 +18,7 @@ from quorate.api.names.multikueue import ALL_AT_ONCE
 from quorate.processes.process_setup import run_until_signal
 
 WHOLE: Final = (10_000, 5)  # jobs and worker clusters that the limit of the memory is for
+MEMORY: Final = "dispatch: 10,000 workloads in 5 worker clusters: memory, MB"
 FEWEST: Final = 60  # jobs, without which the statuses of the queues are many of the requests
 
 
@@ -28,6 +29,9 @@ def main(
     dispatcher: Annotated[
         str, typer.Option(metavar="NAME", help="multiKueue.dispatcherName of the manager.")
     ] = ALL_AT_ONCE,
+    held: Annotated[
+        bool, typer.Option(help="Keep all jobs waiting, and end once each worker has a copy of each.")
+    ] = False,
     within_s: Annotated[float, typer.Option(metavar="SECONDS", help="Give up after this long.")] = 1800.0,
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep the logs of the controllers here.")
@@ -39,7 +43,7 @@ def main(
         directory = keep or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
         try:
-            outcome = _run(Plan(workers, jobs, runs_s, dispatcher, within_s, directory), console)
+            outcome = _run(Plan(workers, jobs, runs_s, dispatcher, within_s, directory, held), console)
         except* NotDone as failure:
             for each in failure.exceptions:
                 console.print(f"[red]error[/]: {each}")
@@ -47,11 +51,19 @@ def main(
     console.print(_requests(outcome))
     usage = outcome.manager
     in_manager, in_workers = outcome.requests_per_admission(jobs)
+    memory = {MEMORY: [usage.own_peak_bytes / 1e6]} if (jobs, workers) == WHOLE else {}
+    manager_used = (
+        f"manager {usage.cpu_s:,.1f} s CPU, {usage.peak_bytes / 1e6:,.0f} MB with estimates, "
+        f"{usage.own_peak_bytes / 1e6:,.0f} MB alone"
+    )
+    if held:
+        text = f"  {jobs * workers:,} copies after {outcome.dispatched_s:,.0f} s; {manager_used}"
+        console.print(text, highlight=False)
+        sys.exit(check_limits(memory, console))
     console.print(
         f"  {jobs:,} jobs in {workers} worker clusters: {outcome.admitted_early:,} admitted "
         f"before the last was created, all after {outcome.dispatched_s:,.0f} s, "
-        f"finished after {outcome.finished_s:,.0f} s; manager {usage.cpu_s:,.1f} s CPU, "
-        f"{usage.peak_bytes / 1e6:,.0f} MB with estimates, {usage.own_peak_bytes / 1e6:,.0f} MB alone",
+        f"finished after {outcome.finished_s:,.0f} s; {manager_used}",
         highlight=False,
     )
     console.print(f"  requests an admission: {in_manager:.1f} in the manager, {in_workers:.1f} in workers")
@@ -60,9 +72,7 @@ def main(
         found["dispatch: requests in the manager an admission"] = [in_manager]
         if workers == 2:
             found["dispatch: requests in two worker clusters an admission"] = [in_workers]
-    if (jobs, workers) == WHOLE:
-        found["dispatch: 10,000 workloads in 5 worker clusters: memory, MB"] = [usage.own_peak_bytes / 1e6]
-    sys.exit(check_limits(found, console))
+    sys.exit(check_limits(found | memory, console))
 
 
 def _requests(outcome: Outcome) -> Table:

@@ -31,6 +31,7 @@ from quorate.queueing import conditions as c
 CONCURRENCY: Final = 24
 CONTROLLERS: Final = f"{sys.executable} -m quorate controllers"
 _READY_S: Final = 120.0
+_CALM_S, _CALM_CORES = 5.0, 0.1
 _JOB: Final = untyped("batch", "v1", "jobs", "Job", True)
 _PLURALS: Final = {
     "Namespace": "namespaces", "Secret": "secrets", "ResourceFlavor": "resourceflavors",
@@ -47,6 +48,7 @@ class Plan:
     dispatcher: str
     within_s: float
     directory: Path
+    held: bool = False  # worker clusters have no controllers: the run ends once they have all copies
 
 
 class Outcome(msgspec.Struct):
@@ -80,14 +82,17 @@ async def run(plan: Plan, on_progress: Callable[[int, int], None]) -> Outcome:
         names = [f"worker-{number}" for number in range(1, plan.workers + 1)]
         clusters = [await stack.enter_async_context(_cluster(plan, name)) for name in ("manager", *names)]
         manager, *workers = clusters
-        room = -(-plan.jobs // plan.workers)
+        room = 0 if plan.held else -(-plan.jobs // plan.workers)
         for worker in workers:
             await _create(worker, *objects.queues(room))
         kubeconfigs = {worker.name: worker.kubeconfig.read_text() for worker in workers}
         await _create(manager, *objects.dispatch(kubeconfigs))
         await _create(manager, *objects.queues(plan.jobs, objects.QUEUE))
-        samplers = [await _controllers(plan, cluster, stack) for cluster in clusters]
+        controlled = (manager,) if plan.held else clusters
+        samplers = [await _controllers(plan, cluster, stack) for cluster in controlled]
         await within(_READY_S, "the worker clusters are not connected", _until_connected(manager, names))
+        if plan.held:
+            return await _measure_held(plan, manager, workers, samplers[0], on_progress)
         return await _measure(plan, manager, workers, samplers[0], on_progress)
 
 
@@ -164,6 +169,40 @@ async def _measure(
         in_workers.update(counts)
     early = progress.admitted_early
     return Outcome(sampler.usage, dispatched_s, finished_s, early, _named(found[0]), _named(in_workers))
+
+
+async def _measure_held(
+    plan: Plan,
+    manager: _Cluster,
+    workers: list[_Cluster],
+    sampler: UsageSampler,
+    on_progress: Callable[[int, int], None],
+) -> Outcome:
+    clock = asyncio.get_running_loop().time
+    before, began = await _counts(manager), clock()
+
+    async def until_copied() -> None:
+        while (copies := sum([await _copies(worker) for worker in workers])) < plan.jobs * plan.workers:
+            on_progress(copies // plan.workers, 0)
+            await asyncio.sleep(2.0)
+
+    async with asyncio.TaskGroup() as tasks:
+        following = tasks.create_task(sampler.follow())
+        tasks.create_task(_create_jobs(manager, plan.jobs))
+        await within(plan.within_s, "not all copies were made", until_copied())
+        copied_s = clock() - began
+        await within(plan.within_s, "the manager has no rest", sampler.settled(_CALM_S, _CALM_CORES))
+        following.cancel()
+    in_manager = await _counts(manager) - before
+    in_workers = {"POST workloads": plan.jobs * plan.workers}
+    return Outcome(sampler.usage, copied_s, clock() - began, 0, _named(in_manager), in_workers)
+
+
+async def _copies(worker: _Cluster) -> int:
+    counts = await _counts(worker)
+    return sum(
+        n for request, n in counts.items() if (request.verb, request.resource) == ("POST", "workloads")
+    )
 
 
 class _Progress:
