@@ -193,7 +193,7 @@ def with_valid_times(here: Json, status: Json) -> Json:
 
 
 def ended_status(kind: RemoteKind, job: UnstructuredJob, finished: Condition, now: datetime) -> Json:
-    """Return the status of a Job whose copy was removed after its end, as far as its workload tells."""
+    """Return the status of a Job without a copy, by the condition ``finished`` of its remote workload."""
     before = job.status
     status = {**merged(before, kind.no_pods or {}), "startTime": before.get("startTime") or now}
     types = ("FailureTarget", "Failed")
