@@ -112,7 +112,7 @@ from tests.gang.enqueue_worlds import (
         ),
         pytest.param(
             {"queues": [{"name": "q"}], "podGroups": [group("a", queue="q"), group("b", queue="gone")]},
-            {"a": "Inqueue", "b": ""}, id="a group without its queue is not evaluated",
+            {"a": "Inqueue", "b": "QueueNotFound"}, id="a group without its queue says so",
         ),
     ],
 )  # fmt: skip

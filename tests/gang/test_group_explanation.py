@@ -37,6 +37,12 @@ def a_group(phase: str, *conditions: Any, running: int = 0, **annotations: str) 
         ),
         pytest.param(a_group(""), "Queued", "its phase is Pending", id="not evaluated yet"),
         pytest.param(
+            a_group("Pending", SHORT | {"reason": "QueueNotFound", "message": "queue q does not exist"}),
+            "NeverFits",
+            "its phase is Pending; queue q does not exist",
+            id="its queue does not exist",
+        ),
+        pytest.param(
             a_group("Inqueue"),
             "Admitted",
             "it is admitted, and 3 of its pods may be created and get nodes",

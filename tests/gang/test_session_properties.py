@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.api.volcano import UNSCHEDULABLE
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import EVICTABLE_STATUSES, TaskStatus
 from quorate.gang.session.session import Session
 from quorate.gang.session.victims import choose_victims, has_possible_victims, in_victim_order
 from quorate.placement.framework import Capacity
 from quorate.placement.node_finder import Choice
-from tests.gang.generated_worlds import confs, picture, worlds
+from tests.gang.generated_worlds import ONE_TIER, confs, picture, worlds
 from tests.gang.session_invariants import SessionStart, comparable, violations
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
@@ -184,3 +185,25 @@ def free_places(world: World, gang: Gang) -> int:
                 is_idle = choice.capacity is Capacity.IDLE
                 (statement.allocate if is_idle else statement.pipeline)(task, choice.node)
         return len(statement.moves)
+
+
+@few
+@given(worlds(), st.sets(st.sampled_from(["g0", "g1", "g2"])))
+def test_a_group_that_waits_says_why(given_: Json, without_queue: set[str]) -> None:
+    """A group that was and stays pending has the reason in its status, also without its queue."""
+    groups = [
+        group | {"queue": "gone"} if group["name"] in without_queue else group
+        for group in given_["podGroups"]
+    ]
+    conf = {"actions": "enqueue, allocate, backfill", "tiers": [ONE_TIER]}
+    world = world_of(given_ | {"podGroups": groups}, conf, "design")
+    for _ in range(2):
+        before = waiting_groups(world)
+        world.session()
+        waiting = before & waiting_groups(world)
+        assert {key for key in waiting if not world.condition(key, UNSCHEDULABLE)} == set()
+        world.do("reap", "all")
+
+
+def waiting_groups(world: World) -> set[str]:
+    return {str(key) for key, group in world.groups.items() if group.status.phase in ("", "Pending")}

@@ -8,8 +8,10 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Uid, true_condition
 from quorate.api.volcano import (
     COMPLETED,
+    DEFAULT_QUEUE,
     INQUEUE,
     PENDING,
+    QUEUE_NOT_FOUND,
     RUNNING,
     UNKNOWN,
     UNSCHEDULABLE,
@@ -108,9 +110,13 @@ def unschedulable(group: PodGroup) -> Reason | None:
     admitted = group.metadata.annotations.get(INQUEUE_SINCE, "") if group.status.phase == INQUEUE else ""
     if condition.transition_id < admitted:  # both are timestamps in one format if this scheduler wrote them
         return None
+    is_missing = condition.reason == QUEUE_NOT_FOUND
     return Reason(
         code=condition.reason,
         text=condition.message,
         since=condition.last_transition_time,
-        needs_change=NEVER_FITS in condition.message,
+        enough=f"create the queue {group.spec.queue or DEFAULT_QUEUE}, or name one that exists"
+        if is_missing
+        else "",
+        needs_change=is_missing or NEVER_FITS in condition.message,
     )

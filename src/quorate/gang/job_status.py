@@ -10,8 +10,6 @@ while members have nodes, and it is not Completed while a member waits, nor with
 Members that terminate have nodes, unless the scheduler evicts them: their group waits from then on.
 """
 
-from collections import Counter
-
 from quorate.api.meta import epoch
 from quorate.api.volcano import (
     COMPLETED,
@@ -38,9 +36,11 @@ from quorate.gang.pending_reasons import (
     NotEnoughSubGroups,
     NotEnoughTasks,
     PendingReason,
+    QueueNotFound,
 )
 from quorate.gang.pod_group_conditions import is_true, transition_stamp, with_scheduled, with_unschedulable
 from quorate.gang.session.session import Session
+from quorate.gang.volcano_messages import unready_message
 from quorate.placement.cluster.occupants import AllocationState
 
 
@@ -75,6 +75,11 @@ def job_statuses(session: Session) -> tuple[GangStatus, ...]:
         is_computed = is_final and not gang.has_lost_all
         gang.reported.generation = gang.generation if is_computed else TO_BE_COMPUTED
         gang.reported.reason = reason
+    for gang in session.model.gangs.values():
+        if gang.exists and gang.queue not in session.queues:
+            status = updater.report_missing_queue(gang)
+            if status is not None:
+                statuses.append(status)
     return tuple(statuses)
 
 
@@ -131,6 +136,18 @@ class _StatusUpdater:
                 self._report_not_admitted(gang, reason)
         else:
             self._update_with_members(gang, reason)
+        return _changed_status(gang)
+
+    def report_missing_queue(self, gang: Gang) -> GangStatus | None:
+        """Report that the queue of ``gang`` does not exist; return its status if it has to be written.
+
+        The event is that of ``scheduler.missing_references``.
+        """
+        reason = QueueNotFound(gang.queue)
+        if self._reports_reasons and gang.phase in ("", PENDING, INQUEUE):
+            gang.phase = gang.phase or PENDING
+            self._session.pending_reasons[gang.key] = reason
+            self._set_unschedulable(gang, reason.reason, str(reason))
         return _changed_status(gang)
 
     def _update_with_members(self, gang: Gang, reason: PendingReason | None) -> None:
@@ -214,7 +231,7 @@ class _StatusUpdater:
             condition_reason, message = _condition_reason(reason), str(reason)
         else:
             reason = self._session.invalid_queue_reason(self._session.queue_of(gang)) or reason
-            condition_reason, message = NOT_ENOUGH_RESOURCES, _volcano_message(gang, reason)
+            condition_reason, message = NOT_ENOUGH_RESOURCES, unready_message(gang, reason)
         changed = self._set_unschedulable(gang, condition_reason, message)
         if changed and gang.phase in (PENDING, INQUEUE, UNKNOWN):
             self._session.record_event(gang, "Warning", UNSCHEDULABLE, message, about=condition_reason)
@@ -252,31 +269,6 @@ def _condition_reason(reason: PendingReason) -> str:
             return reason.reason
         case _:
             return NOT_ENOUGH_RESOURCES
-
-
-def _volcano_message(gang: Gang, reason: PendingReason | None) -> str:
-    """Return the message that Volcano writes, which users' tools search for."""
-    missing = gang.missing_members(with_best_effort=False)
-    histogram = ", ".join(
-        sorted(f"{count} {status.value}" for status, count in gang.task_counts.by_status.items() if count)
-    )
-    origin = ""
-    if isinstance(reason, GangUnschedulable):
-        missing = reason.missing
-        pending = Counter(
-            {
-                "Unschedulable": missing,
-                "Schedulable": max(0, gang.task_counts.by_status[TaskStatus.PENDING] - missing),
-            }
-        )
-        pending_text = ", ".join(f"{count} {what}" for what, count in pending.items() if count)
-        origin = f"; Pending: {pending_text}. Origin reason is {reason.cause}"
-    elif isinstance(reason, InvalidQueueHierarchy):
-        origin = f". Origin reason is {reason}"
-    return (
-        f"{missing}/{len(gang.tasks)} tasks in gang unschedulable: pod group is not ready, "
-        f"{histogram}, {gang.min_member} minAvailable{origin}"
-    )
 
 
 def _changed_status(gang: Gang) -> GangStatus | None:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import ClassVar, Final
 
 from quorate.api.meta import Key, at_epoch
+from quorate.api.volcano import QUEUE_NOT_FOUND
 from quorate.gang.namespace_quota.evaluation import format_amount
 from quorate.gang.shortage import NEVER_FITS, Shortage, rounded_down, rounded_up
 from quorate.placement.diagnosis import Diagnosis, InsufficientResource
@@ -104,6 +105,17 @@ class InvalidQueueHierarchy:
 
     def __str__(self) -> str:
         return f"queue {self.queue} {self.problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueNotFound:
+    """The group names a queue that does not exist, so that no session evaluates it (design)."""
+
+    reason: ClassVar[str] = QUEUE_NOT_FOUND
+    queue: str
+
+    def __str__(self) -> str:
+        return f"queue {self.queue} does not exist"
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,6 +421,7 @@ PendingReason = (
     | QueueQuotaExceeded
     | InvalidQueueHierarchy
     | NamespaceQuotaExceeded
+    | QueueNotFound
     | QueueNotOpen
     | QueuePodGroupLimit
     | WorkloadNotAdmitted
@@ -466,32 +479,3 @@ def equivalence_key(reason: PendingReason) -> object:
             return (NetworkTopologyUnsatisfied, reason.limit, reason.needed, reason.sub_group)
         case _:
             return reason
-
-
-def volcano_message(reason: PendingReason) -> str:
-    """Return the message of Volcano's plugins for a rejection; users' tools search for it."""
-    match reason:
-        case QueueQuotaExceeded():
-            return f"queue resource quota insufficient: insufficient {_resources(reason.shortages)}"
-        case NotEnoughResources():
-            return f"resource in cluster is overused: overused {_resources(reason.shortages)}"
-        case NamespaceQuotaExceeded():
-            return f"resource quota insufficient, {'; '.join(map(_quota_message, reason.shortages))}"
-        case _:
-            return str(reason)
-
-
-def _resources(shortages: tuple[Shortage, ...]) -> str:
-    return ", ".join(shortage.resource for shortage in shortages)
-
-
-def _quota_message(shortage: Shortage) -> str:
-    name, hard = shortage.resource, shortage.at_most
-    assert isinstance(hard, int), f"{name} is short without a limit"
-
-    def assign(amount: int) -> str:
-        return f"{name}={format_amount(name, amount)}"
-
-    return (
-        f"requested: {assign(shortage.needed)}, used: {assign(hard - shortage.free)}, limited: {assign(hard)}"
-    )

@@ -32,6 +32,7 @@ POD_FAILED: Final = "PodFailed"
 NOT_ENOUGH_RESOURCES: Final = "NotEnoughResources"
 # Quorate's reasons, for groups that wait for admission or were rolled back.
 NAMESPACE_QUOTA_EXCEEDED: Final = "NamespaceQuotaExceeded"
+QUEUE_NOT_FOUND: Final = "QueueNotFound"
 QUEUE_NOT_OPEN: Final = "QueueNotOpen"
 QUEUE_POD_GROUP_LIMIT: Final = "QueuePodGroupLimit"
 # The reason of a Scheduled condition.

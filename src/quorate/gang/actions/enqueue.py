@@ -38,11 +38,11 @@ from quorate.gang.pending_reasons import (
     NotEnoughNodes,
     NotEnoughResources,
     PendingReason,
-    volcano_message,
 )
 from quorate.gang.pod_group_conditions import is_true
 from quorate.gang.session.callbacks import Vote, all_callbacks
 from quorate.gang.session.session import Session
+from quorate.gang.volcano_messages import rejection_message
 
 
 def enqueue(session: Session) -> None:
@@ -67,7 +67,7 @@ def _admit_by_vote(session: Session) -> None:
             _admit(session, gang)
         elif rejection is not Vote.REJECT:
             session.pending_reasons[gang.key] = rejection
-            message = volcano_message(rejection)
+            message = rejection_message(rejection)
             session.record_event(gang, "Normal", UNSCHEDULABLE, message, about=rejection.reason)
 
 
