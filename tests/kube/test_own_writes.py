@@ -96,7 +96,8 @@ def test_what_a_write_stored_is_the_newest_until_a_watch_has_delivered_it() -> N
     own_writes = OwnWrites()
     own_writes.record(WORKLOADS, A, version(2))
     assert own_writes.newest(WORKLOADS, version(1)) == version(1), "nothing is kept of kinds without a watch"
-    delivered = own_writes.keep(WORKLOADS)
+    cache: dict[Key, Workload] = {}
+    delivered = own_writes.keep(WORKLOADS, cache.get)
     own_writes.record(WORKLOADS, A, version(2))
     delivered(version(1), A)
     assert own_writes.newest(WORKLOADS, version(1)) == version(2)
@@ -110,3 +111,12 @@ def test_what_a_write_stored_is_the_newest_until_a_watch_has_delivered_it() -> N
     own_writes.record(WORKLOADS, A, version(2))
     delivered(None, A)
     assert own_writes.newest(WORKLOADS, version(1)) == version(1), "it was deleted"
+
+
+@pytest.mark.parametrize(("cached", "kept"), [(None, True), (1, True), (2, False), (3, False)])
+def test_a_write_that_a_watch_delivered_before_its_answer_is_not_kept(cached: int | None, kept: bool) -> None:
+    own_writes = OwnWrites()
+    cache = {} if cached is None else {A: version(cached)}
+    own_writes.keep(WORKLOADS, cache.get)
+    own_writes.record(WORKLOADS, A, version(2))
+    assert (own_writes.newest(WORKLOADS, version(1)) == version(2)) is kept

@@ -22,7 +22,8 @@ class OwnWrites:
     def __init__(self) -> None:
         # Objects with a write in flight, and the turns that wait for its end, in order.
         self._waiting: dict[_Object, list[asyncio.Future[None]]] = {}
-        self._kept: set[Resource[Any]] = set()  # kinds of which the stored objects are kept
+        # The caches of the kinds of which the stored objects are kept.
+        self._kept: dict[Resource[Any], Callable[[Key], HasMetadata | None]] = {}
         self._stored: dict[_Object, HasMetadata] = {}  # by our last write, until a watch delivers it
 
     @asynccontextmanager
@@ -55,9 +56,14 @@ class OwnWrites:
                 return
         del self._waiting[name]
 
-    def keep(self, resource: Resource[Any]) -> Callable[[HasMetadata | None, Key], None]:
-        """Keep what is stored of a kind from now on; return the function to call at each delivered change."""
-        self._kept.add(resource)
+    def keep(
+        self, resource: Resource[Any], cached: Callable[[Key], HasMetadata | None]
+    ) -> Callable[[HasMetadata | None, Key], None]:
+        """Keep what is stored of a kind from now on; return the function to call at each delivered change.
+
+        ``cached`` returns an object as the watch has delivered it, which may be before the write is answered.
+        """
+        self._kept[resource] = cached
 
         def delivered(newest: HasMetadata | None, key: Key) -> None:
             name = _name(resource, key)
@@ -70,7 +76,9 @@ class OwnWrites:
     def record(self, resource: Resource[Any], key: Key, stored: HasMetadata) -> None:
         """Record the object as the write of this turn has stored it."""
         if resource in self._kept:
-            self._stored[_name(resource, key)] = stored
+            delivered = self._kept[resource](key)
+            if delivered is None or is_older(delivered.metadata, stored.metadata):
+                self._stored[_name(resource, key)] = stored
 
     def newest(self, resource: Resource[Any], cached: Known) -> Known:
         """Return the object as our last write stored it, or ``cached`` if that is not older."""

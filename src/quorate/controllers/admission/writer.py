@@ -56,7 +56,7 @@ class AdmissionWriter:
         self._workloads = context.informers.workloads
         self._on_refusal = on_refusal
         self._on_written = on_written
-        self._delivered = context.client.own_writes.keep(WORKLOADS)
+        self._delivered = context.client.own_writes.keep(WORKLOADS, self._workloads.get)
         # The latest decision of each workload, until the watch has delivered its result.
         self._last: dict[Key, asyncio.Task[Workload | None]] = {}
         self._stale: dict[Key, Decision] = {}  # refused by a conflict, newer version not delivered yet

@@ -117,7 +117,7 @@ def test_a_cached_job_is_copied_and_its_status_written_without_a_request_to_read
 
 def test_a_write_on_a_version_that_we_replaced_is_refused_without_a_request() -> None:
     async def story(clusters: Clusters) -> None:
-        clusters.manager.own_writes.keep(JOB.resource)
+        clusters.manager.own_writes.keep(JOB.resource, lambda _: None)
         job = await clusters.create(JOB.resource, JOB.spec)
         body = {"metadata": {"labels": {"a": "b"}}}
         patch = Patch(JOB.resource, KEY, job.metadata.resource_version, body)

@@ -62,8 +62,8 @@ class LocalJobs:
         found = kind.resource
         suspended = Reconciler(f"suspended_{found.plural}", partial(self._mark, kind), self._clock)
         resource = Resource(found.group, found.version, found.plural, found.kind, True, FollowedJob)
-        delivered = self._client.own_writes.keep(kind.resource)
         jobs = self._informers[kind.name] = Informer(self._client, resource)
+        delivered = self._client.own_writes.keep(kind.resource, jobs.get)
 
         def on_change(change: Change[FollowedJob]) -> None:
             delivered(change.new, change.key)
