@@ -58,11 +58,13 @@ def _fails(reason: Reason) -> bool:
 
 
 @asynccontextmanager
-async def witnessed(cluster: RestConfig, *, has_queues: bool) -> AsyncIterator[Witnessed]:
+async def witnessed(
+    cluster: RestConfig, *, has_queues: bool, grace_s: float = GRACE_S
+) -> AsyncIterator[Witnessed]:
     """Run the witness while the block lasts."""
     found = Witnessed()
     async with Client(cluster, random.Random(1)) as client:
-        options = Options(GRACE_S, INTERVAL_S, has_queues)
+        options = Options(grace_s, INTERVAL_S, has_queues)
         running = asyncio.create_task(
             run_witness(client, WallClock(), options, lambda: found.resources, found.reported)
         )

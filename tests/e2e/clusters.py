@@ -37,6 +37,7 @@ T = TypeVar("T")
 MANAGER: Final = "kueue.x-k8s.io/multikueue"  # spec.managedBy of jobs that the manager dispatches
 CHECK: Final = "remote"
 NODES: Final = NodePool(1, cpu="8")
+GRACE_S: Final = 15.0  # of the witnesses: the clusters share a process
 PROMPT: Final = Configuration(multikueue=MultiKueue(gc_interval_s=1.0, worker_lost_timeout_s=2.0))
 
 
@@ -214,7 +215,9 @@ class Clusters:
 async def empty_clusters(count: int) -> AsyncIterator[tuple[World, dict[str, World]]]:
     """Run a manager and ``count`` workers by name, without controllers and queues."""
     async with AsyncExitStack() as stack:
-        worlds = [await stack.enter_async_context(running_cluster(NODES)) for _ in range(count + 1)]
+        worlds = [
+            await stack.enter_async_context(running_cluster(NODES, grace_s=GRACE_S)) for _ in range(count + 1)
+        ]
         yield worlds[0], {f"worker{number}": worlds[number] for number in range(1, count + 1)}
 
 

@@ -40,7 +40,7 @@ from quorate.local.nodes import NodePool, run_nodes
 from quorate.observe.replica import Replica
 from quorate.processes.local.apply import install_definitions
 from tests.local import clusters
-from tests.witnessed import Witnessed, witnessed
+from tests.witnessed import GRACE_S, Witnessed, witnessed
 
 T = TypeVar("T")
 
@@ -372,11 +372,11 @@ async def api_server_with(definitions: Sequence[Json]) -> AsyncIterator[RestConf
 
 @asynccontextmanager
 async def running_cluster(
-    fleet: NodePool | None = None, definitions: Sequence[Json] | None = None
+    fleet: NodePool | None = None, definitions: Sequence[Json] | None = None, grace_s: float = GRACE_S
 ) -> AsyncIterator[World]:
     """Run a cluster with the queueing CRDs and a namespace, without queueing controllers.
 
-    ``definitions``: the CRDs, by default those of this release.
+    ``definitions``: the CRDs, by default those of this release.  ``grace_s``: of the witness.
     """
     rng = random.Random(1)
     clock = WallClock()
@@ -395,7 +395,7 @@ async def running_cluster(
         if fleet is not None:
             parts.append(asyncio.create_task(run_nodes(own_client, clock, [fleet], 1.0)))
         try:
-            async with witnessed(cluster, has_queues=True) as found:
+            async with witnessed(cluster, has_queues=True, grace_s=grace_s) as found:
                 world = World(client, queueing_client, found)
                 try:
                     await world.until("the default namespace", world_has_namespace(client))

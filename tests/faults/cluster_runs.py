@@ -61,12 +61,12 @@ from tests.faults.trials import Report, Trial
 
 FAULTS_S: Final = 1.0  # duration of the faults after the last event
 SETTLE_TIMEOUT_S: Final = 30.0  # the longest time without a stored change before all jobs complete
-DEADLINE_S: Final = 1.5  # of the requests of controllers to their own server: four clusters share a process
+DEADLINE_S: Final = 2.5  # of the requests of controllers to their own server: four clusters share a process
 DEBOUNCE_S: Final = 2.0
 RUNNING_WITHIN_S: Final = 30.0  # how long an event waits for a job that runs
 SLOW_S: Final = 0.3  # in each direction
 LOSS_SLACK_S: Final = 10.0  # until a connection is established again: attempts wait for each other
-UNSEEN_S: Final = 3.0  # until a worker knows of a deletion, on a busy machine
+UNSEEN_S: Final = 5.0  # until a worker knows of a deletion, on a busy machine
 STARTS: Final = ("starts without admission", "is created without a reservation")  # findings of promises
 REMOTE_RATE: Final = 0.05  # of requests to workers: a connection has few of them
 

@@ -350,10 +350,14 @@ _report: contextvars.ContextVar[Report | None] = contextvars.ContextVar("report"
 
 
 class _Lines(logging.Handler):
+    def __init__(self, report: Report) -> None:
+        super().__init__()
+        self._report = report
+
     def emit(self, record: logging.LogRecord) -> None:
         report = _report.get()
-        if report is None:
-            return
+        if report is not self._report:
+            return  # of another run in this process
         report.log.append(LINES.format(record))
         if record.exc_info and record.levelno >= logging.ERROR:
             report.findings.append(f"logged: {logging.Formatter().format(record)}")
@@ -363,7 +367,7 @@ class _Lines(logging.Handler):
 def _logged(report: Report) -> Iterator[None]:
     """Add what is logged in the block, or by tasks started in it, and a finding for each traceback."""
     token = _report.set(report)
-    handler = _Lines()
+    handler = _Lines(report)
     loggers = [logging.getLogger(name) for name in ("quorate", "aiohttp.server", "asyncio")]
     for each in loggers:
         each.addHandler(handler)
