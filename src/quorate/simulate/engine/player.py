@@ -122,7 +122,7 @@ class Player:
         self._clock = VirtualClock(world.begins_s)
         self._events = EventQueue(resolution_ms)
         self._state = State(world.configuration)
-        self._recorder = Recorder(self._clock, self._state)
+        self._recorder = Recorder(self._clock, self._state, takes_samples=not until_started)
         self._cycle = AdmissionCycle(self._state)
         self._cycle_at_ms: int | None = None
         self._window_evicts_at: float | None = None  # after its notice, epoch seconds

@@ -46,7 +46,8 @@ class Run(msgspec.Struct):
 class Recorder:
     """Records of the jobs that were submitted so far, and how many of them wait or have ended."""
 
-    def __init__(self, clock: VirtualClock, state: State) -> None:
+    def __init__(self, clock: VirtualClock, state: State, *, takes_samples: bool) -> None:
+        self._takes_samples = takes_samples
         self.jobs = JobRecords()
         self.node_usage = UsageRecords(FIRST_INTERVAL_MS, MAX_NODE_SAMPLES)
         self.ended = 0
@@ -124,12 +125,13 @@ class Recorder:
 
     def advance(self, now_ms: int, waiting_for_nodes: int) -> None:
         """Take the samples that are due before ``now_ms``."""
-        self._usage.advance(now_ms - 1, self._waiting)
-        self.node_usage.advance(now_ms - 1, waiting_for_nodes)
+        if self._takes_samples:
+            self._usage.advance(now_ms - 1, self._waiting)
+            self.node_usage.advance(now_ms - 1, waiting_for_nodes)
 
     def run(self, world: World, ended_ms: int, waiting: tuple[Unended, ...]) -> Run:
         """Take the last samples and return the outcome."""
-        for usage in (self._usage, self.node_usage):
+        for usage in (self._usage, self.node_usage) if self._takes_samples else ():
             usage.finish(ended_ms, self._waiting)
         return Run(
             world, tuple(self._queues), self.jobs, self._transitions, self._usage, self.node_usage, ended_ms,
