@@ -26,6 +26,12 @@ ESTIMATED_S = 240.0  # ten seconds of waiting come first, then a process with a 
 RESEARCH = cpu_queue(
     "research", 8, "team/main", "others/main", field="preemption: {withinClusterQueue: LowerPriority}"
 )
+NO_PODS = """
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: none, namespace: team}
+spec: {hard: {pods: 0}}
+"""
 WORLD = f"""
 apiVersion: v1
 kind: Namespace
@@ -77,6 +83,15 @@ def test_states_are_the_same_for_an_administrator_and_a_tenant(cluster: Cluster,
         assert (found.state, [each.code for each in found.reasons]) == ("Admitted", ["PodsGated"])
         assert found.message == "it is admitted; 0 of 1 pods run: 1 with the gate lab.example/data"
     cluster.delete("job", "gated")
+
+    cluster.apply(NO_PODS)
+    cluster.apply(a_job("refused"))
+    for found in both("job/refused", lambda found: "exceeded quota" in found.message):
+        assert (found.state, [each.code for each in found.reasons]) == ("Admitted", ["PodsNotCreated"])
+        assert "exceeded quota: none, requested: pods=1, used: pods=0, limited: pods=0" in found.message
+        assert found.enough == ("the API server must accept them: change what it names",)
+    cluster.delete("job", "refused")
+    cluster.delete("resourcequota", "none")
 
     cluster.apply(a_job("picky", nodeSelector={"disk": "nvme"}))
     for found in both("job/picky", lambda found: len(found.reasons) == 2):

@@ -1,14 +1,17 @@
 """The explanation of a pod group from its status."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from quorate.api import codec
+from quorate.api.core.started_pod import StartedPod
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid
 from quorate.api.volcano import PodGroup
-from quorate.gang.explanation import explain_group, waiting_group
+from quorate.gang.explanation import ENOUGH, ENOUGH_FOR_ONE_THAT_NEVER_FITS, explain_group, waiting_group
+from quorate.gang.pending_reasons import PendingReason
+from quorate.queueing.explanation.pods import FailedCreation, with_members
 
 SHORT = {
     "type": "Unschedulable", "status": "True", "reason": "NotEnoughResources",
@@ -61,6 +64,30 @@ def test_the_state_of_a_pod_group(group: PodGroup, state: str, message: str) -> 
 def test_a_pending_group_has_the_reason_of_the_scheduler() -> None:
     (reason,) = explain_group(a_group("Pending", SHORT)).reasons
     assert (reason.code, reason.text) == ("NotEnoughResources", "cluster: cpu: need 6, have 2 now")
+
+
+@pytest.mark.parametrize("reason", get_args(PendingReason), ids=lambda reason: reason.__name__)
+def test_there_is_something_to_do_about_each_reason(reason: type[PendingReason]) -> None:
+    assert reason.reason in ENOUGH.keys() | ENOUGH_FOR_ONE_THAT_NEVER_FITS.keys()
+
+
+def test_members_of_an_incomplete_gang_need_no_room_on_a_node() -> None:
+    missing = SHORT | {"reason": "NotEnoughTasks", "message": "1 of 3 members exist"}
+    group = a_group("Inqueue", missing)
+    metadata = {
+        "name": "g-0", "namespace": "lab", "uid": "g-0",
+        "annotations": {"scheduling.k8s.io/group-name": "g"},
+    }  # fmt: skip
+    member = codec.convert(StartedPod, {"metadata": metadata})
+    failure = FailedCreation("Pod g-1 is invalid", None)
+    found = with_members(explain_group(group), [member], failure)
+    assert [reason.code for reason in found.reasons] == [
+        "NotEnoughTasks", "PodsUnschedulable", "PodsNotCreated",
+    ]  # fmt: skip
+    assert found.enough == (
+        "its controller must create the missing pods",
+        "the API server must accept them: change what it names",
+    )
 
 
 @pytest.mark.parametrize(("phase", "admitted"), [("Pending", 0), ("Inqueue", 3), ("Running", 3)])

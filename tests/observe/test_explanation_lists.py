@@ -2,9 +2,10 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import pairwise
 from time import thread_time
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -16,7 +17,7 @@ from quorate.api import codec
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.explanation import ExplanationSummary, ExplanationSummaryList
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key
+from quorate.api.meta import Key, Uid, at_epoch
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import explain_group, waiting_group
 from quorate.kube.errors import Unreachable
@@ -31,7 +32,7 @@ from quorate.observe.explanation_lists import (
 from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted, is_finished
 from quorate.queueing.explain import pending_facts, run
-from quorate.queueing.explanation.pods import with_members
+from quorate.queueing.explanation.pods import FailedCreation, failed_creation, with_members
 from quorate.queueing.explanation.scope import UNLIMITED_SCOPE, Scope
 from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
 from quorate.queueing.scheduling.cycle import AdmissionCycle
@@ -48,14 +49,22 @@ SINCE = "2026-01-01T00:00:00Z"
 class Objects:
     """Pods and pod groups that are read from memory."""
 
-    def __init__(self, pods: Sequence[StartedPod] | None = (), groups: Sequence[PodGroup] = ()) -> None:
-        self._pods, self._groups = pods, groups
+    def __init__(
+        self,
+        pods: Sequence[StartedPod] | None = (),
+        groups: Sequence[PodGroup] = (),
+        failures: Mapping[Uid, FailedCreation] = MappingProxyType({}),
+    ) -> None:
+        self._pods, self._groups, self._failures = pods, groups, failures
 
     async def pods(self, namespace: str, label_selector: str) -> Sequence[StartedPod] | None:
         return self._pods
 
     async def pod_groups(self, namespace: str) -> Sequence[PodGroup]:
         return self._groups
+
+    async def failed_creations(self, namespace: str) -> Mapping[Uid, FailedCreation]:
+        return self._failures
 
 
 async def listed(summaries: AsyncIterator[ExplanationSummary]) -> list[ExplanationSummary]:
@@ -178,6 +187,13 @@ def groups_of(draw: st.DrawFn, workload: Workload) -> list[PodGroup]:
     return groups
 
 
+@st.composite
+def failures_of(draw: st.DrawFn, *workloads: Workload) -> dict[Uid, FailedCreation]:
+    owners = [owner.uid for workload in workloads for owner in workload.metadata.owner_references]
+    failed = draw(st.sets(st.sampled_from(owners))) if owners else set()
+    return {uid: FailedCreation(f"pods of {uid} are forbidden", at_epoch(NOW)) for uid in failed}
+
+
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(worlds(), st.data())
 def test_a_list_says_of_every_workload_what_its_explanation_says(given_: Json, data: st.DataObject) -> None:
@@ -187,7 +203,8 @@ def test_a_list_says_of_every_workload_what_its_explanation_says(given_: Json, d
     workloads = {workload.metadata.key: workload for workload in world.workloads.values()}
     pods = [pod for workload in workloads.values() for pod in data.draw(pods_of(workload))]
     groups = [group for workload in workloads.values() for group in data.draw(groups_of(workload))]
-    reader = Objects(data.draw(st.sampled_from((pods, pods, None))), groups)
+    failures = data.draw(failures_of(*workloads.values()))
+    reader = Objects(data.draw(st.sampled_from((pods, pods, None))), groups, failures)
     summaries = asyncio.run(
         listed(workload_summaries(world.state, sorted(workloads), workloads.get, reader, UNLIMITED_SCOPE))
     )
@@ -196,7 +213,8 @@ def test_a_list_says_of_every_workload_what_its_explanation_says(given_: Json, d
     for summary in summaries:
         workload = workloads[summary.metadata.key]
         has_pods = is_admitted(workload) and not is_finished(workload)
-        started = Started(asyncio.run(reader.pods("", "")), waiting_group(workload, groups))
+        failure = failed_creation(workload.metadata, failures)
+        started = Started(asyncio.run(reader.pods("", "")), waiting_group(workload, groups), failure)
         explanation = explain_workload(
             world.state,
             workload,
@@ -230,9 +248,11 @@ def test_a_list_says_of_every_pod_group_what_its_explanation_says(data: st.DataO
         msgspec.structs.replace(group, metadata=msgspec.structs.replace(group.metadata, name=str(index)))
         for index, group in enumerate(groups)
     ]
-    summaries = asyncio.run(listed(pod_group_summaries(Objects(members), named)))
+    failures = data.draw(failures_of(workload))
+    summaries = asyncio.run(listed(pod_group_summaries(Objects(members, failures=failures), named)))
     for summary, group in zip(summaries, named, strict=True):
-        explanation = with_members(explain_group(group), members)
+        failure = failed_creation(group.metadata, failures)
+        explanation = with_members(explain_group(group), members, failure)
         event(f"{explanation.state} {explanation.code}")
         assert (summary.state, summary.code, summary.message) == (
             explanation.state, explanation.code, explanation.message,

@@ -14,7 +14,7 @@ from quorate.api.kueue import AdmissionCheck, Workload
 from quorate.api.meta import Key, OwnerReference, Uid
 from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.explain import pending_facts, run
-from quorate.queueing.explanation.pods import explain_pod, selector_of
+from quorate.queueing.explanation.pods import FailedCreation, explain_pod, selector_of
 from quorate.queueing.explanation.scope import HIDDEN, Scope, namespaces_of, scoped
 from quorate.queueing.explanation.workload import Started, explain_workload
 from quorate.queueing.state import State
@@ -23,6 +23,7 @@ from tests.queueing.world import World
 
 HOSTNAME = "kubernetes.io/hostname"
 SINCE = "2026-01-01T00:00:00Z"
+FAILED_AT = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
 QUEUES: Json = {
     "flavors": ["default"],
     "clusterQueues": {
@@ -153,6 +154,30 @@ def test_an_admitted_workload_runs_only_if_all_its_pods_do(
     found = explained(a_workload(*ADMITTED), pods)
     assert (found.state, found.message) == (state, text)
     assert found.cluster_queue == "a"
+
+
+@pytest.mark.parametrize(
+    ("message", "state"),
+    [
+        ('Error creating: pods "train-x" is forbidden: exceeded quota: small', "Admitted"),
+        ('Error creating: Pod "train-x" is invalid: spec.containers[0]: bad', "Stuck"),
+    ],
+)
+def test_the_answer_of_the_api_server_says_why_pods_are_not_created(message: str, state: str) -> None:
+    failure = FailedCreation(message, FAILED_AT)
+    found = explained(a_workload(*ADMITTED), [], failure=failure)
+    (reason,) = found.reasons
+    assert (found.state, found.message) == (
+        state,
+        f"it is admitted; 0 of 3 pods run: 3 not created: {message}",
+    )
+    assert (reason.code, reason.needed, reason.since) == ("PodsNotCreated", "3", FAILED_AT)
+
+
+def test_a_failure_is_not_told_of_pods_that_exist() -> None:
+    failure = FailedCreation("exceeded quota: small", None)
+    found = explained(a_workload(*ADMITTED), [UNSCHEDULED] * 3, failure=failure)
+    assert [reason.code for reason in found.reasons] == ["PodsUnschedulable"]
 
 
 def test_a_workload_with_ready_pods_runs_without_a_look_at_the_pods() -> None:

@@ -4,9 +4,10 @@ Both contain times with microseconds in a stricter format than JSON times, so th
 ``meta.micro_time``).
 """
 
+from datetime import UTC, datetime
 from typing import Literal
 
-from quorate.api.meta import Int32, MicroTime, ObjectMeta, Struct, Uid
+from quorate.api.meta import Int32, MicroTime, ObjectMeta, Struct, Uid, at_epoch
 
 
 class ObjectReference(Struct):
@@ -37,6 +38,23 @@ class Event(Struct):
     series: EventSeries | None = None
     reporting_controller: str = ""
     reporting_instance: str = ""
+    # Written by clients of the events of core/v1, such as kube-controller-manager, in place of the series.
+    deprecated_count: Int32 = 0
+    deprecated_last_timestamp: datetime | None = None
+
+    @property
+    def occurrences(self) -> int:
+        """How often it happened."""
+        return self.series.count if self.series is not None else max(1, self.deprecated_count)
+
+    @property
+    def last_at(self) -> datetime:
+        """When it happened last; the start of the epoch if the event has no time."""
+        text = self.event_time if self.series is None else self.series.last_observed_time
+        try:
+            return datetime.fromisoformat(text).astimezone(UTC)
+        except ValueError:
+            return self.deprecated_last_timestamp or self.metadata.creation_timestamp or at_epoch(0)
 
 
 class LeaseSpec(Struct):

@@ -1,14 +1,14 @@
 """The explanation of a pod group from its own status, which the gang scheduler writes with numbers."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
 from quorate.api.kueue import Workload
 from quorate.api.meta import Uid, true_condition
 from quorate.api.volcano import (
     COMPLETED,
-    DEFAULT_QUEUE,
     INQUEUE,
     PENDING,
     QUEUE_NOT_FOUND,
@@ -20,6 +20,32 @@ from quorate.api.volcano import (
 from quorate.gang.admission_record import INQUEUE_SINCE
 from quorate.gang.cache.quota_admission import is_suspended
 from quorate.gang.shortage import NEVER_FITS
+
+_MORE_TIERS: Final = "allow a higher tier in networkTopology, or request fewer or smaller pods"
+# What removes each reason, by code; with less than that, a group that never fits does not start.
+ENOUGH: Final[Mapping[str, str]] = {
+    "NotEnoughResources": "nodes must have room for all its members at once: pods must end, or add nodes",
+    "QueueQuotaExceeded": "pods of its queue must end, or raise the capability or the weight of the queue",
+    "NamespaceQuotaExceeded": "pods of its namespace must end, or raise the quota",
+    "QueueNotOpen": "open the queue, or name another",
+    "InvalidQueueHierarchy": "name a queue without queues below it, or create the parent that is missing",
+    "QueuePodGroupLimit": "pod groups of the queue must end, or raise its maxPodGroups",
+    "InqueueTimeout": "its controller must create its pods in time, and nodes must have room for them",
+    "NotEnoughTasks": "its controller must create the missing pods",
+    "NotEnoughPodsOfTask": "its controller must create the missing pods",
+    "NotEnoughSubGroups": "its controller must create the missing pods",
+    "NetworkTopologyUnsatisfied": f"pods must end within one HyperNode, or {_MORE_TIERS}",
+    "ReservedForEarlierPodGroup": "the named group must start, or declare a run time that ends before",
+    "WorkloadNotAdmitted": "its Workload must be admitted with all its pods",
+}
+ENOUGH_FOR_ONE_THAT_NEVER_FITS: Final[Mapping[str, str]] = {
+    "NotEnoughResources": "add nodes that have room for its members, or request less",
+    "QueueQuotaExceeded": "raise the capability of the queue, name another, or request less",
+    "NamespaceQuotaExceeded": "raise the quota, or request less",
+    "QueueNotFound": "create the queue, or name one that exists",
+    "QueuePodGroupLimit": "raise maxPodGroups of the queue, or name another",
+    "NetworkTopologyUnsatisfied": _MORE_TIERS,
+}
 
 
 def explain_group(group: PodGroup) -> Explanation:
@@ -110,13 +136,11 @@ def unschedulable(group: PodGroup) -> Reason | None:
     admitted = group.metadata.annotations.get(INQUEUE_SINCE, "") if group.status.phase == INQUEUE else ""
     if condition.transition_id < admitted:  # both are timestamps in one format if this scheduler wrote them
         return None
-    is_missing = condition.reason == QUEUE_NOT_FOUND
+    needs_change = condition.reason == QUEUE_NOT_FOUND or NEVER_FITS in condition.message
     return Reason(
         code=condition.reason,
         text=condition.message,
         since=condition.last_transition_time,
-        enough=f"create the queue {group.spec.queue or DEFAULT_QUEUE}, or name one that exists"
-        if is_missing
-        else "",
-        needs_change=is_missing or NEVER_FITS in condition.message,
+        enough=(ENOUGH_FOR_ONE_THAT_NEVER_FITS if needs_change else ENOUGH).get(condition.reason, ""),
+        needs_change=needs_change,
     )

@@ -1,18 +1,21 @@
 """Reads of pods and pod groups for explanations, which no model keeps."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Final
 
 from quorate.api.core.started_pod import StartedPod
-from quorate.api.meta import Key
+from quorate.api.meta import Key, Uid
 from quorate.api.native_groups import VERSIONS
 from quorate.api.volcano import PodGroup
 from quorate.kube.client import Client
 from quorate.kube.discovery import served_version
 from quorate.kube.errors import Forbidden, NotFound
-from quorate.kube.resources import NATIVE_POD_GROUPS, POD_GROUPS, Resource
+from quorate.kube.resources import EVENTS, NATIVE_POD_GROUPS, POD_GROUPS, Resource
+from quorate.queueing.explanation.pods import FailedCreation
 
 STARTED_PODS: Final = Resource("", "v1", "pods", "Pod", True, StartedPod)  # as explanations read them
+_FAILED_CREATE: Final = "reason=FailedCreate"  # of the job controllers of Kubernetes and of Volcano Jobs
 
 
 async def native_pod_groups(
@@ -54,6 +57,18 @@ class ClusterReader:
             return (await self._client.list(POD_GROUPS, namespace)).items
         except (NotFound, Forbidden):
             return ()
+
+    async def failed_creations(self, namespace: str) -> Mapping[Uid, FailedCreation]:
+        """Return the last failure of each job to create a pod, by job; none if events may not be listed."""
+        try:
+            events = (await self._client.list(EVENTS, namespace, field_selector=_FAILED_CREATE)).items
+        except Forbidden:
+            return {}
+        return {
+            event.regarding.uid: FailedCreation(event.note, event.last_at)
+            for event in sorted(events, key=attrgetter("last_at"))
+            if event.regarding is not None
+        }
 
     async def pod_group(self, key: Key) -> PodGroup | None:
         try:

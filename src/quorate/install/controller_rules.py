@@ -174,6 +174,7 @@ CONTROLLER_RULES: Final = (
                ("create", "get", "delete")),
     PolicyRule("SSH keys of Volcano Jobs", "", ("secrets",), ("create", "delete")),
     PolicyRule("recording events", "events.k8s.io", ("events",), ("create", "get", "patch")),
+    PolicyRule("why pods of a job are not created", "events.k8s.io", ("events",), ("list",)),
     PolicyRule(
         "electing a leader", "coordination.k8s.io", ("leases",),
         ("get", "watch", "create", "patch"), OWN,

@@ -13,7 +13,7 @@ share it.
 import asyncio
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from time import perf_counter
@@ -25,7 +25,7 @@ from quorate.api import codec
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.explanation import ExplanationSummary, ExplanationSummaryList, ListMeta, summary_of
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key
+from quorate.api.meta import Key, Uid
 from quorate.api.names.volcano import GROUP_NAME
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import explain_group, groups_by_owner, waiting_group
@@ -34,7 +34,7 @@ from quorate.observe.limits import KEEP_S, SLICE_S
 from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted, is_finished
 from quorate.queueing.explain import outcome_of
-from quorate.queueing.explanation.pods import PodIndex, with_members
+from quorate.queueing.explanation.pods import FailedCreation, PodIndex, failed_creation, with_members
 from quorate.queueing.explanation.scope import Scope, scoped
 from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
 from quorate.queueing.state import State
@@ -49,6 +49,9 @@ class NamespaceReader(Protocol):
         """Return the pods; None if they cannot be read."""
 
     async def pod_groups(self, namespace: str) -> Sequence[PodGroup]: ...
+
+    async def failed_creations(self, namespace: str) -> Mapping[Uid, FailedCreation]:
+        """Return the last failure of each job to create a pod, as far as it is known."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -105,6 +108,9 @@ class ExplanationLists:
     async def pod_groups(self, namespace: str) -> Sequence[PodGroup]:
         return await self._shared(("pod groups", namespace), lambda: self._reader.pod_groups(namespace))
 
+    async def failed_creations(self, namespace: str) -> Mapping[Uid, FailedCreation]:
+        return await self._shared(("failures", namespace), lambda: self._reader.failed_creations(namespace))
+
     async def _shared(self, key: Hashable, compute: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return the value of the latest ``compute``, which is called again after ``KEEP_S``."""
         task: asyncio.Task[T] | None = self._latest.get(key)
@@ -147,13 +153,15 @@ async def _started_in(
         return lambda _: NOT_READ
     pods = await reader.pods(namespace, "")
     index, groups = PodIndex(pods or ()), groups_by_owner(await reader.pod_groups(namespace))
+    failures = await reader.failed_creations(namespace)
 
     def started(workload: Workload) -> Started:
         if not _has_pods(workload):
             return NOT_READ
         owners = workload.metadata.owner_references
         own = [group for owner in owners for group in groups.get(owner.uid, ())]
-        return Started(None if pods is None else index.of(workload), waiting_group(workload, own))
+        failure = failed_creation(workload.metadata, failures)
+        return Started(None if pods is None else index.of(workload), waiting_group(workload, own), failure)
 
     return started
 
@@ -167,14 +175,16 @@ async def pod_group_summaries(
 ) -> AsyncIterator[ExplanationSummary]:
     """Yield the summaries of pod groups, which are sorted."""
     for name, of_namespace in groupby(groups, lambda group: group.metadata.namespace):
-        pods = await reader.pods(name, "")
+        pods, failures = await reader.pods(name, ""), await reader.failed_creations(name)
         members: defaultdict[str, list[StartedPod]] = defaultdict(list)
         for pod in pods or ():
             members[pod.metadata.annotations.get(GROUP_NAME, "")].append(pod)
         for group in of_namespace:
             explanation = explain_group(group)
             if pods is not None:
-                explanation = with_members(explanation, members[group.metadata.name])
+                explanation = with_members(
+                    explanation, members[group.metadata.name], failed_creation(group.metadata, failures)
+                )
             yield summary_of(explanation, group.metadata)
 
 

@@ -47,7 +47,7 @@ from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted
 from quorate.queueing.explain import PendingFacts, Steps, T, first_pending, pending_facts
 from quorate.queueing.explanation.jobs import UnqueuedJob, explain_unqueued_job
-from quorate.queueing.explanation.pods import selector_of, with_members
+from quorate.queueing.explanation.pods import failed_creation, selector_of, with_members
 from quorate.queueing.explanation.queues import explain_cluster_queue, explain_local_queue
 from quorate.queueing.explanation.scope import UNLIMITED_SCOPE, Scope, namespaces_of, scoped
 from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
@@ -189,7 +189,9 @@ class Explainer:
     async def _started(self, workload: Workload) -> Started:
         namespace = workload.metadata.namespace
         pods = await self._reader.pods(namespace, selector_of(workload))
-        return Started(pods, waiting_group(workload, await self._reader.pod_groups(namespace)))
+        group = waiting_group(workload, await self._reader.pod_groups(namespace))
+        failures = await self._reader.failed_creations(namespace)
+        return Started(pods, group, failed_creation(workload.metadata, failures))
 
     async def _cluster_queue(self, view: View, key: Key, request: web.Request) -> Explanation | None:
         first = await in_steps(first_pending(view.state, key.name))
@@ -207,7 +209,10 @@ class Explainer:
         if group is None:
             return None
         pods = await self._reader.pods(key.namespace, "")
-        return explain_group(group) if pods is None else with_members(explain_group(group), pods)
+        if pods is None:
+            return explain_group(group)
+        failures = await self._reader.failed_creations(key.namespace)
+        return with_members(explain_group(group), pods, failed_creation(group.metadata, failures))
 
     async def _job(self, view: View, key: Key, request: web.Request) -> Explanation | None:
         kind = request.query.get("kind", "Job")

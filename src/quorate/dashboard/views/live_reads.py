@@ -5,7 +5,7 @@ Whatever the user may not read is left out.
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.events import Event
 from quorate.api.explanation import Explanation
-from quorate.api.meta import Key, at_epoch, is_true
+from quorate.api.meta import Key, is_true
 from quorate.api.names.kueue import POD_SET
 from quorate.dashboard.limits import MAX_LIVE_PODS, MAX_SHOWN_EVENTS
 from quorate.dashboard.schema import EventRow, PodRow
@@ -61,22 +61,13 @@ async def events_of(
 
 
 def _event_row(event: Event) -> EventRow:
-    last = event.series.last_observed_time if event.series is not None else event.event_time
     return EventRow(
-        at=_moment(last) or event.metadata.creation_timestamp or at_epoch(0),
+        at=event.last_at,
         type=event.type,
         reason=event.reason,
         message=event.note,
-        count=event.series.count if event.series is not None else 1,
+        count=event.occurrences,
     )
-
-
-def _moment(text: str) -> datetime | None:
-    """Return the time of an event; None if it is missing or not one."""
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except ValueError:
-        return None
 
 
 def pod_rows(pods: Iterable[StartedPod]) -> tuple[PodRow, ...]:

@@ -5,12 +5,12 @@ The cores are imported when this process evaluates something itself: mostly the 
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, assert_never
 
 import msgspec
 
-from quorate.api.events import Event
 from quorate.api.explanation import NO_WORKLOAD, Explanation, Reason
 from quorate.api.meta import ObjectMeta
 from quorate.api.names.kueue import PRIORITY_CLASS
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 _ENOUGH: Final = {
     "WorkloadPriorityClassNotFound": f"create the class, or name another in the label {PRIORITY_CLASS}"
 }  # by the reason of an event
-
-
-def _last_time(event: Event) -> str:
-    return event.event_time if event.series is None else event.series.last_observed_time
 
 
 @dataclass(slots=True)
@@ -97,7 +93,7 @@ class Answers:
         ]
         if not warnings:
             return explanation
-        last = max(warnings, key=_last_time)
+        last = max(warnings, key=attrgetter("last_at"))
         enough = _ENOUGH.get(last.reason, "")
         reason = Reason(code=last.reason, text=last.note, enough=enough)
         return msgspec.structs.replace(

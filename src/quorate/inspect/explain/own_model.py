@@ -18,7 +18,7 @@ from quorate.kube.clock import WallClock
 from quorate.queueing.conditions import is_admitted
 from quorate.queueing.explain import first_pending, pending_facts, run
 from quorate.queueing.explanation.jobs import UnqueuedJob, explain_unqueued_job
-from quorate.queueing.explanation.pods import selector_of, with_members
+from quorate.queueing.explanation.pods import failed_creation, selector_of, with_members
 from quorate.queueing.explanation.queues import explain_cluster_queue, explain_local_queue
 from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
 from quorate.queueing.state import State
@@ -78,8 +78,10 @@ async def explain_stored_group(client: Client, key: Key) -> Explanation | None:
     if group is None:
         return None
     pods = await reader.pods(key.namespace, "")
-    explanation = explain_group(group)
-    return explanation if pods is None else with_members(explanation, pods)
+    if pods is None:
+        return explain_group(group)
+    failures = await reader.failed_creations(key.namespace)
+    return with_members(explain_group(group), pods, failed_creation(group.metadata, failures))
 
 
 async def started_of(reader: ClusterReader, workload: Workload) -> Started:
@@ -88,4 +90,6 @@ async def started_of(reader: ClusterReader, workload: Workload) -> Started:
         return NOT_READ
     namespace = workload.metadata.namespace
     pods = await reader.pods(namespace, selector_of(workload))
-    return Started(pods, waiting_group(workload, await reader.pod_groups(namespace)))
+    group = waiting_group(workload, await reader.pod_groups(namespace))
+    failures = await reader.failed_creations(namespace)
+    return Started(pods, group, failed_creation(workload.metadata, failures))

@@ -5,7 +5,7 @@ the scheduler's own message otherwise.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from quorate.api.core.started_pod import StartedPod, Waiting
 from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, Uid, find_condition
+from quorate.api.meta import Key, ObjectMeta, Uid, find_condition
 from quorate.api.names.kueue import POD_SET, WORKLOAD_ANNOTATION
 from quorate.api.names.volcano import GROUP_NAME
 from quorate.queueing.explanation.reasons import code_of, nodes_with_room, selector_text
@@ -44,6 +44,20 @@ _STARTING: Final = {"", "ContainerCreating", "PodInitializing"}  # why container
 _NOT_CREATED = _Wait("PodsNotCreated", "not created yet", "the controller of the job must create its pods")
 _FAILED = _Wait("PodsFailed", "failed", "the controller of the job must replace them; look at their logs")
 _ENDED = ("Succeeded", "Failed")
+_UNSCHEDULABLE: Final = "PodsUnschedulable"
+_INVALID: Final = " is invalid: "  # in a message of the API server: the same pod is refused for ever
+
+
+class FailedCreation(msgspec.Struct, frozen=True):
+    """The last attempt of a controller to create a pod, which the API server refused."""
+
+    message: str  # of the event FailedCreate
+    at: datetime | None
+
+
+def failed_creation(metadata: ObjectMeta, failures: Mapping[Uid, FailedCreation]) -> FailedCreation | None:
+    """Return the last one of the owners of a workload or of a pod group; ``failures``: by owner."""
+    return next((failures[owner.uid] for owner in metadata.owner_references if owner.uid in failures), None)
 
 
 class PodsFound(msgspec.Struct, frozen=True):
@@ -63,8 +77,12 @@ class PodsFound(msgspec.Struct, frozen=True):
         return f"{self.counts.running} of {self.counts.admitted} pods run{f': {waits}' if waits else ''}"
 
 
-def pods_found(state: State, workload: Workload, pods: Iterable[StartedPod]) -> PodsFound:
+def pods_found(
+    state: State, workload: Workload, pods: Iterable[StartedPod], failure: FailedCreation | None = None
+) -> PodsFound:
     """Return what is known of the pods of an admitted workload; ``pods`` may contain those of others.
+
+    ``failure``: the last one of its job.
 
     A pod that succeeded counts as running as long as its job needs no other one instead: some jobs report
     such pods as reclaimable, others do not.  A failed pod counts only if nothing replaced it.
@@ -84,11 +102,10 @@ def pods_found(state: State, workload: Workload, pods: Iterable[StartedPod]) -> 
     missing = max(0, expected - running - ended - len(waiting))
     failed = min(missing, sum(pod.status.phase == "Failed" for pod in own))  # others were replaced
     reasons = _waits(waiting)
-    reasons += [
-        _reason(wait, count, None)
-        for wait, count in ((_FAILED, failed), (_NOT_CREATED, missing - failed))
-        if count
-    ]
+    if failed:
+        reasons.append(_reason(_FAILED, failed, None))
+    if missing > failed:
+        reasons.append(_not_created(missing - failed, failure))
     without_node = [pod for pod in waiting if not pod.spec.node_name and not pod.spec.scheduling_gates]
     return PodsFound(counts, (*reasons, *_placement(state, workload, without_node)))
 
@@ -101,10 +118,25 @@ def _waits(pods: Iterable[StartedPod], *, quotes_scheduler: bool = True) -> list
     return [_reason_of_pods(wait, waiting) for wait, waiting in sorted(by_wait.items())]
 
 
-def with_members(of_group: Explanation, pods: Iterable[StartedPod]) -> Explanation:
+def _not_created(count: int, failure: FailedCreation | None) -> Reason:
+    """Return the reason of pods that do not exist: what the API server answered last, if it refused one."""
+    if failure is None:
+        return _reason(_NOT_CREATED, count, None)
+    message = failure.message[:MAX_CONTAINER_MESSAGE]
+    wait = _Wait(
+        _NOT_CREATED.code, f"not created: {message}", "the API server must accept them: change what it names",
+        needs_change=_INVALID in message,
+    )  # fmt: skip
+    return _reason(wait, count, failure.at)
+
+
+def with_members(
+    of_group: Explanation, pods: Iterable[StartedPod], failure: FailedCreation | None = None
+) -> Explanation:
     """Return the explanation of a pod group with what its pods wait for; ``pods`` may contain others.
 
-    The numbers in the conditions of the pods may be older than those of the group, so they are left out.
+    The numbers in the conditions of the pods may be older than those of the group, so they are left out, and
+    what pods without a node need is what the group needs.  ``failure``: the last one of its job.
     """
     key = Key(of_group.object.namespace, of_group.object.name)
     members = [
@@ -114,13 +146,17 @@ def with_members(of_group: Explanation, pods: Iterable[StartedPod]) -> Explanati
         and pod.metadata.deletion_timestamp is None
     ]
     waits = _waits(filter(_is_waiting, members), quotes_scheduler=not of_group.reasons)
+    if of_group.reasons:
+        waits = [replace(each, enough="") if each.code == _UNSCHEDULABLE else each for each in waits]
     running = sum(map(_is_running, members))
     counts = replace(of_group.pods or PodCounts(), created=len(members), running=running)
+    if failure is not None and (missing := counts.admitted - len(members)) > 0:
+        waits.append(_not_created(missing, failure))
     state, message = of_group.state, of_group.message
     if waits:
         message = f"{message}; {', '.join(f'{each.needed} {each.text}' for each in waits)}"
         state = ("RunningInPart" if running else "Admitted") if state == "Running" else state
-    enough = tuple(dict.fromkeys((*of_group.enough, *(each.enough for each in waits))))
+    enough = tuple(dict.fromkeys((*of_group.enough, *(each.enough for each in waits if each.enough))))
     reasons = (*of_group.reasons, *waits)
     if state not in ("Finished", "NeverFits") and any(wait.needs_change for wait in waits):
         state = "Stuck"
@@ -143,7 +179,7 @@ def explain_pod(pod: StartedPod, of_workload: Explanation) -> Explanation:
     message = f"it is {wait.text}; its workload {of_workload.object.name}: {of_workload.message}"
     state = of_workload.state
     if state in ("Running", "RunningInPart", "Stuck"):
-        is_stuck = wait.needs_change or (state == "Stuck" and wait.code == "PodsUnschedulable")
+        is_stuck = wait.needs_change or (state == "Stuck" and wait.code == _UNSCHEDULABLE)
         state = "Stuck" if is_stuck else "Admitted"
     enough = tuple(dict.fromkeys((wait.enough, *of_workload.enough)))
     reasons = (reason, *(each for each in of_workload.reasons if each.code != reason.code))
@@ -233,7 +269,7 @@ def _wait_of(pod: StartedPod, *, quotes_scheduler: bool = True) -> _Wait:
         scheduled = find_condition(pod.status.conditions, "PodScheduled")
         message = scheduled.message if scheduled is not None and quotes_scheduler else ""
         detail = f" ({message})" if message else ""
-        return _Wait("PodsUnschedulable", f"without a node{detail}", "a node must have room for the pod")
+        return _Wait(_UNSCHEDULABLE, f"without a node{detail}", "a node must have room for the pod")
     errors = sorted({waiting.reason for waiting in _waiting_containers(pod)})
     if not errors:
         return _Wait("PodsStarting", "starting on a node", "its containers must start")

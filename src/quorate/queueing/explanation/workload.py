@@ -30,7 +30,7 @@ from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.explain import PendingFacts
 from quorate.queueing.explanation.dispatch import awaited_clusters, dispatch_of
 from quorate.queueing.explanation.planned import planned_start_of
-from quorate.queueing.explanation.pods import expected_pods, pods_found
+from quorate.queueing.explanation.pods import FailedCreation, expected_pods, pods_found
 from quorate.queueing.explanation.reasons import code_of, pending_reason, reason_with_remedy, sufficient
 from quorate.queueing.scheduling.second_pass_places import FoundPlaces, SecondPassPlaces
 from quorate.queueing.state import State
@@ -55,6 +55,7 @@ class Started(msgspec.Struct, frozen=True):
 
     pods: Sequence[StartedPod] | None = None  # of its namespace; None: not read
     group: Reason | None = None  # what its pod group waits for
+    failure: FailedCreation | None = None  # of its job to create a pod
 
 
 NOT_READ: Final = Started()
@@ -259,7 +260,7 @@ def _admitted(state: State, workload: Workload, started: Started) -> Explanation
         return _of_refused_change(workload, head, refused)
     if started.pods is None:
         return _of_unread_pods(workload, head, (*fit, *group), since)
-    found = pods_found(state, workload, started.pods)
+    found = pods_found(state, workload, started.pods, started.failure)
     if found.all_run and (found.counts.running or started.group is None):
         running: ExplainedState = "Running" if found.counts.running else "Admitted"
         none = "" if found.counts.running else "; it needs no more pods"
