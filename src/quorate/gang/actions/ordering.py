@@ -8,7 +8,7 @@ popped.  With hierarchical shares, which one queue changes for others, the resul
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 
 from quorate.api.meta import Key
@@ -153,8 +153,11 @@ def tasks_to_place(session: Session, gang: Gang, *, best_effort: bool) -> list[T
         return tasks
     affinity_ranks = affinity_order(gang.shapes)
     tasks.sort(key=lambda task: (affinity_ranks[task.shape], task.best_effort))
-    if not gang.role_minima:
-        return tasks
+    return needed_first(gang, tasks)
+
+
+def needed_first(gang: Gang, tasks: Sequence[Task]) -> list[Task]:
+    """Return ``tasks`` of ``gang`` with those first that roles need for their minimum."""
     missing = {role: minimum - gang.role(role).ready for role, minimum in gang.role_minima.items()}
     needed, surplus = divide_by_roles(tasks, missing)
     return needed + surplus

@@ -16,7 +16,7 @@ from typing import Final
 
 from quorate.gang.actions.allocate import allocate_minimum
 from quorate.gang.actions.hyper_node_rooms import finders_after_evictions, is_pipelined
-from quorate.gang.actions.ordering import tasks_to_place
+from quorate.gang.actions.ordering import needed_first, tasks_to_place
 from quorate.gang.actions.room_without_victims import may_be_pipelined
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskStatus
@@ -243,14 +243,14 @@ def evict_tasks(
     ``may_pipeline``: whether a task may have others evicted, as its queue is at the time of the call.
     """
     search = VictimSearch(session, action, gang, victim_gangs, statuses)
-    tasks = tasks_to_place(session, gang, best_effort=True)
+    tasks = needed_first(gang, tasks_to_place(session, gang, best_effort=True))
     if not may_be_pipelined(session, gang, tasks, search.possible_victims):
         return False
     for finder in finders_after_evictions(session, gang, search.victim_nodes):
         search.limit_to(finder)
         with session.statement() as statement:
             for task in tasks:
-                if not session.is_starving(gang):
+                if not session.is_starving(gang) and session.is_pipelined(gang):
                     break
                 if may_pipeline(task):
                     search.pipeline(task, statement)
