@@ -148,6 +148,21 @@ def why_pending(state: State, key: Key) -> Hold | None:
     return msgspec.structs.replace(hold, announced=announced, **_identity(entry.workload))
 
 
+def pending_text(state: State, key: Key) -> str:
+    """Return why ``key`` is pending: its last outcome, or the workloads that are evaluated before it.
+
+    Return "" if it is not pending, or has no outcome although it is first.
+    """
+    hold = why_pending(state, key)
+    if hold is not None and hold.message:
+        return hold.message
+    entry = state.ledger.entries.get(key)
+    ahead, first_ahead = (0, ()) if entry is None else run(_ahead(state, entry))
+    if entry is None or not ahead:
+        return ""
+    return f"not evaluated yet: {ahead} ahead of it in {entry.cluster_queue}, first {first_ahead[0].name}"
+
+
 def _with_available_quota(
     state: State, entry: Entry, reasons: tuple[InadmissibleReason, ...]
 ) -> tuple[InadmissibleReason, ...]:

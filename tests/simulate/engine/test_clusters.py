@@ -124,6 +124,16 @@ def test_clusters_with_the_same_reason_are_named_together(tmp_path: Path) -> Non
     assert re.fullmatch(r"a, b: .*\(4\); c: .*\(2\)", unended.reason), unended.reason
 
 
+def test_a_job_behind_the_first_of_a_strict_queue_names_it(tmp_path: Path) -> None:
+    strict = queue("q", 4, "namespaceSelector: {}\n  queueingStrategy: StrictFIFO")
+    text = "until: 30m\nclusters: [{name: a, manifests: strict.yaml}]\njobs:\n"
+    jobs = [job("x", 4, "1h"), job("y", 4, "1h", "1m"), job("z", 1, "1h", "2m")]
+    run = play_text(tmp_path, text + "".join(jobs), ALL_AT_ONCE, strict=strict)
+    reasons = {each.class_name: each.reason for each in run.manager.waiting}
+    assert "4 more needed" in reasons["y"]
+    assert reasons["z"] == "a: not evaluated yet: 1 ahead of it in q, first y-q-0"
+
+
 def test_a_run_ends_at_until(tmp_path: Path) -> None:
     text = "until: 90m\n" + CLUSTERS + job("x", 4, "1h") + job("y", 4, "1h")
     run = play_text(tmp_path, text, ALL_AT_ONCE)

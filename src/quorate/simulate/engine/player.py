@@ -21,7 +21,7 @@ from quorate.controllers.feeds import queueing_feeds
 from quorate.kube.resources import LOCAL_QUEUES, NAMESPACES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from quorate.queueing import conditions as c
 from quorate.queueing.decisions import AssignTopology, Decision, Evict, Hold, Preempt, Reserve
-from quorate.queueing.explain import why_pending
+from quorate.queueing.explain import pending_text
 from quorate.queueing.lifecycle.decided_status import decided_status
 from quorate.queueing.lifecycle.rules import decide_workload
 from quorate.queueing.lifecycle.statuses import finish_status, release_status
@@ -489,12 +489,9 @@ class Player:
         ]  # fmt: skip
         for job in waiting[:MAX_SHOWN]:
             job_class = self._classes[job.submission.class_index]
-            hold = why_pending(self._state, job.key)
-            reason = execution.why_waiting(job)
+            reason = pending_text(self._state, job.key) or execution.why_waiting(job)
             if job.is_given_up:
                 reason = f"its pods were not ready in {MAX_REQUEUES} attempts{reason and f': {reason}'}"
             elif not job.workload.spec.active:
                 reason = "deactivated"
-            elif hold is not None and hold.message:
-                reason = hold.message
             yield Unended(job.key.name, job_class.name, job.workload.spec.queue_name, reason)
