@@ -23,6 +23,11 @@ managedJobsNamespaceSelector: {matchLabels: {managed: "true"}}
         pytest.param(
             UnqueuedJob("Job", JOB, "", is_suspended=True), ["NoQueueName"], id="no label, and suspended"
         ),
+        pytest.param(
+            UnqueuedJob("CronJob", JOB, "", "no kind of job", group="batch"),
+            ["KindNotQueued"],
+            id="a CronJob",
+        ),
         pytest.param(UnqueuedJob("Job", JOB, "gone"), ["QueueMissing"], id="no such queue"),
         pytest.param(
             UnqueuedJob("Job", JOB, "a", "the integration x is off"), ["KindNotQueued"], id="kind not queued"

@@ -217,9 +217,10 @@ class Explainer:
     async def _job(self, view: View, key: Key, request: web.Request) -> Explanation | None:
         kind = request.query.get("kind", "Job")
         integrations = view.state.configuration.integrations
-        why = self._why_not_queued(integrations, request.query.get("group", ""), kind)
+        group = request.query.get("group", "")
+        why = self._why_not_queued(integrations, group, kind)
         suspended = {"true": True, "false": False}.get(request.query.get("suspended", ""))
-        job = UnqueuedJob(kind, key, request.query.get("queue", ""), why, suspended)
+        job = UnqueuedJob(kind, key, request.query.get("queue", ""), why, suspended, group)
         return explain_unqueued_job(view.state, job)
 
     async def _as_seen_by(self, user: User | None, facts: PendingFacts) -> PendingFacts:

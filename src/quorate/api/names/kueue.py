@@ -1,6 +1,7 @@
 """Labels, annotations, scheduling gates and finalizers of Kueue."""
 
 RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"  # a finalizer of flavors, queues and checks
+CRON_JOB = ("batch", "CronJob")  # group and kind of an object with jobs that are queued
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"  # a label, or an annotation in older manifests
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"

@@ -5,8 +5,8 @@ from typing import Final
 
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, ObjectMeta
-from quorate.api.names.kueue import QUEUE_NAME, WORKLOAD_ANNOTATION
+from quorate.api.meta import Key, ObjectMeta, Uid
+from quorate.api.names.kueue import CRON_JOB, QUEUE_NAME, WORKLOAD_ANNOTATION
 from quorate.api.names.volcano import GROUP_NAME
 from quorate.inspect.cluster_reader import STARTED_PODS, ClusterReader
 from quorate.inspect.connection import Connection
@@ -69,12 +69,21 @@ async def named_targets(connection: Connection, written: str) -> list[Target]:
     resource = await resource_of(client, type_)
     document = await client.get(resource, Key(namespace, name))
     job = metadata_of(document)
-    if workloads := await workloads_of_job(client, namespace, job.uid):
+    owners = [job.uid, *_active_jobs(resource, document)]
+    if workloads := [each for uid in owners for each in await workloads_of_job(client, namespace, uid)]:
         return [OfWorkload(workload) for workload in workloads]
     if QUEUE_NAME not in job.labels and (groups := await _pod_groups_of(client, job)):
         return [OfObject("podgroups", group) for group in groups]
     suspend = (document.get("spec") or {}).get("suspend")
     return [OfJob(resource, job, suspend if isinstance(suspend, bool) else None)]
+
+
+def _active_jobs(resource: Resource[Json], document: Json) -> list[Uid]:
+    """Return the jobs of a CronJob that have not ended; none of another object."""
+    if (resource.group, resource.kind) != CRON_JOB:
+        return []
+    active = (document.get("status") or {}).get("active") or []
+    return [Uid(each.get("uid", "")) for each in active if isinstance(each, dict)]
 
 
 async def _pod_groups_of(client: Client, job: ObjectMeta) -> list[Key]:

@@ -7,7 +7,7 @@ import msgspec
 
 from quorate.api.explanation import NO_WORKLOAD, Explanation, ObjectName, Reason
 from quorate.api.meta import Key, matches_selector
-from quorate.api.names.kueue import ADMISSION_GATE, QUEUE_NAME
+from quorate.api.names.kueue import ADMISSION_GATE, CRON_JOB, QUEUE_NAME
 from quorate.queueing.explanation.reasons import missing_local_queue
 from quorate.queueing.state import State
 
@@ -26,6 +26,7 @@ class UnqueuedJob(msgspec.Struct, frozen=True):
     queue: str  # the value of its label; empty without one
     why_kind: str = ""  # why jobs of its kind are not queued; empty if they are
     is_suspended: bool | None = None  # None: it has no such field
+    group: str = ""  # of the API, "" for core
 
 
 def explain_unqueued_job(state: State, job: UnqueuedJob) -> Explanation:
@@ -49,6 +50,13 @@ def explain_unqueued_job(state: State, job: UnqueuedJob) -> Explanation:
 
 def _reasons(state: State, job: UnqueuedJob) -> Iterator[Reason]:
     namespace = job.key.namespace
+    if (job.group, job.kind) == CRON_JOB:
+        yield Reason(
+            code="KindNotQueued",
+            text="the jobs of a CronJob are queued, and none of them has a Workload now",
+            enough=f"spec.jobTemplate.metadata.labels must have {QUEUE_NAME}, and a job must be due",
+        )
+        return
     if job.why_kind:
         yield Reason(
             code="KindNotQueued", text=job.why_kind, enough="the Configuration must queue jobs of its kind"
