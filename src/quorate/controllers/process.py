@@ -230,7 +230,8 @@ def _view(state: State, informers: Informers, nodes: NodeFeeds, replica: Replica
     track("ClusterQueue", informers.cluster_queues)
     track("Cohort", informers.cohorts)
     track("LocalQueue", informers.local_queues)
-    view = View(state, informers.workloads, custom, (*informers.all, nodes.nodes))
+    read = (*informers.all, informers.reservations, nodes.nodes)
+    view = View(state, informers.workloads, custom, read)
     informers.cohorts.subscribe(view.cohort_changed)
     informers.cluster_queues.subscribe(view.cluster_queue_changed)
     return view

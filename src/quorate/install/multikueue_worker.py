@@ -7,7 +7,7 @@ when a job would start.  The token of the account goes into a kubeconfig, which 
 from collections.abc import Iterator
 from typing import Any, Final
 
-from quorate.api import explanation, volcano
+from quorate.api import explanation, quorate, volcano
 from quorate.api.kueue import GROUP
 from quorate.api.volcano import job as volcano_job
 from quorate.install.controller_rules import JOBS, READ, PolicyRule
@@ -31,6 +31,7 @@ MANAGER_RULES: Final = (
     PolicyRule("estimates of starts", GROUP, ("clusterqueues", "localqueues", "cohorts", "resourceflavors"),
                READ),
     PolicyRule("estimates of starts", GROUP, ("admissionchecks", "topologies"), READ),
+    PolicyRule("estimates of starts", quorate.GROUP, ("reservations",), READ),
     PolicyRule("estimates of starts", "", ("namespaces", "nodes"), READ),
     PolicyRule("estimates of starts", explanation.GROUP, (explanation.ESTIMATES,), ("list", "create")),
 )  # fmt: skip

@@ -2,19 +2,30 @@
 
 import asyncio
 import random
+from datetime import UTC, datetime
 
 import pytest
 
 from quorate.api import codec
 from quorate.api.explanation import StartAnswer, StartQuestion
 from quorate.api.kueue import Workload
+from quorate.api.meta import Key
 from quorate.install.crds import queueing_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS, Json
+from quorate.kube.errors import Forbidden
+from quorate.kube.informer import Informer
+from quorate.kube.resources import (
+    CLUSTER_QUEUES,
+    LOCAL_QUEUES,
+    RESERVATIONS,
+    RESOURCE_FLAVORS,
+    WORKLOADS,
+    Json,
+)
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
-from quorate.processes.estimation.cluster_models import ClusterModels
+from quorate.processes.estimation.cluster_models import ClusterModels, watched
 from quorate.processes.local.apply import install_definitions
 from tests.kube.fake_server import Answer, FakeServer
 from tests.local.clusters import api_server
@@ -68,6 +79,18 @@ async def _story() -> None:
             never = await ask("x", 5)
             assert never.starts == "Never"
             assert "cpu" in never.reason
+            reserved = [{"flavor": "default", "resources": {"cpu": "4"}}]
+            begun = f"{datetime.fromtimestamp(WallClock().now(), UTC):%Y-%m-%dT%H:%M:%SZ}"
+            spec = {"purpose": "Maintenance", "start": begun, "durationSeconds": 1800, "amounts": reserved}
+            await client.create(RESERVATIONS, {"metadata": {"name": "repair"}, "spec": spec})
+            async with asyncio.timeout(DEADLINE_S):
+                while (after := await ask("x", 3)) == now:
+                    pass
+            assert after.p50_seconds == pytest.approx(1800.0, abs=60), "it waits for the end of the window"
+            await client.delete(RESERVATIONS, Key("", "repair"))
+            async with asyncio.timeout(DEADLINE_S):
+                while await ask("x", 3) != now:
+                    pass
             await client.create(WORKLOADS, workload("first", 3), "default")
             async with asyncio.timeout(DEADLINE_S):
                 while (behind := await ask("x", 3)) == now:
@@ -109,5 +132,25 @@ def test_what_a_cluster_answers_ends_its_model_only(body: bytes) -> None:
                 assert answer.reason.startswith("it serves no estimates, and cannot be read: ")
                 assert not running.done()
                 running.cancel()
+
+    asyncio.run(story())
+
+
+def test_a_manager_that_may_not_read_reservations_models_the_cluster_without_them() -> None:
+    async def story() -> None:
+        status = {"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "no"}
+        answer = Answer(status=403, body=codec.encode(status))
+        async with (
+            FakeServer(lambda request: answer) as server,
+            Client(RestConfig(server.url), random.Random(1)) as client,
+        ):
+            reservations = Informer(client, RESERVATIONS)
+            watching = asyncio.ensure_future(watched(reservations))
+            async with asyncio.timeout(DEADLINE_S):
+                await reservations.synced.wait()
+            assert (list(reservations), watching.done()) == ([], False)
+            watching.cancel()
+            with pytest.raises(Forbidden):
+                await watched(Informer(client, WORKLOADS))
 
     asyncio.run(story())

@@ -20,6 +20,7 @@ from quorate.observe.replica import Replica
 from quorate.processes.configuration_reload import ConfigurationInForce
 from quorate.processes.estimation.supervisor import run_estimation
 from quorate.queueing.state import State
+from quorate.simulate.estimates.snapshot import KINDS as SNAPSHOT_KINDS
 from tests.e2e.test_refused_changes import FastClock
 
 DEADLINE_S = 120.0
@@ -58,6 +59,9 @@ async def _story() -> None:
         estimating = tasks.create_task(run_estimation(replica, in_force, clock, EstimateRules()))
         await until(lambda: replica.estimates.processor_s > 0)
         assert len(children()) == 1
+        assert replica.view is not None
+        read = {informer.resource for informer in replica.view.informers}
+        assert read >= set(SNAPSHOT_KINDS), "the process gets all that a simulation of a snapshot reads"
         (waiting,) = (entry.workload for entry in _state(replica).ledger.entries.values())
         metadata = replace(waiting.metadata, name="asked", uid="")
         asked = StartQuestion(workload=Workload(metadata=metadata, spec=waiting.spec))

@@ -50,3 +50,28 @@ jobs:
 def test_a_window_evicts_what_runs_into_it(at_start: str, evictions: int, ends: float) -> None:
     run = run_of(OVERRUN.lstrip(), queue("q", 2), f"{MAINTENANCE}  {at_start}\n")
     assert (run.jobs.evictions[0], spans(run)["long"]) == (evictions, (1, ends))
+
+
+NODES = "nodes: [{name: n, count: 2, capacity: {cpu: 2}}]"
+GANGS = f"""{NODES}
+jobs:
+- name: short
+  queue: q
+  gang: true
+  arrivals: {{at: [1s]}}
+  pods: 2
+  requests: {{cpu: 2}}
+  runs: 50s
+  maximumExecutionTimeSeconds: 90
+- {{name: long, queue: q, gang: true, arrivals: {{at: [60s]}}, pods: 2, requests: {{cpu: 2}}, runs: 50s}}
+- {{name: other, queue: q, arrivals: {{at: [170s]}}, pods: 2, requests: {{cpu: 2}}, runs: 10s}}
+"""
+REPAIR = MAINTENANCE.replace("amounts: [{flavor: default, resources: {cpu: 2}}]", "nodes: {names: [n-1]}")
+
+
+def test_a_gang_that_may_run_into_a_window_of_nodes_waits_until_it_ends() -> None:
+    plain = spans(run_of(GANGS, queue("q", 8)))
+    assert (plain["short"][1], plain["long"][1]) == (51, 110)
+    kept = spans(run_of(GANGS, queue("q", 8), REPAIR))
+    assert (kept["short"][1], kept["long"][1]) == (51, 250)
+    assert kept["other"][1] == 180, "in a cluster another scheduler places it, and knows no Reservations"

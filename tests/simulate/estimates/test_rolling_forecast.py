@@ -17,6 +17,7 @@ from quorate.api.meta import at_epoch, epoch
 from quorate.api.names.kueue import ADMISSION_GATE, ELASTIC_JOB, TOPOLOGY_GATE
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS
 from quorate.queueing.state import State
+from quorate.simulate.engine.player import play
 from quorate.simulate.estimates.rolling_forecast import RollingForecast, WaitingStart
 from quorate.simulate.inputs.world import RESOURCES
 from quorate.simulate.limits import PLAYS
@@ -257,3 +258,58 @@ def test_a_workload_that_was_admitted_meanwhile_starts_now() -> None:
 def test_a_question_is_given_up_when_its_processor_time_is_used() -> None:
     forecast = a_forecast(queue("q", 1), workload("b", "11:58:00", WAITS), step_s=1.0)
     assert forecast.would_start(StartQuestion(workload=asked("x")), BEGAN, 0.5).answer.starts == "Unknown"
+
+
+PLACED = """---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Topology
+metadata: {name: hosts}
+spec: {levels: [{nodeLabel: kubernetes.io/hostname}]}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: placed}
+spec: {topologyName: hosts, nodeLabels: {pool: placed}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n1, labels: {kubernetes.io/hostname: n1, pool: placed}}
+status: {allocatable: {cpu: 1, pods: 9}, conditions: [{type: Ready, status: "True"}]}
+"""
+
+
+@pytest.mark.parametrize("of_nodes", [False, True], ids=["amounts", "nodes"])
+@pytest.mark.parametrize(
+    ("opens", "runs", "starts"),
+    [
+        pytest.param(-60, 1800, [540, 2340], id="it has begun: both wait until it ends"),
+        pytest.param(600, 1800, [1200, 3000], id="both would run into it"),
+        pytest.param(600, 600, [0, 1200], id="one ends before it begins"),
+        pytest.param(1200, 600, [0, 600], id="both end before it begins"),
+    ],
+)
+def test_an_estimate_beside_a_maintenance_window_is_the_start_in_a_simulation_that_plays_it(
+    opens: int, runs: int, starts: list[int], of_nodes: bool
+) -> None:
+    kept = "nodes: {names: [n1]}" if of_nodes else "amounts: [{flavor: default, resources: {cpu: 1}}]"
+    window = f"""---
+apiVersion: quorate.dev/v1alpha1
+kind: Reservation
+metadata: {{name: repair}}
+spec:
+  start: "{at_epoch(BEGAN + opens).isoformat()}"
+  durationSeconds: 600
+  purpose: Maintenance
+  {kept}
+"""
+    flavor = "placed" if of_nodes else "default"
+    queues = queue("q", 1).replace("name: default, resources", f"name: {flavor}, resources")
+    waiting = [
+        workload(name, f"11:5{at}:00", WAITS, spec=f"maximumExecutionTimeSeconds: {runs}")
+        for at, name in enumerate("bc")
+    ]
+    documents = [queues, PLACED, window, *waiting]
+    found = a_forecast(*documents).refresh(BEGAN, 1e9)
+    assert [start.p50 for start in found.starts] == [BEGAN + start for start in starts]
+    run = play(world_of(existing().replace("30m", f"{runs}s"), *documents))
+    assert [at / 1000 for at in run.jobs.admitted_ms] == starts

@@ -12,7 +12,7 @@ from quorate.api.explanation import StartAnswer, StartQuestion
 from quorate.controllers.informers import CacheSyncTimeout, synced
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import ApiError, NotFound, Unreachable, Unreadable
+from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable, Unreadable
 from quorate.kube.informer import Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import (
@@ -22,6 +22,7 @@ from quorate.kube.resources import (
     LOCAL_QUEUES,
     NAMESPACES,
     PLACEABLE_NODES,
+    RESERVATIONS,
     RESOURCE_FLAVORS,
     TOPOLOGIES,
     WORKLOADS,
@@ -44,6 +45,7 @@ WATCHED: Final[tuple[Resource[Any], ...]] = (
     COHORTS,
     CLUSTER_QUEUES,
     LOCAL_QUEUES,
+    RESERVATIONS,
     WORKLOADS,
 )
 
@@ -100,7 +102,7 @@ class ClusterModels:
     async def _play(self, cluster: str, model: _Model) -> None:
         """Watch a cluster and answer questions, until none is asked for ``IDLE_S`` or a read fails."""
         informers = [Informer(model.client, resource) for resource in WATCHED]
-        watches = [asyncio.ensure_future(_watched(informer)) for informer in informers]
+        watches = [asyncio.ensure_future(watched(informer)) for informer in informers]
         answering = asyncio.ensure_future(self._answer(model, informers))
         try:
             await asyncio.wait((*watches, answering), return_when=asyncio.FIRST_COMPLETED)
@@ -135,10 +137,15 @@ class ClusterModels:
                     await answer_question(worker.stdin, worker.stdout, question, self._clock.now())
 
 
-async def _watched(informer: Informer[Any]) -> None:
-    """Follow a kind until a read fails; a kind that the cluster does not have has no objects."""
+async def watched(informer: Informer[Any]) -> None:
+    """Follow a kind until a read fails; a kind that the cluster does not have has no objects.
+
+    Neither has Reservations an account of a manager that may not read them.
+    """
     try:
         await informer.run_until_failure()
-    except NotFound:
+    except (NotFound, Forbidden) as error:
+        if isinstance(error, Forbidden) and informer.resource is not RESERVATIONS:
+            raise
         informer.synced.set()
         await asyncio.Event().wait()

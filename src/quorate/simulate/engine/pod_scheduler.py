@@ -4,7 +4,8 @@ Sessions follow each other after at least ``SESSION_MS``, Volcano's default peri
 of a gang with all of its pods as ``minMember``, of other jobs with one, so that each pod is bound as soon as
 a node has room.  Once all pods of such a job are bound, they count on their nodes as pods of another
 scheduler, unless sessions evict pods: then a session costs as much as what waits.  Writes are stored at once:
-the pods of a bind run, and evicted pods are gone.
+the pods of a bind run, and evicted pods are gone.  Windows of Reservations keep nodes from gangs only: in a
+cluster other pods are placed by schedulers that know no Reservations.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,13 @@ from quorate.api.core.scheduling import Node, PodSpec
 from quorate.api.kueue import Workload
 from quorate.api.kueue.placed_workload import PlacedWorkload
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid, at_epoch
-from quorate.api.names.kueue import ADMISSION_GATE, ELASTIC_JOB, TOPOLOGY_GATE
+from quorate.api.names.kueue import (
+    ADMISSION_GATE,
+    ELASTIC_JOB,
+    MAX_EXEC_TIME_SECONDS,
+    QUEUE_NAME,
+    TOPOLOGY_GATE,
+)
 from quorate.api.names.volcano import GROUP_NAME
 from quorate.api.quantity import Quantity
 from quorate.api.scheduler_configuration import default_scheduler_configuration
@@ -28,7 +35,7 @@ from quorate.api.volcano import DEFAULT_QUEUE, INQUEUE, PENDING, PodGroup, PodGr
 from quorate.gang.cache.model import Model
 from quorate.gang.outcome import GangStatus
 from quorate.gang.session_run import run_session
-from quorate.kube.resources import NAMESPACES, QUEUES
+from quorate.kube.resources import NAMESPACES, QUEUES, RESERVATIONS
 from quorate.quota.amount import FlavorResource, base_units
 from quorate.scheduler.queues import BUILT_IN
 from quorate.simulate.engine.simulated_job import SimulatedJob
@@ -38,6 +45,7 @@ from quorate.simulate.inputs.world import World
 from quorate.simulate.limits import SESSION_MS
 
 SCHEDULER: Final = "quorate"
+_NOT_A_GANG: Final = "not a gang"  # in place of the local queue, which owns every window
 GATES: Final = frozenset((ADMISSION_GATE, TOPOLOGY_GATE, ELASTIC_JOB))  # that the controllers remove
 
 
@@ -120,6 +128,13 @@ class PodScheduler:
             self._model.set_queue(queue)
         for namespace in world.of_kind(NAMESPACES):
             self._model.constraints.set_namespace(namespace.metadata.name, namespace.metadata.labels)
+        others = {Key(each.namespace, _NOT_A_GANG) for each in world.classes if not each.is_gang}
+        self._has_windows = False
+        for reservation in world.of_kind(RESERVATIONS):
+            spec = reservation.spec
+            owners = replace(spec.owners, local_queues=(*spec.owners.local_queues, *sorted(others)))
+            self._model.set_reservation(replace(reservation, spec=replace(spec, owners=owners)))
+            self._has_windows |= spec.nodes is not None
 
     def put_node(self, node: Node) -> None:
         self._model.set_node(node)
@@ -159,7 +174,7 @@ class PodScheduler:
             name=name,
             namespace=namespace,
             uid=Uid(f"{name}-{members.attempt}"),
-            labels=shape.metadata.labels,
+            labels=self._labels(members.job, shape),
             annotations=annotations,
             creation_timestamp=at_epoch(now),
         )
@@ -167,6 +182,16 @@ class PodScheduler:
         members.pods[metadata.key] = (pod, shape)
         self.waiting += 1
         self._model.set_pod(pod)
+
+    def _labels(self, job: SimulatedJob, shape: _PodShape) -> Mapping[str, str]:
+        """Return the labels of a pod, with those that tell which windows keep nodes from it."""
+        if not self._has_windows:
+            return shape.metadata.labels
+        spec, is_gang = job.workload.spec, self._classes[job.submission.class_index].is_gang
+        labels = {**shape.metadata.labels, QUEUE_NAME: spec.queue_name if is_gang else _NOT_A_GANG}
+        if spec.maximum_execution_time_seconds is not None:
+            labels[MAX_EXEC_TIME_SECONDS] = str(spec.maximum_execution_time_seconds)
+        return labels
 
     def restart(self, job: SimulatedJob, now: float) -> None:
         """Create the pods of a job anew that have not ended: they lost their nodes."""
