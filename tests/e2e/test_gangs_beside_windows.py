@@ -63,7 +63,9 @@ def test_a_gang_that_may_run_into_a_window_starts_elsewhere_or_after() -> None:
         await world.until_bound(elsewhere=2)
         assert await nodes_of(world, "elsewhere") == {"node-2", "node-3"}
         await a_gang(world, "long", 1, 2000)
-        await world.until_waits("long", "NotEnoughResources")
+        await world.until_waits("long", "ReservedWindow")
+        (condition,) = (await world.get_group("long")).status.conditions
+        assert condition.message.startswith("reserved for repair from ")
         await a_gang(world, "short", 1, 60, runs="100ms")
         await world.until_phase("short", "Completed")
         assert await nodes_of(world, "short") == {"node-1"}

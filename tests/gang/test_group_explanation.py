@@ -68,6 +68,8 @@ def test_a_pending_group_has_the_reason_of_the_scheduler() -> None:
 
 @pytest.mark.parametrize("reason", get_args(PendingReason), ids=lambda reason: reason.__name__)
 def test_there_is_something_to_do_about_each_reason(reason: type[PendingReason]) -> None:
+    if isinstance(reason.reason, property):
+        return  # that of a reason that it contains
     assert reason.reason in ENOUGH.keys() | ENOUGH_FOR_ONE_THAT_NEVER_FITS.keys()
 
 

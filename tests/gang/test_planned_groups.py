@@ -8,7 +8,13 @@ from hypothesis import given as given_by
 from hypothesis import strategies as st
 
 from quorate.gang.outcome import Outcome
-from quorate.gang.pending_reasons import AwaitsPlannedStart, NotEnoughResources, ReservedForEarlierGroup
+from quorate.gang.pending_reasons import (
+    AwaitsPlannedStart,
+    AwaitsUnplannedStart,
+    NotEnoughResources,
+    NotPlanned,
+    ReservedForEarlierGroup,
+)
 from tests.gang.enqueue_worlds import Json, group_states, message, pod
 from tests.gang.vectors import settings_of
 from tests.gang.world import World, key_of
@@ -219,6 +225,84 @@ def test_a_group_with_a_workload_has_no_plan_of_its_own() -> None:
     outcome = here.session()
     assert isinstance(outcome.pending_reasons[key_of("large")], NotEnoughResources)
     assert here.placed("later") == 1
+
+
+RACKS = [
+    {"name": f"rack-{letter}", "tier": 1, "nodes": " ".join(f"n{at}" for at in nodes)}
+    for letter, nodes in (("a", (0, 1)), ("b", (2, 3)))
+]
+IN_ONE_RACK = {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}
+SECOND = gang("second", 1, 4, 0, phase="Running")
+SECOND_POD = pod("second", cpu="4", node="n2", phase="Running", deadline=200, started=990)
+
+
+def test_a_group_that_needs_a_hyper_node_has_a_planned_start_in_the_first_that_is_free() -> None:
+    """A node of each rack is idle: enough in all, and no rack has two.  The first one is whole at 1090."""
+    large = gang("large", 2, 4, 1, **IN_ONE_RACK)
+    later = gang("later", 1, 4, 2), gang("last", 1, 4, 3)
+    groups = [FIRST, SECOND, large, *later]
+    pods = [FIRST_POD, SECOND_POD, LARGE_PODS, members("later", 1, 4), members("last", 1, 4)]
+    here = a_world(groups, pods, nodes=4, hyperNodes=RACKS)
+    reason = here.session().pending_reasons[key_of("large")]
+    assert isinstance(reason, AwaitsPlannedStart)
+    assert (reason.at, reason.reason) == (1090, "NetworkTopologyUnsatisfied")
+    assert "needs 2 pods within one HyperNode of tier ≤ 1: the largest of 2 has room for 1 (rack-a)" in str(
+        reason
+    )
+    assert here.binds["later-0"] == "n3", "the idle node of the first rack is kept"
+    assert group_states(here)["last"] == "ReservedForEarlierPodGroup"
+    here.do("advance", 90)
+    here.do("finish", {"pods": ["first-0"]})
+    here.session()
+    assert {here.binds[f"large-{at}"] for at in range(2)} == {"n0", "n1"}
+
+
+def test_without_backfill_a_group_that_needs_a_hyper_node_is_admitted_and_waits() -> None:
+    large = gang("large", 2, 4, 1, **IN_ONE_RACK)
+    here = a_world([FIRST, SECOND, large], [FIRST_POD, SECOND_POD, LARGE_PODS], 4, "None", hyperNodes=RACKS)
+    here.session()
+    assert group_states(here)["large"] == "Inqueue"
+
+
+@pytest.mark.parametrize(
+    ("large", "pods", "why"),
+    [  # two of four nodes are idle
+        pytest.param(
+            gang("large", 4, 4, 1)
+            | {
+                "subGroupPolicy": [
+                    {"name": "s", "subGroupSize": 2, "networkTopology": IN_ONE_RACK["networkTopology"]}
+                ]
+            },
+            [members("large", 4, 4, 500)],
+            NotPlanned.SUB_GROUPS,
+            id="sub groups",
+        ),
+        pytest.param(
+            gang("large", 2, 4, 1, **IN_ONE_RACK),
+            [{**pod("web", cpu="1", node="n3"), "group": "", "phase": "Running"}],
+            NotPlanned.UNKNOWN_REQUESTS,
+            id="no pods yet",
+        ),
+        pytest.param(
+            gang("large", 4, 4, 1),
+            [
+                members("large", 4, 4, 500),
+                {**pod("web", cpu="4", node="n3"), "group": "", "phase": "Running"},
+            ],
+            NotPlanned.HELD_BY_OTHERS,
+            id="pods of no group",
+        ),
+    ],
+)
+def test_a_group_of_which_no_start_can_be_planned_is_told_why(
+    large: Json, pods: Sequence[Json], why: NotPlanned
+) -> None:
+    here = a_world([FIRST, SECOND, large], [FIRST_POD, SECOND_POD, *pods], nodes=4, hyperNodes=RACKS)
+    reason = here.session().pending_reasons[key_of("large")]
+    assert isinstance(reason, AwaitsUnplannedStart)
+    assert reason.why is why
+    assert why.value in message(here, "large")
 
 
 class Job(NamedTuple):

@@ -9,6 +9,7 @@ from quorate.gang.pending_reasons import (
     NotEnoughTasks,
     PendingReason,
     QueueNotOpen,
+    ReservedWindow,
 )
 from quorate.scheduler.pod_conditions import reason_of
 
@@ -21,6 +22,7 @@ from quorate.scheduler.pod_conditions import reason_of
         (AwaitsEvictions(nodes=2, leaving=1), "Schedulable"),
         (NotEnoughTasks(1, 2), "NotEnoughTasks"),
         (QueueNotOpen("q"), "QueueNotOpen"),
+        (ReservedWindow("night", 0.0, 60.0, 1, 1, 2), "ReservedWindow"),
     ],
 )
 def test_only_a_shortage_of_nodes_is_unschedulable(pending_reason: PendingReason, want: str) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
 from quorate.api.kueue import Workload
 from quorate.api.meta import Uid, true_condition
+from quorate.api.names.kueue import MAX_EXEC_TIME_SECONDS
 from quorate.api.volcano import (
     COMPLETED,
     INQUEUE,
@@ -36,6 +37,8 @@ ENOUGH: Final[Mapping[str, str]] = {
     "NotEnoughSubGroups": "its controller must create the missing pods",
     "NetworkTopologyUnsatisfied": f"pods must end within one HyperNode, or {_MORE_TIERS}",
     "ReservedForEarlierPodGroup": "the named group must start, or declare a run time that ends before",
+    "ReservedWindow": "the window must end, or all its pods declare a run time that ends before it, by the "
+    f"label {MAX_EXEC_TIME_SECONDS}",
     "WorkloadNotAdmitted": "its Workload must be admitted with all its pods",
 }
 ENOUGH_FOR_ONE_THAT_NEVER_FITS: Final[Mapping[str, str]] = {

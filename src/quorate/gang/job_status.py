@@ -30,16 +30,16 @@ from quorate.gang.pending_reasons import (
     FurtherMembersWait,
     GangUnschedulable,
     InvalidQueueHierarchy,
-    NetworkTopologyUnsatisfied,
-    NoSuchTier,
     NotEnoughPodsOfTask,
     NotEnoughSubGroups,
     NotEnoughTasks,
     PendingReason,
     QueueNotFound,
+    ReservedWindow,
 )
 from quorate.gang.pod_group_conditions import is_true, transition_stamp, with_scheduled, with_unschedulable
 from quorate.gang.session.session import Session
+from quorate.gang.topology_reasons import NetworkTopologyUnsatisfied, NoSuchTier
 from quorate.gang.volcano_messages import unready_message
 from quorate.placement.cluster.occupants import AllocationState
 
@@ -265,6 +265,7 @@ def _condition_reason(reason: PendingReason) -> str:
             | NetworkTopologyUnsatisfied()
             | NoSuchTier()
             | InvalidQueueHierarchy()
+            | ReservedWindow()
         ):
             return reason.reason
         case _:

@@ -5,13 +5,15 @@ Conditions, events, metrics and ``explain`` show the same value.  ``reason`` is 
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
 from typing import ClassVar, Final
 
 from quorate.api.meta import Key, at_epoch
 from quorate.api.volcano import QUEUE_NOT_FOUND
 from quorate.gang.namespace_quota.evaluation import format_amount
-from quorate.gang.shortage import NEVER_FITS, Shortage, rounded_down, rounded_up
+from quorate.gang.shortage import NEVER_FITS, Shortage, counted, rounded_down, rounded_up
+from quorate.gang.topology_reasons import HyperNodesTooSmall, NetworkTopologyUnsatisfied, NoSuchTier
 from quorate.placement.diagnosis import Diagnosis, InsufficientResource
 
 MAX_RESOURCES_IN_MESSAGE: Final = 16  # messages are stored, and a group or a pod may name any number
@@ -32,7 +34,7 @@ class _ShortageReason:
         text = "; ".join(map(str, self.shortages[:MAX_RESOURCES_IN_MESSAGE]))
         omitted = len(self.shortages) - MAX_RESOURCES_IN_MESSAGE
         if omitted > 0:
-            text += f"; and {_count(omitted, 'resource')} more"
+            text += f"; and {counted(omitted, 'resource')} more"
         # Only plugins reject a gang without naming a resource, and they speak for its queue.
         return f"{self.source}: {text or 'its share is used up'}"
 
@@ -65,7 +67,7 @@ class NotEnoughNodes:
         need, have = rounded_up(self.resource, self.needed), rounded_down(self.resource, max(0, self.best))
         return (
             f"nodes: {self.fitting} of {self.members} members fit: {self.resource}: need {need}, "
-            f"have {have} on the best of {_count(self.nodes, 'node')}"
+            f"have {have} on the best of {counted(self.nodes, 'node')}"
         )
 
 
@@ -158,7 +160,7 @@ class BeyondAdmission:
     admitted: int
 
     def __str__(self) -> str:
-        return f"the cluster queue admitted {_count(self.admitted, 'pod')}, with minResources in all"
+        return f"the cluster queue admitted {counted(self.admitted, 'pod')}, with minResources in all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,72 +217,12 @@ class NotEnoughSubGroups:
     def __str__(self) -> str:
         return (
             f"sub groups {self.policy}: {self.sub_groups} of {self.needed} exist with all "
-            f"{_count(self.size, 'member')}"
+            f"{counted(self.size, 'member')}"
         )
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkTopologyUnsatisfied:
-    """No HyperNode of the tiers that a hard ``networkTopology`` allows takes the members that are needed."""
-
-    reason: ClassVar[str] = "NetworkTopologyUnsatisfied"
-    limit: str  # the tiers, as text
-    needed: int
-    hyper_nodes: int  # with nodes, of these tiers
-    best: str  # the one that takes most members; "" if there is none
-    room: int  # how many it takes
-    sub_group: str = ""  # "" if all members are meant
-    beside_placed: bool = False  # whether other members have nodes, which the HyperNode must contain
-    never_fits: bool = False  # whether it takes no more with all other pods gone
-    by_amounts: int = 0  # how many it takes by resources, if constraints between pods leave less room
-
-    def __str__(self) -> str:
-        pods = _count(self.needed, "more pod" if self.beside_placed else "pod")
-        needs = f"needs {pods} within one HyperNode of {self.limit}"
-        if self.beside_placed:
-            needs += " that contains its other pods"
-        if self.sub_group:
-            needs = f"sub group {self.sub_group} {needs}"
-        if not self.hyper_nodes:
-            return f"{needs}: there is none with nodes"
-        text = f"{needs}: the largest of {self.hyper_nodes} has room for {self.room} ({self.best})"
-        if self.by_amounts:
-            text += f", and by resources alone for {self.by_amounts}"
-        return f"{text}, {NEVER_FITS}" if self.never_fits else text
-
-
-@dataclass(frozen=True, slots=True)
-class HyperNodesTooSmall:
-    """``minResources`` exceed what any HyperNode of the allowed tiers has, even without pods (design)."""
-
-    reason: ClassVar[str] = "NetworkTopologyUnsatisfied"
-    limit: str
-    resource: str
-    needed: int
-    hyper_nodes: int
-    best: str
-    at_most: int
-
-    def __str__(self) -> str:
-        name = self.resource
-        needs = f"needs {name}: {rounded_up(name, self.needed)} within one HyperNode of {self.limit}"
-        if not self.best:
-            return f"{needs}: none exists with nodes that have it"
-        return (
-            f"{needs}: the largest of {self.hyper_nodes} has {rounded_down(name, self.at_most)} "
-            f"({self.best}), {NEVER_FITS}"
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class NoSuchTier:
-    """No HyperNode of the allowed tiers has nodes (design)."""
-
-    reason: ClassVar[str] = "NetworkTopologyUnsatisfied"
-    limit: str
-
-    def __str__(self) -> str:
-        return f"must be within one HyperNode of {self.limit}, and none exists with nodes"
+# Why nodes have too little room for a group that is not admitted.
+RoomReason = NotEnoughResources | NotEnoughNodes | NetworkTopologyUnsatisfied
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +249,28 @@ class FurtherMembersWait:
     cause: str  # why the nodes were refused, with counts
 
     def __str__(self) -> str:
-        return f"{_count(self.members, 'pod')} beyond minMember found no node: {self.cause}"
+        return f"{counted(self.members, 'pod')} beyond minMember found no node: {self.cause}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedWindow:
+    """Its members would have nodes now if the window of a Reservation kept none; they may run into it."""
+
+    reason: ClassVar[str] = "ReservedWindow"
+    reservation: str
+    opens: float  # epoch seconds
+    closes: float
+    nodes: int  # that the members would have, and that windows keep
+    missing: int  # members that found no node beside them, of those needed
+    needed: int
+
+    def __str__(self) -> str:
+        return f"{self.window}; {self.missing} of {self.needed} members found no node beside it"
+
+    @property
+    def window(self) -> str:
+        times = f"from {_moment(self.opens)} to {_clock(self.closes)}"
+        return f"reserved for {self.reservation} {times}: {counted(self.nodes, 'node')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,8 +282,8 @@ class AwaitsEvictions:
     leaving: int  # pods that are leaving these nodes
 
     def __str__(self) -> str:
-        text = f"pipelined to {_count(self.nodes, 'node')}"
-        return f"{text}, waits for {_count(self.leaving, 'pod')} to leave" if self.leaving else text
+        text = f"pipelined to {counted(self.nodes, 'node')}"
+        return f"{text}, waits for {counted(self.leaving, 'pod')} to leave" if self.leaving else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,9 +319,12 @@ class EndsTooLate:
 class AwaitsPlannedStart:
     """The nodes lack room for it now, and its start is planned."""
 
-    reason: ClassVar[str] = "NotEnoughResources"
-    unplanned: NotEnoughResources | NotEnoughNodes
+    unplanned: RoomReason
     at: float | None  # epoch seconds; None: not known
+
+    @property
+    def reason(self) -> str:
+        return self.unplanned.reason
 
     def __str__(self) -> str:
         if self.at is None:
@@ -366,16 +332,39 @@ class AwaitsPlannedStart:
         return f"{self.unplanned}; its start is planned for {_clock(self.at)} at the latest"
 
 
+class NotPlanned(StrEnum):
+    """Why no start of a group is planned, although its queue plans starts."""
+
+    SUB_GROUPS = "its sub groups need HyperNodes of their own"
+    UNKNOWN_REQUESTS = "it needs one HyperNode, and the requests of its members are not known"
+    HELD_BY_OTHERS = "what it needs would not be free if all other pod groups had ended"
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitsUnplannedStart:
+    """The nodes lack room for it now, and its start cannot be planned."""
+
+    unplanned: RoomReason
+    why: NotPlanned
+
+    @property
+    def reason(self) -> str:
+        return self.unplanned.reason
+
+    def __str__(self) -> str:
+        return f"{self.unplanned}; its start is not planned: {self.why.value}"
+
+
 def _clock(at: float) -> str:
-    return f"{at_epoch(at):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{_moment(at)} UTC"
+
+
+def _moment(at: float) -> str:
+    return f"{at_epoch(at):%Y-%m-%d %H:%M:%S}"
 
 
 def _members_exist(members: int, needed: int) -> str:
     return f"{members} of {needed} members exist"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def no_share_message(shortage: QueueQuotaExceeded | None) -> str:
@@ -435,9 +424,11 @@ PendingReason = (
     | NoSuchTier
     | GangUnschedulable
     | FurtherMembersWait
+    | ReservedWindow
     | AwaitsEvictions
     | ReservedForEarlierGroup
     | AwaitsPlannedStart
+    | AwaitsUnplannedStart
     | EndsTooLate
 )
 
@@ -472,6 +463,8 @@ def equivalence_key(reason: PendingReason) -> object:
             return (AwaitsEvictions, reason.nodes)
         case AwaitsPlannedStart():
             return (AwaitsPlannedStart, equivalence_key(reason.unplanned), reason.at)
+        case AwaitsUnplannedStart():
+            return (AwaitsUnplannedStart, equivalence_key(reason.unplanned), reason.why)
         case ReservedForEarlierGroup():
             shortages = tuple(shortage.equivalence_key for shortage in reason.shortages)
             return (ReservedForEarlierGroup, reason.group, reason.at, shortages)

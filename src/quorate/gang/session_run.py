@@ -7,6 +7,7 @@ from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.gang.actions import ACTIONS
+from quorate.gang.actions.beside_windows import report_windows
 from quorate.gang.actions.repair import evict_partial_gangs
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
@@ -71,6 +72,7 @@ def _run(session: Session, settings: SchedulerConfiguration, stopwatch: Stopwatc
             session.allocates_later = "allocate" in settings.actions[at:]
             stopwatch.begin("action", action)
             ACTIONS[action](session)
+        report_windows(session)
     stopwatch.begin("closing")
     evict_partial_gangs(session)
     report_pipelined(session)

@@ -65,3 +65,8 @@ def rounded_down(name: str, amount: int) -> str:
 def _precision(name: str, amount: int) -> int:
     """Return the unit to which messages round: mebibytes from a gibibyte on."""
     return 1 << 20 if counts_bytes(plain_resource(name)) and amount >= 1 << 30 else 1
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -12,6 +12,7 @@ from quorate.gang.pending_reasons import (
     NotEnoughResources,
     PendingReason,
     QueueQuotaExceeded,
+    ReservedWindow,
 )
 from quorate.gang.shortage import Shortage
 
@@ -33,7 +34,7 @@ def unready_message(gang: Gang, reason: PendingReason | None) -> str:
         )
         pending_text = ", ".join(f"{count} {what}" for what, count in pending.items() if count)
         origin = f"; Pending: {pending_text}. Origin reason is {reason.cause}"
-    elif isinstance(reason, InvalidQueueHierarchy):
+    elif isinstance(reason, InvalidQueueHierarchy | ReservedWindow):
         origin = f". Origin reason is {reason}"
     return (
         f"{missing}/{len(gang.tasks)} tasks in gang unschedulable: pod group is not ready, "

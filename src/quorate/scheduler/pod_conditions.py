@@ -21,6 +21,7 @@ from quorate.gang.cache.task import TaskStatus
 from quorate.gang.pending_reasons import (
     AwaitsEvictions,
     AwaitsPlannedStart,
+    AwaitsUnplannedStart,
     FurtherMembersWait,
     GangUnschedulable,
     NotEnoughNodes,
@@ -123,6 +124,7 @@ def reason_of(pending_reason: PendingReason) -> str:
             NotEnoughResources()
             | NotEnoughNodes()
             | AwaitsPlannedStart()
+            | AwaitsUnplannedStart()
             | GangUnschedulable()
             | FurtherMembersWait()
         ):

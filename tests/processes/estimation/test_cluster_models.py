@@ -81,8 +81,8 @@ async def _story() -> None:
             assert "cpu" in never.reason
             reserved = [{"flavor": "default", "resources": {"cpu": "4"}}]
             begun = f"{datetime.fromtimestamp(WallClock().now(), UTC):%Y-%m-%dT%H:%M:%SZ}"
-            spec = {"purpose": "Maintenance", "start": begun, "durationSeconds": 1800, "amounts": reserved}
-            await client.create(RESERVATIONS, {"metadata": {"name": "repair"}, "spec": spec})
+            window = {"purpose": "Maintenance", "start": begun, "durationSeconds": 1800, "amounts": reserved}
+            await client.create(RESERVATIONS, {"metadata": {"name": "repair"}, "spec": window})
             async with asyncio.timeout(DEADLINE_S):
                 while (after := await ask("x", 3)) == now:
                     pass

@@ -41,7 +41,14 @@ def allocate(session: Session) -> None:
         for gang in session.gangs:
             if gang.is_pending and not gang.is_suspended:
                 session.set_phase(gang, INQUEUE)
-    candidates = _candidates(session, session.gangs)
+    for gang in place_gangs(session, session.gangs):
+        if gang.quota_admission is not None:
+            _report_members_without_quota(session, gang, gang.quota_admission)
+
+
+def place_gangs(session: Session, gangs: Iterable[Gang]) -> Sequence[Gang]:
+    """Place those of ``gangs`` that may have nodes, and return these."""
+    candidates = _candidates(session, gangs)
     placements: dict[Gang, GangPlacement | TopologyPlacement] = {}
     trials = Trials(session)
     nominated, partial, short, rest = _parts(session, candidates)
@@ -52,9 +59,7 @@ def allocate(session: Session) -> None:
     if delaying:
         with kept_room(session):
             _allocate(session, delaying, placements, trials)
-    for gang in candidates:
-        if gang.quota_admission is not None:
-            _report_members_without_quota(session, gang, gang.quota_admission)
+    return candidates
 
 
 def _without(gangs: list[Gang], omitted: Sequence[Gang]) -> list[Gang]:

@@ -24,7 +24,12 @@ from quorate.api.meta import micro_time
 from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE
 from quorate.gang.actions.admission_checks import AdmissionChecks
 from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
-from quorate.gang.actions.planned_start import beside_plan, plan_start
+from quorate.gang.actions.planned_start import (
+    beside_plan,
+    hyper_node_shortage,
+    plan_start,
+    why_not_planned,
+)
 from quorate.gang.actions.preempt import place_nominated
 from quorate.gang.actions.repair import is_partially_bound
 from quorate.gang.cache.bounds import bound_s
@@ -33,11 +38,13 @@ from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.outcome import AdmittedGang, RefusedGang
 from quorate.gang.pending_reasons import (
     AwaitsPlannedStart,
+    AwaitsUnplannedStart,
     EndsTooLate,
     InqueueTimeout,
-    NotEnoughNodes,
-    NotEnoughResources,
+    NotPlanned,
     PendingReason,
+    RoomReason,
+    can_never_fit,
 )
 from quorate.gang.pod_group_conditions import is_true
 from quorate.gang.session.callbacks import Vote, all_callbacks
@@ -245,12 +252,18 @@ class EnqueuePass:
         backfills = session.queue_of(gang).backfill
         if not (self._rules.backfill == "EASY" if backfills is None else backfills):
             return reason
-        if not isinstance(reason, NotEnoughResources | NotEnoughNodes) or is_partially_bound(gang):
+        if is_partially_bound(gang) or gang.quota_admission is not None:
             return reason
-        if gang.topology is not None or gang.quota_admission is not None:
+        if reason is None and gang.key not in self.admission.plans and not session.is_overdue(gang):
+            reason = hyper_node_shortage(session, gang)
+        if not isinstance(reason, RoomReason) or can_never_fit(reason):
             return reason
-        plan = session.planned_group = plan_start(session, self.admission, gang)
-        if plan is None or any(_is_to_be_placed(other) for other in session.gangs):
+        why_not = why_not_planned(gang)
+        plan = None if why_not is not None else plan_start(session, self.admission, gang)
+        session.planned_group = plan
+        if plan is None:
+            return AwaitsUnplannedStart(reason, why_not or NotPlanned.HELD_BY_OTHERS)
+        if any(_is_to_be_placed(other) for other in session.gangs):
             return reason  # the time depends on the nodes that the action allocate chooses
         return AwaitsPlannedStart(reason, plan.at if math.isfinite(plan.at) else None)
 

@@ -18,8 +18,9 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.sub_groups import TierLimit
 from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskStatus
 from quorate.gang.outcome import EvictionAction
-from quorate.gang.pending_reasons import HyperNodesTooSmall, NoSuchTier, PendingReason
+from quorate.gang.pending_reasons import PendingReason
 from quorate.gang.session.session import Session
+from quorate.gang.topology_reasons import HyperNodesTooSmall, NoSuchTier
 from quorate.placement.hyper_nodes.domains import Domain, DomainSearch, PodGroupRoom
 from quorate.placement.hyper_nodes.label_domains import LABEL_TIER
 from quorate.placement.hyper_nodes.part_finder import LimitedNodeFinder

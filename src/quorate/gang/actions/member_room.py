@@ -43,11 +43,18 @@ class MemberRoom:
     """The room of the nodes at one moment of a session, by what a member requests.
 
     ``more``: what the nodes have beyond their future idle amounts, by resource and node; it may be negative.
+    ``within``: the nodes that count, by index; None: all.
     """
 
-    def __init__(self, cluster: Cluster, idle_factor: Fraction, more: Matrix | int = 0) -> None:
+    def __init__(
+        self, cluster: Cluster, idle_factor: Fraction, more: Matrix | int = 0, within: Vector | None = None
+    ) -> None:
         self._cluster = cluster
         self._more = more
+        self._ready = cluster.ready
+        if within is not None:
+            self._ready = np.zeros_like(cluster.ready)
+            self._ready[within] = cluster.ready[within]
         self._idle_factor = idle_factor
         self._found: dict[_Amounts, _Room] = {}
 
@@ -65,7 +72,7 @@ class MemberRoom:
             found = self._found[key] = self._room(amounts)
         if found.admissible >= needed_pods:
             return None
-        needed, nodes = amounts.get(found.scarcest, 0), len(self._cluster.ready.nonzero()[0])
+        needed, nodes = amounts.get(found.scarcest, 0), int(self._ready.sum())
         return NotEnoughNodes(needed_pods, found.fitting, found.scarcest, needed, found.best, nodes)
 
     def _check_unequal(self, members: Sequence[Members]) -> NotEnoughNodes | None:
@@ -73,17 +80,17 @@ class MemberRoom:
             return None
         cluster = self._cluster
         free = cluster.allocatable if self._idle_factor > 1 else self._future_idle()
-        left = {name: free[row, cluster.ready] for name, row in cluster.rows.items()}
+        left = {name: free[row, self._ready] for name, row in cluster.rows.items()}
         failure = find_packing_failure(left, members)
         count = sum(each.pods for each in members)
-        return None if failure is None else NotEnoughNodes(count, *failure, int(cluster.ready.sum()))
+        return None if failure is None else NotEnoughNodes(count, *failure, int(self._ready.sum()))
 
     def _future_idle(self) -> Matrix:
         cluster = self._cluster
         return cluster.allocatable - cluster.used + cluster.releasing - cluster.pipelined + self._more
 
     def _room(self, amounts: Mapping[str, int]) -> _Room:
-        ready, rows = self._cluster.ready, self._cluster.rows
+        ready, rows = self._ready, self._cluster.rows
         nodes = int(ready.sum())
         nothing = np.zeros(nodes, np.int64)
 

@@ -6,28 +6,34 @@ ends before that time, by its own bound, or if it has room beside what is kept: 
 on each node and what no gang frees there until then.
 
 A gang without a bound frees nothing by a known time.  If the plan needs it to end, nothing that the plan
-needs is given to groups without a bound.  A group that requires HyperNodes has no plan, and neither has a
-group with a Workload: the cluster queue plans its start.
+needs is given to groups without a bound.  A group with a Workload has no plan: the cluster queue plans its
+start.  A group that must be within one HyperNode, or one value of a node label, gets the first that has room
+for its members, by their requests; it is not admitted before, although the nodes together have enough.
 
 A plan is a function of the objects and the time, so a new process makes the same plan.
 """
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
 from quorate.gang.actions.admission_checks import AdmissionChecks
+from quorate.gang.actions.hyper_node_rooms import hard_limit, highest_tier
 from quorate.gang.actions.member_packing import Members, places_of
 from quorate.gang.actions.member_room import MemberRoom, amounts_of_member, unequal_members
 from quorate.gang.cache.bounds import PlannedGroup, bound_s, ends_at
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.reservations import node_claim_of
 from quorate.gang.cache.task import ALLOCATED_STATUSES
-from quorate.gang.pending_reasons import ReservedForEarlierGroup
+from quorate.gang.pending_reasons import NotPlanned, ReservedForEarlierGroup
 from quorate.gang.session.session import Session
+from quorate.gang.topology_reasons import NetworkTopologyUnsatisfied
 from quorate.placement.cluster import Cluster
+from quorate.placement.vectors import Vector
 
 
 class _Freed:
@@ -37,17 +43,66 @@ class _Freed:
         self._cluster = cluster
         self.matrix = np.zeros_like(cluster.allocatable)
         self.total: Counter[str] = Counter()
+        self.last: set[int] = set()  # the nodes on which the gang that was added last has members
 
     def add(self, gang: Gang, *, is_charged: bool) -> None:
         """Add ``gang``; ``is_charged``: whether its claims are reserved beside what its members use."""
         cluster = self._cluster
+        self.last = set()
         for task in gang.tasks.values():
             index = cluster.index(task.node) if task.status in ALLOCATED_STATUSES else None
             if index is not None and cluster.ready[index]:
+                self.last.add(index)
                 self.matrix[:, index] += cluster.request(task.shape)
                 self.total.update(task.request)
         if is_charged:
             self.total.update(node_claim_of(gang))
+
+
+class _Domain(NamedTuple):
+    name: str
+    nodes: Vector  # indexes
+
+
+def _domains(session: Session, gang: Gang) -> Sequence[_Domain] | None:
+    """Return the HyperNodes of which the members need one, lowest tier first; None: they need none."""
+    limit = hard_limit(gang)
+    if limit is None:
+        return None
+    search = session.domain_search_for(limit)
+    highest = highest_tier(search, limit)
+    return [
+        _Domain(name, search.index.nodes(name))
+        for tier in search.index.tiers
+        if highest is not None and tier.number <= highest
+        for name in tier.names
+    ]
+
+
+def why_not_planned(gang: Gang) -> NotPlanned | None:
+    """Return why no start of ``gang`` can be planned; None if one can."""
+    if gang.topology is None:
+        return None
+    if gang.sub_groups is not None and gang.topology.limits:
+        return NotPlanned.SUB_GROUPS
+    is_known = amounts_of_member(gang) is not None or unequal_members(gang)
+    return None if hard_limit(gang) is None or is_known else NotPlanned.UNKNOWN_REQUESTS
+
+
+def hyper_node_shortage(session: Session, gang: Gang) -> NetworkTopologyUnsatisfied | None:
+    """Return why ``gang`` has room in no HyperNode now, although the nodes together may have enough."""
+    domains = _domains(session, gang)
+    if not domains or why_not_planned(gang) is not None:
+        return None
+    best, most = "", -1
+    for domain in domains:
+        short = MemberRoom(session.cluster, Fraction(1), within=domain.nodes).check(gang)
+        if short is None:
+            return None
+        if short.fitting > most:
+            best, most = domain.name, short.fitting
+    limit = str(hard_limit(gang))
+    return NetworkTopologyUnsatisfied(limit, gang.min_member, len(domains), best, most)
 
 
 def plan_start(session: Session, checks: AdmissionChecks, gang: Gang) -> PlannedGroup | None:
@@ -55,32 +110,60 @@ def plan_start(session: Session, checks: AdmissionChecks, gang: Gang) -> Planned
 
     Return None if it has no room there even when all other gangs have ended.
     """
+    cluster = session.cluster
     claim, now, rules = node_claim_of(gang), session.now, session.settings.enqueue
-    freed = _Freed(session.cluster)
+    freed, domains = _Freed(cluster), _domains(session, gang)
+    within: Vector | None = None  # the nodes of the first HyperNode that has room
+
+    def first_with_room(domains: Iterable[_Domain]) -> Vector | None:
+        has_room = (
+            domain.nodes
+            for domain in domains
+            if MemberRoom(cluster, Fraction(1), freed.matrix, domain.nodes).check(gang) is None
+        )
+        return next(has_room, None)
 
     def has_room() -> bool:
         if checks.shortages(claim, freed.total):
             return False
-        return MemberRoom(session.cluster, rules.idle_factor, freed.matrix).check(gang) is None
+        if domains is not None:
+            return within is not None
+        return MemberRoom(cluster, rules.idle_factor, freed.matrix).check(gang) is None
+
+    if domains is not None:
+        within = first_with_room(domains)
 
     taking = (other for other in session.model.gangs.values() if other.requests.allocated or other.is_active)
     ends = sorted((ends_at(other, now, rules), other.created, other.key) for other in taking)
     for at, _, key in ends:
         other = session.model.gangs[key]
         freed.add(other, is_charged=other.is_active)
+        if within is None and domains is not None:
+            left = (each for each in domains if not freed.last.isdisjoint(each.nodes.tolist()))
+            within = first_with_room(left)
         if has_room():
-            return _with_places(session.cluster, gang, at, claim, freed)
+            return _with_places(cluster, gang, at, claim, freed, within)
     return None
 
 
 def _with_places(
-    cluster: Cluster, gang: Gang, at: float, claim: Mapping[str, int], freed: _Freed
+    cluster: Cluster,
+    gang: Gang,
+    at: float,
+    claim: Mapping[str, int],
+    freed: _Freed,
+    within: Vector | None,
 ) -> PlannedGroup:
     amounts = amounts_of_member(gang)
     missing = gang.min_member - gang.rooms.held.pods
     members = unequal_members(gang) if amounts is None else [Members(amounts, missing)]
     idle = cluster.allocatable - cluster.used + cluster.releasing - cluster.pipelined
-    placed = places_of(cluster, idle + freed.matrix, members) if missing > 0 else None
+    free = idle + freed.matrix
+    if within is not None:
+        outside = np.ones(cluster.size, np.bool_)
+        outside[within] = False
+        free[:, outside] = 0
+    placed = places_of(cluster, free, members) if missing > 0 else None
     kept = np.zeros_like(idle) if placed is None else np.maximum(placed - np.maximum(freed.matrix, 0), 0)
     total = {name: claim.get(name, 0) - freed.total[name] for name in claim}
     for row in np.flatnonzero(kept.any(axis=1)):

@@ -27,13 +27,13 @@ from quorate.gang.cache.sub_groups import SubGroup, SubGroupKey, TierLimit, tier
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.pending_reasons import (
     GangUnschedulable,
-    NetworkTopologyUnsatisfied,
     PendingReason,
     no_fit_message,
 )
 from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Statement
+from quorate.gang.topology_reasons import NetworkTopologyUnsatisfied
 from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.framework import Capacity
 from quorate.placement.hyper_nodes.domains import Domain, DomainSearch, PodGroupRoom

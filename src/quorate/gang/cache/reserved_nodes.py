@@ -27,7 +27,7 @@ class _Window(NamedTuple):
     occurrences: Occurrences
 
 
-class _Kept(NamedTuple):
+class KeptNodes(NamedTuple):
     """The nodes that one Reservation keeps in its window that has begun, or else in its next one."""
 
     reservation: Reservation
@@ -41,7 +41,7 @@ class ReservedNodes:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._windows: dict[str, _Window] = {}  # those with nodes
-        self._kept: tuple[_Kept, ...] = ()
+        self._kept: tuple[KeptNodes, ...] = ()
         self._now = 0.0
 
     def put(self, reservation: Reservation) -> None:
@@ -62,7 +62,7 @@ class ReservedNodes:
         known = self._cluster.nodes if self._windows else ()
         nodes = [(node.metadata.name, node.metadata.labels) for node in known if node is not None]
         self._kept = tuple(
-            _Kept(window.reservation, interval, reserved_nodes(window.reservation.spec.nodes, nodes))
+            KeptNodes(window.reservation, interval, reserved_nodes(window.reservation.spec.nodes, nodes))
             for _, window in sorted(self._windows.items())
             for interval in window.occurrences.at(now)[:1]
             if window.reservation.spec.nodes is not None
@@ -78,7 +78,7 @@ class ReservedNodes:
     @contextmanager
     def kept_from(self, gang: Gang) -> Iterator[None]:
         """Hold the nodes that ``gang`` may not use."""
-        for name in sorted(self._nodes_kept_from(gang)):
+        for name in sorted({name for kept in self.that_keep_from(gang) for name in kept.nodes}):
             index = self._cluster.index(name)
             if index is not None:
                 allocatable = self._cluster.allocatable[:, index].tolist()
@@ -89,14 +89,24 @@ class ReservedNodes:
         finally:
             self._cluster.release_all(WINDOWS)
 
-    def _nodes_kept_from(self, gang: Gang) -> set[str]:
+    @contextmanager
+    def ignored(self) -> Iterator[None]:
+        """Keep no nodes from any gang."""
+        kept, self._kept = self._kept, ()
+        try:
+            yield
+        finally:
+            self._kept = kept
+
+    def that_keep_from(self, gang: Gang) -> list[KeptNodes]:
+        """Return the windows that keep nodes from ``gang``, the first to begin first."""
         ends = self._now + _bound_s(gang)
-        return {
-            name
+        keeping = [
+            kept
             for kept in self._kept
-            if kept.interval.opens < ends and not _owns(kept.reservation, gang)
-            for name in kept.nodes
-        }
+            if kept.nodes and kept.interval.opens < ends and not _owns(kept.reservation, gang)
+        ]
+        return sorted(keeping, key=lambda kept: (kept.interval, kept.reservation.metadata.name))
 
 
 def _bound_s(gang: Gang) -> float:

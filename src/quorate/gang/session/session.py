@@ -7,7 +7,8 @@ ends; then they are pending again, and the next session decides anew.  So betwee
 only what the objects say and the decisions that are being written.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
 from heapq import merge
 from typing import Literal
@@ -93,6 +94,7 @@ class Session:
         self._limited_shapes: dict[tuple[Shape, tuple[str, ...]], Shape] = {}  # by the full node groups
         self._label_searches: dict[str, DomainSearch] = {}  # by label
         self._held: dict[Key, Task] = {}  # allocated or pipelined until the session ends
+        self._rehearsed: list[Move] | None = None  # the moves of a rehearsal; None: moves are written
 
     # Extension points.
 
@@ -378,8 +380,24 @@ class Session:
         moved, self._moved = self._moved, set()
         return moved
 
+    @contextmanager
+    def rehearsal(self) -> Iterator[Sequence[Move]]:
+        """Yield the moves that are made within; undo them at the end, and write none."""
+        revision, reasons = self.model.revision, self.pending_reasons.copy()
+        moves = self._rehearsed = []
+        try:
+            yield moves
+        finally:
+            self._rehearsed = None
+            for move in reversed(moves):
+                self.apply(move.inverse)
+            self.model.revision, self.pending_reasons = revision, reasons
+
     def hold(self, moves: Iterable[Move]) -> None:
         """Keep ``moves`` of a gang that cannot be bound yet until the session ends."""
+        if self._rehearsed is not None:
+            self._rehearsed.extend(moves)
+            return
         for move in moves:
             self._held[move.task.key] = move.task
 
@@ -399,6 +417,9 @@ class Session:
         plugin ``gang``, with which the others of the gang would wait for the first one, all tasks of the plan
         are.
         """
+        if self._rehearsed is not None:
+            self._rehearsed.extend(moves)
+            return
         is_alone = not self.settings.has_plugin("gang")
         evicts = any(move.to_status is TaskStatus.RELEASING for move in moves)
         pipelined = [move for move in moves if move.to_status is TaskStatus.PIPELINED]
