@@ -190,7 +190,7 @@ RULES = schema_of(
         pytest.param(
             {},
             {"list": [{}]},
-            'spec.list[0]: Invalid value: rule evaluation error: self.a > 0: Key not found in map : "a"',
+            'spec.list[0]: Invalid value: "object": no such key: a evaluating rule: self.a > 0',
             id="a rule with an evaluation error",
         ),
     ],

@@ -51,7 +51,8 @@ def test_parameters_of_a_policy_are_objects_that_its_binding_names() -> None:
         code, _ = await client.send("POST", MAPS, a_map("one", a="1"))
         assert code == 201
         code, refusal = await client.send("POST", MAPS, a_map("two", a="1", b="2"))
-        assert (code, refusal["details"]["causes"]) == (422, [{"message": "too many"}])
+        denial = "ValidatingAdmissionPolicy 'keys' with binding 'keys' denied request: too many"
+        assert (code, refusal["details"]["causes"]) == (422, [{"message": denial}])
         await client.send("DELETE", f"{MAPS}/limits")
         code, refusal = await client.send("POST", MAPS, a_map("three", a="1"))
         assert (code, "no params found" in refusal["message"]) == (422, True)

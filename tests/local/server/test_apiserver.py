@@ -96,7 +96,7 @@ async def test_a_pod_is_bound_and_runs(api: Api) -> None:
 @with_api
 async def test_a_gated_pod_is_not_bound_and_binding_clears_the_nominated_node(api: Api) -> None:
     await api("POST", PODS, a_pod("p", schedulingGates=[{"name": "example.com/wait"}]))
-    target = {"target": {"name": "node-1"}}
+    target = {"metadata": {"name": "p"}, "target": {"name": "node-1"}}
     status, error = await api("POST", f"{PODS}/p/binding", target)
     assert (status, error["reason"]) == (409, "Conflict")
     await api("PATCH", f"{PODS}/p", {"spec": {"schedulingGates": None}}, Content_Type=MERGE)

@@ -264,7 +264,6 @@ def test_containers(container: Json, want: str) -> None:
         ({"priorityClassName": "No Class"}, "spec.priorityClassName Invalid"),
         ({"dnsPolicy": "None"}, "spec.dnsConfig Required"),
         ({"hostAliases": [{"ip": "here"}]}, "spec.hostAliases[0].ip Invalid"),
-        ({"imagePullSecrets": [{}]}, "spec.imagePullSecrets[0].name Required"),
         ({"overhead": {"cpu": "-1"}}, "spec.overhead[cpu] Invalid"),
     ],
 )

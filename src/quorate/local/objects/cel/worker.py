@@ -6,6 +6,7 @@ process when a list takes more than the processor time that the server allows, o
 """
 
 import pickle
+import re
 import resource
 import signal
 import time
@@ -84,6 +85,7 @@ def environment(variables: Sequence[str]) -> cel.Env:
 
 RULE_VARIABLES: Final = ("self", "oldSelf", "oldSelves")
 POLICY_VARIABLES: Final = ("object", "oldObject", "request", "params", "namespaceObject", "variables")
+_NO_KEY: Final = re.compile('Key not found in map : "(.*)"')
 _ENVIRONMENT: Final = environment(RULE_VARIABLES + POLICY_VARIABLES)
 
 
@@ -101,7 +103,8 @@ def evaluate(text: str, variables: Mapping[str, Any]) -> Result:
         return Result(None, "the cost limit is exceeded", is_too_long=True)
     try:
         if result.type() == cel.Type.ERROR:
-            return Result(None, str(result.value()).partition(": ")[2] or "no value")
+            error = str(result.value()).partition(": ")[2] or "no value"
+            return Result(None, _NO_KEY.sub(r"no such key: \1", error))
         return Result(result.plain_value())
     except (SystemError, TypeError):  # of an optional, inside of a list or alone
         return Result(None, NO_DATA)

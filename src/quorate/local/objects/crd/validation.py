@@ -265,9 +265,8 @@ class _DueRule(NamedTuple):
         return _violated(self.rule.reason, self.path + self.rule.field_path, scalar, message)
 
     def failure(self, error: str) -> Cause:
-        scalar = self.value if isinstance(self.value, str | int | float) else None
-        why = f"rule evaluation error: {self.rule.text}: {error}"
-        return _violated("FieldValueInvalid", self.path + self.rule.field_path, scalar, why)
+        why = f"{error} evaluating rule: {self.rule.message or self.rule.text}"
+        return errors.invalid_value(self.path, self.type, why)
 
 
 def _due_rules(value: Any, schema: Schema, path: str, old: Any) -> Iterator[_DueRule]:

@@ -86,12 +86,18 @@ def _writable(config: Json, kind: MapOf, ignored: Iterable[Path]) -> Json:
 
 
 def _conflicts(owners: Owners, applier: Manager, changed: FieldSet) -> list[tuple[Manager, Path]]:
-    return sorted(
+    found = [
         (manager, path)
         for manager, ownership in owners.items()
         if manager != applier
         for path in ownership.fields & changed
-    )
+    ]
+    return sorted(found, key=lambda conflict: (conflict[0], _members_first(conflict[1])))
+
+
+def _members_first(path: Path) -> tuple[tuple[bool, str], ...]:
+    """Return the key of an order in which the fields of an object come before the parts of its fields."""
+    return tuple((depth < len(path), element) for depth, element in enumerate(path, 1))
 
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

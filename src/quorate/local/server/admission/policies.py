@@ -158,9 +158,8 @@ def _act(
         context.warnings.append(f"Validation failed for {where}: {violation}")
     if "Deny" in binding.actions:
         kind = attributes.request_kind
-        details = status_details(kind.group, kind.plural, attributes.name) | {
-            "causes": [{"message": violation}]
-        }
+        denial = f"{where} denied request: {violation}"
+        details = status_details(kind.group, kind.plural, attributes.name) | {"causes": [{"message": denial}]}
         resource = f"{kind.plural}.{kind.group}" if kind.group else kind.plural
-        message = f'{resource} "{attributes.name}" is forbidden: {where} denied request: {violation}'
+        message = f'{resource} "{attributes.name}" is forbidden: {denial}'
         raise StatusError(CODES.get(reason, 422), reason, message, details)

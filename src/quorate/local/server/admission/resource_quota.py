@@ -64,14 +64,14 @@ def _charged(context: RequestContext, obj: Json, quota: _Quota) -> Json | None:
     name, limits, used = quota.entry.key.name, quota.limits, quota.used
     if not _matches(quota.scopes, context, obj):
         return None
-    requested = {name: amount for name, amount in _requested(context, obj, limits).items() if amount}
-    if not requested:
-        return None
     if context.kind.resource == "pods":
         unspecified = list(_unspecified(obj["spec"], limits))
         if unspecified:
             message = f"failed quota: {name}: must specify {'; '.join(unspecified)}"
             raise context.forbidden(obj, message)
+    requested = {name: amount for name, amount in _requested(context, obj, limits).items() if amount}
+    if not requested:
+        return None
     new_used = {name: amount + used[name] if name in used else amount for name, amount in requested.items()}
     exceeded = sorted(resource for resource in new_used if limits[resource] < new_used[resource])
     if exceeded:

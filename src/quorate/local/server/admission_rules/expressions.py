@@ -103,7 +103,8 @@ class Evaluation:
                 try:
                     self._values[name] = self._evaluate(variable)
                 except EvaluationFailed as error:
-                    self._values[name] = error
+                    text = f'composited variable "{name}" fails to evaluate: {error}'
+                    self._values[name] = EvaluationFailed(text)
         return self._evaluate(expression)
 
     def _needed(self, names: Iterable[str]) -> set[str]:

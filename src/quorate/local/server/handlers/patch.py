@@ -36,17 +36,23 @@ OPTIONS = "PatchOptions"
 async def patch(context: RequestContext) -> ApiResponse:
     """Patch the requested object.  Raises StatusError: 415 for an unsupported patch type."""
     dry_run = context.dry_run(OPTIONS)
-    media_type = context.content_type.partition(";")[0].strip().lower()
+    media_type = media_type_of(context)
     if media_type == APPLY_PATCH:
         return await _apply(context, dry_run)
-    if media_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
-        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     if media_type == STRATEGIC_PATCH and context.kind.custom:
         accepted = f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"
         message = (
             f"the body of the request was in an unknown format - accepted media types include: {accepted}"
         )
         raise StatusError(415, "UnsupportedMediaType", message)
+    return await update.guaranteed_update(context, await patch_function(context), dry_run)
+
+
+async def patch_function(context: RequestContext) -> UpdateFunction:
+    """Return the update function of a patch other than apply.  Raises StatusError: 400, 415, 422."""
+    media_type = media_type_of(context)
+    if media_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
+        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     if "force" in context.query:
         raise invalid_options(OPTIONS, [_force_forbidden()])
     strictness = field_validation(context, OPTIONS)
@@ -55,16 +61,11 @@ async def patch(context: RequestContext) -> ApiResponse:
     def patched(old: Json) -> Json:
         return _check_patched(context, _apply_patch(media_type, old, content, context.kind), old, strictness)
 
-    return await update.guaranteed_update(context, patched, dry_run)
+    return patched
 
 
-def patch_function(context: RequestContext, kind: Kind) -> UpdateFunction:
-    """Return the update function of a patch other than apply.  Raises StatusError: 400, 415."""
-    media_type = context.content_type.partition(";")[0].strip().lower()
-    if media_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
-        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
-    content = media_types.parse_json(context.body).document
-    return lambda old: _apply_patch(media_type, old, content, kind)
+def media_type_of(context: RequestContext) -> str:
+    return context.content_type.partition(";")[0].strip().lower()
 
 
 def _force_forbidden() -> Cause:
@@ -121,18 +122,8 @@ def _check_uid(context: RequestContext, new: Json, old: Json) -> None:
 
 async def _apply(context: RequestContext, dry_run: bool) -> ApiResponse:
     """Run server-side apply, which creates a missing object."""
-    manager = context.query.get("fieldManager", "")
-    if not manager:
-        raise invalid_options(OPTIONS, [required("fieldManager", "is required for apply patch")])
-    configuration = await context.compute(context.body_size, _applied_configuration, context)
-    application = Application(
-        managed_fields.applier(manager, context.info.subresource),
-        context.kind.api_version,
-        configuration,
-        boolean(context.query, "force"),
-        field_tracking.reset_fields(context),
-        object_encoding.empty_object(context.kind),
-    )
+    configuration = await context.compute(context.body_size, applied_configuration, context)
+    application = application_of(context, configuration)
 
     def applied(old: Json) -> Json:
         new = apply(old, application, context.kind.type, context.server.timestamp())
@@ -163,7 +154,22 @@ async def _apply(context: RequestContext, dry_run: bool) -> ApiResponse:
     return await create.create_object(context, new, dry_run, fields_tracked=True)
 
 
-def _applied_configuration(context: RequestContext) -> Json:
+def application_of(context: RequestContext, configuration: Json) -> Application:
+    """Return the apply request of a configuration.  Raises StatusError(422) without a field manager."""
+    manager = context.query.get("fieldManager", "")
+    if not manager:
+        raise invalid_options(OPTIONS, [required("fieldManager", "is required for apply patch")])
+    return Application(
+        managed_fields.applier(manager, context.info.subresource),
+        context.kind.api_version,
+        configuration,
+        boolean(context.query, "force"),
+        field_tracking.reset_fields(context),
+        object_encoding.empty_object(context.kind),
+    )
+
+
+def applied_configuration(context: RequestContext) -> Json:
     """Return the applied configuration.  Raises StatusError(400) if it is for another object."""
     try:
         config = media_types.parse_yaml(context.body).document

@@ -1,13 +1,15 @@
 """The scale subresource: desired and current replicas, at the paths that the kind declares."""
 
+import dataclasses
 from typing import Any
 
 from quorate.api.codec import Json
 from quorate.local.objects.errors import conflict, internal, invalid, invalid_value
+from quorate.local.objects.patch.apply import apply
 from quorate.local.objects.tables.cells import labels_text, selector_text
 from quorate.local.server.admission import webhooks as webhooks
+from quorate.local.server.handlers import patch as patches
 from quorate.local.server.handlers import update
-from quorate.local.server.handlers.patch import patch_function
 from quorate.local.server.registry.builtin import typed
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.registry.validation.field_rules import NOT_NEGATIVE
@@ -25,12 +27,43 @@ async def get(context: RequestContext) -> ApiResponse:
 
 async def replace(context: RequestContext) -> ApiResponse:
     scale = await body.read_object(context, SCALE, "UpdateOptions")
+    update.check_name(context, scale.get("metadata", {}).get("name"))
     return await _change(context, lambda _: scale, context.dry_run("UpdateOptions"))
 
 
 async def patch(context: RequestContext) -> ApiResponse:
     """Patch the scale.  Raises StatusError as other patches do."""
-    return await _change(context, patch_function(context, SCALE), context.dry_run("PatchOptions"))
+    of_scale, dry_run = dataclasses.replace(context, kind=SCALE), context.dry_run("PatchOptions")
+    if patches.media_type_of(context) == patches.APPLY_PATCH:
+        return await _apply(context, patches.applied_configuration(of_scale), dry_run)
+    return await _change(context, await patches.patch_function(of_scale), dry_run)
+
+
+async def _apply(context: RequestContext, scale: Json, dry_run: bool) -> ApiResponse:
+    """Apply the replicas of a Scale to the object as the manager of this subresource."""
+    kind, paths = context.kind, context.kind.scale
+    assert paths is not None, "only a kind with paths lists the subresource"
+    configuration: Json = {
+        "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": context.name}
+    }  # fmt: skip
+    replicas = (scale.get("spec") or {}).get("replicas")
+    if replicas is not None:
+        _set_value(configuration, paths.spec_replicas, replicas)
+    application = patches.application_of(context, configuration)
+    changed: list[Json] = []
+
+    def scaled(obj: Json) -> Json:
+        new = apply(obj, application, kind.type, context.server.timestamp())
+        changed[:] = [kind.strategy.decode(new).object]
+        return changed[0]
+
+    await update.guaranteed_update(context, scaled, dry_run, fields_tracked=True, admitted=True)
+    return await _scale_of(context, changed[0], dry_run)
+
+
+async def _scale_of(context: RequestContext, changed: Json, dry_run: bool) -> ApiResponse:
+    obj = changed if dry_run else context.decode(await context.current())
+    return responses.document(context, _to_scale(context.kind, obj))
 
 
 async def _change(
@@ -49,7 +82,9 @@ async def _change(
     changed: list[Json] = []
 
     def scaled(obj: Json) -> Json:
-        version = scale.get("metadata", {}).get("resourceVersion")
+        metadata = scale.get("metadata", {})
+        update.check_uid(context, metadata.get("uid"), obj["metadata"]["uid"])
+        version = metadata.get("resourceVersion")
         if version and version != obj["metadata"]["resourceVersion"]:
             raise conflict(context.kind.group, context.kind.plural, context.name)
         _set_value(obj, paths.spec_replicas, replicas)
@@ -57,9 +92,7 @@ async def _change(
         return obj
 
     await update.guaranteed_update(context, scaled, dry_run, admitted=True)
-    return responses.document(
-        context, _to_scale(context.kind, changed[0] if dry_run else context.decode(await context.current()))
-    )
+    return await _scale_of(context, changed[0], dry_run)
 
 
 def _to_scale(kind: Kind, obj: Json) -> Json:

@@ -88,6 +88,8 @@ async def bind(context: RequestContext) -> ApiResponse:
     """POST pods/x/binding: bind the pod to a node.  Raises StatusError(409) if it is bound or gated."""
     dry_run = context.dry_run("CreateOptions")
     binding = await read_object(context, BINDING, "CreateOptions")
+    if context.info.resource == "pods" and binding.get("metadata", {}).get("name", "") != context.name:
+        raise bad_request("name in URL does not match name in Binding object")
     if not (binding.get("target") or {}).get("name"):
         raise internal("target.name: Required value")
     binding.setdefault("metadata", {}).setdefault("namespace", context.namespace)
@@ -100,14 +102,7 @@ async def bind(context: RequestContext) -> ApiResponse:
         raise internal(rule)
 
     def bound(pod: Json) -> Json:
-        if uid and uid != pod["metadata"]["uid"]:
-            current = pod["metadata"]["uid"]
-            key = f"/registry/pods/{context.namespace}/{context.name}"
-            message = (
-                f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg:"
-                f" Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
-            )
-            raise conflict("", "pods", context.name, message)
+        update.check_uid(context, uid, pod["metadata"]["uid"])
         if pod["metadata"].get("deletionTimestamp"):
             message = f"pod {context.name} is being deleted, cannot be assigned to a host"
             raise conflict("", "pods/binding", context.name, message)
@@ -150,6 +145,8 @@ SUCCESS: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status":
 async def evict(context: RequestContext) -> ApiResponse:
     """POST pods/x/eviction: delete the pod, unless this violates a disruption budget."""
     eviction = await read_object(context, EVICTION, "CreateOptions")
+    if eviction.get("metadata", {}).get("name") != context.name:
+        raise bad_request("name in URL does not match name in Eviction object")
     plugins.require_namespace(context, eviction)
     eviction = await webhooks.mutate(context, "CREATE", eviction, kind=EVICTION)
     await webhooks.validate(context, "CREATE", eviction, kind=EVICTION)

@@ -51,6 +51,17 @@ async def replace(context: RequestContext) -> ApiResponse:
     return await guaranteed_update(context, lambda _: copy.deepcopy(obj), dry_run)
 
 
+def check_uid(context: RequestContext, uid: object, current: str) -> None:
+    """Check the uid that a subresource names against that of its object.  Raises StatusError(409)."""
+    if uid and uid != current:
+        key = f"/registry/{context.kind.plural}/{context.namespace}/{context.name}"
+        message = (
+            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg:"
+            f" Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
+        )
+        raise conflict(context.kind.group, context.kind.plural, context.name, message)
+
+
 def check_name(context: RequestContext, name: object) -> None:
     """Check the name of an object against the request.  Raises StatusError(400)."""
     if not name:
@@ -188,9 +199,11 @@ def prepare_update(context: RequestContext, new: Json, old: Json) -> Json:
         findings += strategy.validate_status(new, old)
     else:
         findings += strategy.validate(new) + strategy.validate_update(new, old)
-        context.warnings.extend(strategy.warnings(new))
     if findings:
         raise invalid(kind.error_group, kind.kind, context.name, findings)
+    generations = [obj["metadata"].get("generation") for obj in (new, old)]
+    if not updates_status and kind.resource != "pods" and generations[0] != generations[1]:
+        context.warnings.extend(strategy.warnings(new))
     return new
 
 

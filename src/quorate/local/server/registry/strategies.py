@@ -34,6 +34,11 @@ from quorate.local.server.registry.validation.field_rules import (
     validate_status_as,
     validate_update_as,
 )
+from quorate.local.server.registry.validation.pod_warnings import (
+    job_warnings,
+    pod_warnings,
+    template_warnings,
+)
 
 RELATIONS_OF_FIELD_RULES = (
     api_extensions,
@@ -47,6 +52,8 @@ RELATIONS_OF_FIELD_RULES = (
     workloads,
 )
 """The modules that register, on import, the relations that the table of field rules names."""
+
+TEMPLATE_WARNINGS = template_warnings("spec", "template")
 
 _OWN_FUNCTIONS: dict[str, Strategy] = {
     "customresourcedefinitions.apiextensions.k8s.io": Strategy(
@@ -64,7 +71,7 @@ _OWN_FUNCTIONS: dict[str, Strategy] = {
         default_on_read=pod_defaults.default_pod_on_read,
         validate_update=pod_updates.validate_update,
         validate_status=pod_updates.validate_status,
-        warnings=pods.pod_warnings,
+        warnings=pod_warnings,
     ),
     "jobs.batch": Strategy(
         default=workload_defaults.default_job,
@@ -72,24 +79,36 @@ _OWN_FUNCTIONS: dict[str, Strategy] = {
         default_on_read=workload_defaults.default_job_on_read,
         validate_update=workloads.validate_job_update,
         validate_status=job_status.validate_status,
+        warnings=job_warnings("spec", "template"),
     ),
-    "cronjobs.batch": Strategy(default=workload_defaults.default_cron_job),
+    "cronjobs.batch": Strategy(
+        default=workload_defaults.default_cron_job,
+        warnings=job_warnings("spec", "jobTemplate", "spec", "template"),
+    ),
     "daemonsets.apps": Strategy(
         default=workload_defaults.default_daemon_set,
         prepare_for_create=workload_defaults.prepare_daemon_set_for_create,
         prepare_for_update=workload_defaults.prepare_daemon_set_for_update,
         validate_update=validate_update_as("Deployment.update"),
+        warnings=TEMPLATE_WARNINGS,
     ),
-    "podtemplates": Strategy(default=workload_defaults.default_pod_template),
-    "replicationcontrollers": Strategy(default=workload_defaults.default_replication_controller),
-    "deployments.apps": Strategy(default=workload_defaults.default_deployment),
+    "podtemplates": Strategy(
+        default=workload_defaults.default_pod_template, warnings=template_warnings("template")
+    ),
+    "replicationcontrollers": Strategy(
+        default=workload_defaults.default_replication_controller, warnings=TEMPLATE_WARNINGS
+    ),
+    "deployments.apps": Strategy(default=workload_defaults.default_deployment, warnings=TEMPLATE_WARNINGS),
     "replicasets.apps": Strategy(
-        default=workload_defaults.default_replica_set, validate_update=validate_update_as("Deployment.update")
+        default=workload_defaults.default_replica_set,
+        validate_update=validate_update_as("Deployment.update"),
+        warnings=TEMPLATE_WARNINGS,
     ),
     "statefulsets.apps": Strategy(
         default=workload_defaults.default_stateful_set,
         validate=workloads.validate_stateful_set,
         validate_update=workloads.validate_stateful_set_update,
+        warnings=TEMPLATE_WARNINGS,
     ),
     "namespaces": Strategy(
         default=cluster_defaults.default_namespace,

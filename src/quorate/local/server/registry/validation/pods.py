@@ -4,8 +4,6 @@ Knowingly missing: Windows, devices claimed through DRA, and the contents of vol
 mounts.
 """
 
-from collections.abc import Iterator
-
 from quorate.api.codec import MAX_QUANTITIES, Json
 from quorate.api.core import MAX_CONTAINERS, MAX_TERMS
 from quorate.api.core.pod_resources import pod_limits, pod_requests
@@ -235,17 +233,3 @@ def min_domains(constraint: Json, path: str, _: Scope) -> Causes:
     if "minDomains" in constraint and constraint.get("whenUnsatisfiable", "") != "DoNotSchedule":
         message = "can only use minDomains if whenUnsatisfiable=DoNotSchedule"
         yield invalid_value(f"{path}.minDomains", constraint["minDomains"], message)
-
-
-def pod_warnings(pod: Json) -> list[str]:
-    """Return a warning for each amount of memory or disk that is no whole number of bytes."""
-    return list(_fractional_bytes(pod["spec"], "spec"))
-
-
-def _fractional_bytes(spec: Json, path: str) -> Iterator[str]:
-    for index, container in enumerate(spec.get("containers", ())):
-        for side in ("limits", "requests"):
-            for name, value in sorted(container.get("resources", {}).get(side, {}).items()):
-                if name in ("memory", "ephemeral-storage") and parse_quantity(value).milli % 1000:
-                    where = f"{path}.containers[{index}].resources.{side}[{name}]"
-                    yield f'{where}: fractional byte value "{value}" is invalid, must be an integer'
