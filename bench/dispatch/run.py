@@ -182,8 +182,13 @@ async def _measure_held(
     before, began = await _counts(manager), clock()
 
     async def until_copied() -> None:
-        while (copies := sum([await _copies(worker) for worker in workers])) < plan.jobs * plan.workers:
+        """Return once all copies exist, and each job says that it is suspended."""
+        while True:
+            copies = sum([await _requested(worker, "POST", "workloads") for worker in workers])
+            suspended = await _requested(manager, "PATCH", "jobs/status")
             on_progress(copies // plan.workers, 0)
+            if min(copies // plan.workers, suspended) >= plan.jobs:
+                return
             await asyncio.sleep(2.0)
 
     async with asyncio.TaskGroup() as tasks:
@@ -198,11 +203,10 @@ async def _measure_held(
     return Outcome(sampler.usage, copied_s, clock() - began, 0, _named(in_manager), in_workers)
 
 
-async def _copies(worker: _Cluster) -> int:
-    counts = await _counts(worker)
-    return sum(
-        n for request, n in counts.items() if (request.verb, request.resource) == ("POST", "workloads")
-    )
+async def _requested(cluster: _Cluster, *request: str) -> int:
+    """Return how often the controllers of a cluster have made a request: a verb and a resource."""
+    counts = await _counts(cluster)
+    return sum(n for each, n in counts.items() if (each.verb, each.resource) == request)
 
 
 class _Progress:
