@@ -10,8 +10,11 @@ PAGE_STAMP := $(VENV)/.installed-page
 PAGE := src/quorate/dashboard/static
 NPM := PATH="$(abspath $(BIN)):$$PATH" $(abspath $(BIN))/npm --prefix dashboard --silent
 CORES  := $(shell getconf _NPROCESSORS_ONLN)
-# Two workers a core: a story waits for its cluster for most of its time.
+# Two workers a core.
 PARALLEL := -n $(shell expr $(CORES) \* 2) --dist worksteal
+# Three workers a core: a story waits for its cluster for most of its time. tests/conftest.py puts the modules of stories
+# first, and a worker runs whole modules: stories that a module starts side by side are started once.
+STORIES := -n $(shell expr $(CORES) \* 3) --dist loadfile --no-loadscope-reorder
 # Modules are compiled when they are imported first: most are never imported.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 CURRENT = $(shell $(BIN)/python -c 'import quorate; print(quorate.__version__)')
@@ -94,7 +97,7 @@ check: lint ## lint and the fast tests (over a minute)
 	@$(BIN)/pytest -q -m 'not slow and not long' $(PARALLEL)
 
 test: lint ## lint and the tests, end-to-end ones included (under ten minutes)
-	@$(BIN)/pytest -m 'not long' $(PARALLEL) --durations 15 --durations-min 5 || \
+	@$(BIN)/pytest -m 'not long' $(STORIES) --durations 15 --durations-min 5 || \
 	    { test $$? = 1 && $(MAKE) --no-print-directory failed-alone; }
 
 test-extras: $(EXTRAS_STAMP) ## the tests of data frames, Parquet and reports, which `make test` skips without pandas, pyarrow and plotly

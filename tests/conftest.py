@@ -1,4 +1,4 @@
-"""Profiles of Hypothesis, and the tests that need a package of the extras.
+"""Profiles of Hypothesis, the order of the modules, and the tests that need a package of the extras.
 
 Properties are tested with the same examples in every run; ``make search`` generates new ones.
 Examples have no deadline: their duration depends on the machine.
@@ -6,6 +6,7 @@ Examples have no deadline: their duration depends on the machine.
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Generator
 from importlib.util import find_spec
 
@@ -31,6 +32,13 @@ def pytest_collection() -> Generator[None, object, object]:
     gc.freeze()
     gc.enable()
     return result
+
+
+@pytest.hookimpl(trylast=True)  # after the tests that -m and -k leave out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start with the modules that have most slow tests: at the end of a run no core waits for a story."""
+    slow_tests = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow_tests[item.path])
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
