@@ -18,7 +18,7 @@ from quorate.kube.flowcontrol import Backoff
 from quorate.kube.informer import Change, Informer
 from quorate.kube.limits import BATCH_BYTES, PROMPT_READS
 from quorate.kube.resources import PLACEABLE_PODS
-from quorate.kube.rest.batched_reads import batched_chunks
+from quorate.kube.rest.bounded_reads import batched_chunks
 from tests.kube.fake_server import FakeServer, Request, Stream, frame, listing, pod
 from tests.kube.test_informer import wait_for
 

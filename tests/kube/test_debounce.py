@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from quorate.api.meta import Key
-from quorate.kube.controller.debounce import Debounce
+from quorate.controllers.executor import Debounce
 from tests.kube.virtual_clock import VirtualClock
 
 A = Key("default", "a")

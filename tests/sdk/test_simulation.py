@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from quorate.sdk import results
+from quorate.sdk.api import simulate
 from quorate.sdk.results import Job, Simulation
 from quorate.sdk.scenario import Scenario
-from quorate.sdk.simulation import simulate
 from quorate.simulate.engine.recorder import Unended
 from quorate.simulate.inputs.world import InvalidWorld
 from quorate.simulate.results import comparison, summary

@@ -17,7 +17,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.limits import PLAN_DEFER_S
-from quorate.kube.controller.debounce import Debounce
+from quorate.kube.clock import Clock
 from quorate.kube.controller.expectations import Expectations, Version
 from quorate.kube.errors import ApiError, Invalid, Unreachable, Unreadable
 from quorate.kube.informer import Informer
@@ -25,6 +25,26 @@ from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOADS, Resource
 from quorate.kube.writes import Create, Patch, Write, send, send_concurrently
 from quorate.queueing.lifecycle.transition import Event
+
+
+class Debounce:
+    """Defers the work on each key once, for ``delay_s`` on the steady clock."""
+
+    def __init__(self, clock: Clock, delay_s: float) -> None:
+        self._clock = clock
+        self._steady = clock.steady
+        self._delay_s = delay_s
+        self._until: dict[Key, float] = {}  # steady time; only keys with deferred work
+
+    def defer_until(self, key: Key) -> float | None:
+        """Return until when (epoch seconds) to defer work on ``key``; None: the delay is over."""
+        now = self._steady.now()
+        left_s = self._until.setdefault(key, now + self._delay_s) - now
+        return self._clock.now() + left_s if left_s > 0 else None
+
+    def clear(self, key: Key) -> None:
+        """End the deferral of ``key``: its work is done or no longer needed."""
+        self._until.pop(key, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +120,13 @@ class PlanExecutor:
         context: ControllerContext,
         resource: Resource[Any],
         enqueue: Callable[[Key], None],
-        *,
-        defer_s: float = PLAN_DEFER_S,
     ) -> None:
         self._client = context.client
         self._recorder = context.events
         self._resource = resource
         self._enqueue = enqueue
         self._expectations = Expectations(context.clock)
-        self._debounce = Debounce(context.clock, defer_s)
+        self._debounce = Debounce(context.clock, PLAN_DEFER_S)
         self._missing_dependency: set[Key] = set()
         self._log = logger(__name__).bind(kind=resource.kind)
 

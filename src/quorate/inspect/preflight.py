@@ -14,14 +14,15 @@ from quorate.install.preflight.cluster_checks import (
     enabled_gates,
     manager_findings,
     native_group_findings,
+    old_client_findings,
     unserved_findings,
     version_findings,
     webhook_findings,
+    written_kinds,
 )
 from quorate.install.preflight.findings import PreflightFinding, info, warning
 from quorate.install.preflight.queue_checks import QueueSetup, queue_findings
 from quorate.install.preflight.topology_checks import topology_findings
-from quorate.install.preflight.version_checks import old_client_findings, written_kinds
 from quorate.install.server_version import server_version
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock

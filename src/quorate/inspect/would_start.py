@@ -60,7 +60,7 @@ async def outlook_of(connection: Connection, config: Path | None, document: Json
         planned=planned,
     )
     try:
-        start = await estimated_start(client, config, workload, ASSUMED_RUN_S)
+        start = await estimated_start(client, config, workload)
     except UsageError as error:
         return waits(starts="Later", estimate=f"when it would start is not known: {error}")
     return waits(starts="Later", estimate=_estimate(start))
@@ -101,18 +101,16 @@ def starts_now(explanation: Explanation) -> bool:
     return any(reason.code == "QuotaAvailable" for reason in explanation.reasons)
 
 
-async def estimated_start(
-    client: Client, config: Path | None, workload: Workload, assumed_s: float
-) -> StartTime | None:
+async def estimated_start(client: Client, config: Path | None, workload: Workload) -> StartTime | None:
     """Return when ``workload`` would start beside the jobs of the cluster; None if it is not played.
 
-    ``assumed_s``: how long jobs run if none has finished.  Raises ``UsageError`` without the permission to
+    Jobs run for ``ASSUMED_RUN_S`` if none has finished.  Raises ``UsageError`` without the permission to
     list what is played, in all namespaces.
     """
     used = await effective_configuration(client, config)
     now = WallClock().now()
     objects = {resource: found async for resource, found in read_objects(client)}
     objects[WORKLOADS].append(workload)
-    world = snapshot_world(objects, run_times(objects[WORKLOADS], assumed_s), now, used.configuration)
+    world = snapshot_world(objects, run_times(objects[WORKLOADS], ASSUMED_RUN_S), now, used.configuration)
     starts = forecast(world)
     return next((start for start in starts if start.key == workload.metadata.key), None)

@@ -39,8 +39,7 @@ from quorate.kube.own_writes import OwnWrites
 from quorate.kube.resources import Body, Resource, T
 from quorate.kube.rest.bounded_reads import Lines, pieces, read_bounded
 from quorate.kube.rest.config import RestConfig
-from quorate.kube.rest.connection_errors import refusal, unreachable
-from quorate.kube.rest.connector import Connector, Permit
+from quorate.kube.rest.connector import Connector, Permit, refusal, unreachable
 from quorate.kube.rest.decoding import (
     Bookmark,
     Listing,
@@ -51,8 +50,13 @@ from quorate.kube.rest.decoding import (
     read_undecodable_event,
     read_undecodable_of,
 )
-from quorate.kube.rest.encoding import encode_object, encode_patch, namespace_of
-from quorate.kube.rest.query import encoded_query, selectors_query
+from quorate.kube.rest.encoding import (
+    encode_object,
+    encode_patch,
+    encoded_query,
+    namespace_of,
+    selectors_query,
+)
 
 D = TypeVar("D")
 

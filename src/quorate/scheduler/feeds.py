@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api import codec, kueue, native_groups
-from quorate.api.core import Namespace
+from quorate.api.core import Namespace, ResourceQuota
 from quorate.api.core.pod import Pod
 from quorate.api.core.policy import PodDisruptionBudget
 from quorate.api.core.scheduling import Node
@@ -25,11 +25,13 @@ from quorate.api.volcano.topology import HyperNode
 from quorate.gang.cache.from_objects import differ_only_in_status
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.native_groups import as_volcano_group, native_key
+from quorate.gang.namespace_quota.evaluation import unsupported_scopes
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.discovery import served_version
 from quorate.kube.feed import Feed, cluster_feed, load
-from quorate.kube.informer import Informer
+from quorate.kube.informer import Change, Informer
+from quorate.kube.log import logger
 from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import (
     CSI_NODES,
@@ -265,3 +267,16 @@ def _scheduling_properties(node: Node) -> tuple[Any, ...]:
         node.status.images,
         ready is None or ready.status,
     )
+
+
+def report_unsupported_scopes(quotas: Informer[ResourceQuota]) -> None:
+    """Log each quota with scopes that are not known, when it comes or changes."""
+    log = logger(__name__)
+
+    def on_quota(change: Change[ResourceQuota]) -> None:
+        scopes = () if change.new is None else unsupported_scopes(change.new.spec)
+        known = () if change.old is None else unsupported_scopes(change.old.spec)
+        if scopes and scopes != known:
+            log.warning("quota ignored: its scopes are not known", quota=change.key, scopes=scopes)
+
+    quotas.subscribe(on_quota)

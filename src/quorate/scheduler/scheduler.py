@@ -55,6 +55,7 @@ from quorate.scheduler.feeds import (
     hyper_node_feed,
     native_group_feed,
     placed_workload_feed,
+    report_unsupported_scopes,
     reservation_feed,
     subscribe_informers,
 )
@@ -73,7 +74,6 @@ from quorate.scheduler.pod_group_status import PodGroupStatusWriter
 from quorate.scheduler.preemption import Evictor, Nominator
 from quorate.scheduler.provisioning_requests import ProvisioningRequester
 from quorate.scheduler.queues import BuiltInQueues, QueueStatusWriter
-from quorate.scheduler.unsupported import report_unsupported_scopes
 from quorate.scheduler.volume_binder import VolumeBinder
 
 COMPONENT: Final = "quorate-scheduler"

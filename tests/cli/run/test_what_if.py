@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from quorate.cli.run.what_if import what_if, what_if_table
+from quorate.cli.run.demo import what_if, what_if_table
 
 
 def test_with_more_nodes_the_jobs_run_side_by_side() -> None:

@@ -16,7 +16,7 @@ from quorate.api.kueue import (
 )
 from quorate.api.meta import Condition, find_condition
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, ReconcileContext
-from quorate.controllers.jobframework.pod_group_membership import Membership
+from quorate.controllers.jobframework.podset_info import Membership
 from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.native_gang_support import NativeGangs

@@ -13,7 +13,7 @@ from quorate.api.kueue import (
 )
 from quorate.api.meta import Key
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan
-from quorate.controllers.jobframework.pod_group_membership import Membership
+from quorate.controllers.jobframework.podset_info import Membership
 from quorate.kube.writes import Patch
 from tests.controllers.jobframework.plans import (
     events,

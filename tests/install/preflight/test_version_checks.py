@@ -3,8 +3,8 @@
 from typing import Any
 
 from quorate.api import codec
+from quorate.install.preflight.cluster_checks import WrittenObject, old_client_findings, written_kinds
 from quorate.install.preflight.installation_objects import Definition
-from quorate.install.preflight.version_checks import WrittenObject, old_client_findings, written_kinds
 
 
 def a_definition(

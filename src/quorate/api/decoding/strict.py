@@ -181,14 +181,12 @@ def list_of(
     return decode
 
 
-def map_of(decoder: Decoder[T], *, maximum: int | None = None) -> Decoder[dict[str, T]]:
+def map_of(decoder: Decoder[T]) -> Decoder[dict[str, T]]:
     """Return a decoder of a mapping with arbitrary keys, which omits invalid values."""
 
     def decode(field: Field) -> dict[str, T]:
         if not isinstance(field.value, dict):
             raise InvalidValue("is not a mapping")
-        if maximum is not None and len(field.value) > maximum:
-            raise InvalidValue(f"has {len(field.value)} entries, must have {_range_text(0, maximum)}")
         entries = {key: field.entry(key).decode(decoder, None) for key in field.value}
         return {key: entry for key, entry in entries.items() if entry is not None}
 

@@ -38,19 +38,19 @@ _PODS: Final = "pods"
 
 def queue_spec_findings(queue: Queue) -> Findings:
     """Validate a queue by itself."""
-    return _with_reason(INVALID_QUEUE, _spec(queue))
+    return _invalid(_spec(queue))
 
 
 def queue_findings(queue: Queue, queues: Queues, *, depth: int = DEFAULT_MAX_DEPTH) -> Findings:
     """Validate a new queue within the hierarchy of ``queues``."""
-    return _with_reason(INVALID_QUEUE, _new_queue(queue, queues, depth))
+    return _invalid(_new_queue(queue, queues, depth))
 
 
 def queue_update_findings(
     old: Queue, new: Queue, queues: Queues, *, depth: int = DEFAULT_MAX_DEPTH
 ) -> Findings:
     """Validate an update of a queue."""
-    return _with_reason(INVALID_QUEUE, _updated_queue(old, new, queues, depth))
+    return _invalid(_updated_queue(old, new, queues, depth))
 
 
 def queue_delete_findings(queue: Queue, queues: Queues, *, refuse_in_use: bool) -> Findings:
@@ -58,11 +58,11 @@ def queue_delete_findings(queue: Queue, queues: Queues, *, refuse_in_use: bool) 
     if queue.metadata.name in (ROOT_QUEUE, DEFAULT_QUEUE):
         rule = "is a queue that every cluster must have, it cannot be deleted (close it instead)"
         yield Finding("metadata.name", queue.metadata.name, rule, reason=PROTECTED)
-    yield from _with_reason(INVALID_QUEUE, _deleted_queue(queue, queues, refuse_in_use=refuse_in_use))
+    yield from _invalid(_deleted_queue(queue, queues, refuse_in_use=refuse_in_use))
 
 
-def _with_reason(reason: str, findings: Findings) -> Findings:
-    return (replace(finding, reason=reason) for finding in findings)
+def _invalid(findings: Findings) -> Findings:
+    return (replace(finding, reason=INVALID_QUEUE) for finding in findings)
 
 
 def _new_queue(queue: Queue, queues: Queues, depth: int) -> Findings:

@@ -1,8 +1,9 @@
 """``quorate demo``: the all-or-nothing example by quota alone, with ready pods, and with pod groups."""
 
 import time
+from collections.abc import Sequence
 from importlib.resources import as_file, files
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import typer
 from rich.console import Console
@@ -17,7 +18,6 @@ from quorate.cli.run.follow import OnObserved, ignore
 from quorate.cli.run.outcome import Completed, Deadlocked, Outcome
 from quorate.cli.run.report import first_submission, outcome_lines, outcome_value, print_outcome
 from quorate.cli.run.screen import open_console
-from quorate.cli.run.what_if import what_if, what_if_table
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import is_structured, print_value
 from quorate.inspect.errors import UsageError
@@ -29,6 +29,11 @@ from quorate.kube.resources import PODS
 from quorate.processes.local.cluster_description import ClusterDescription
 from quorate.processes.local.observation import ObservedCluster
 from quorate.processes.local.pod_runtime import Runtime, RuntimeOptions, why_no_pod_networks
+from quorate.simulate.engine.player import play
+from quorate.simulate.engine.recorder import Run
+from quorate.simulate.engine.records import NEVER
+from quorate.simulate.inputs.changes import changed
+from quorate.simulate.inputs.world import read_world
 
 EXAMPLE: Final = "examples/all-or-nothing"
 ESTIMATE: Final = "examples/estimate"
@@ -248,3 +253,49 @@ def _run_example(
 def _heading(console: Console, text: str) -> None:
     console.print()
     console.print(text, style="bold", highlight=False)
+
+
+EXAMPLES: Final = "examples/simulate"
+WORLD: Final = "all-or-nothing.yaml"
+CHANGE: Final = "two-more-nodes.yaml"
+
+
+class JobEnds(NamedTuple):
+    """When a job of the demo ends, seconds after the start; None: never."""
+
+    job: str
+    as_it_is: float | None
+    with_two_more_nodes: float | None
+
+
+def what_if() -> tuple[JobEnds, ...]:
+    """Play the jobs of the demo with its nodes and with two more."""
+    with as_file(files("quorate") / EXAMPLES) as directory:
+        world = read_world(directory / WORLD)
+        before = _ends(play(world))
+        after = _ends(play(changed(world, directory / CHANGE)))
+    return tuple(JobEnds(name, end_s, after[name]) for name, end_s in before.items())
+
+
+def what_if_table(ends: Sequence[JobEnds]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for heading in ("JOB", "AS IT IS", "WITH TWO MORE NODES"):
+        table.add_column(heading)
+    for of_job in ends:
+        moments = (of_job.as_it_is, of_job.with_two_more_nodes)
+        texts = (
+            "does not end" if end_s is None else f"ends after {format_duration(end_s)}" for end_s in moments
+        )
+        table.add_row(of_job.job, *texts)
+    return table
+
+
+def _ends(run: Run) -> dict[str, float | None]:
+    """Return by class when its job ends, seconds; None: never."""
+    jobs = run.jobs
+    return {
+        run.world.classes[jobs.class_index[at]].name: (
+            None if jobs.ended_ms[at] == NEVER else float(jobs.ended_ms[at]) / 1000
+        )
+        for at in range(len(jobs))
+    }

@@ -5,22 +5,24 @@ Either the framework constructs the workload, or the job names a prebuilt one th
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from quorate.api.batch import decode_template
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import PodSet, Workload
 from quorate.api.kueue.topology import PodSetTopologyRequest
-from quorate.api.meta import Uid
+from quorate.api.meta import Uid, is_true
 from quorate.api.names.kueue import ELASTIC_JOB, JOB_UID, MAX_EXEC_TIME_SECONDS
 from quorate.api.names.topology import POD_SET_PREFIX, PREFERRED, REQUIRED, SLICE_CONSTRAINTS, SLICE_LEVEL
 from quorate.api.syntax import is_label_value
 from quorate.controllers.executor import ObjectEvent, warning_event
 from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.jobframework.construct_workload import NotComposed, maximum_execution_s, owner_of
-from quorate.controllers.jobframework.equivalence import is_equivalent
 from quorate.controllers.jobframework.interface import NO_MATCHING_WORKLOAD, J, JobState, ValidationScope
 from quorate.controllers.jobframework.job_plan import IDLE, JobPlan
+from quorate.controllers.jobframework.podset_info import read_template
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Create, Delete, Patch, Write, status_patch
 from quorate.queueing.conditions import has_quota_reservation, is_finished
@@ -39,7 +41,10 @@ _TOPOLOGY_RULE: Final = (
 
 def ensure_one_workload(state: JobState[J], owned: Sequence[Workload]) -> JobPlan | Workload:
     """Return the workload of the job, or what must be done first; ``owned`` are sorted by age."""
-    match = next((workload for workload in owned if _is_match(state, workload)), None)
+    match = next(
+        (workload for workload in owned if state.kind.owns(state, workload) and is_in_sync(state, workload)),
+        None,
+    )
     surplus = [workload for workload in owned if workload is not match]
     if surplus:
         return reduce_to_one(state, match, surplus)
@@ -79,10 +84,6 @@ def _adopted(state: JobState[J], workload: Workload) -> dict[str, object]:
     owner = owner_of(state.kind.resource, state.job.metadata)
     labels = {JOB_UID: uid} if is_label_value(uid) else {}
     return {"ownerReferences": (*workload.metadata.owner_references, owner), "labels": labels}
-
-
-def _is_match(state: JobState[J], workload: Workload) -> bool:
-    return state.kind.owns(state, workload) and is_in_sync(state, workload)
 
 
 def is_in_sync(state: JobState[J], workload: Workload) -> bool:
@@ -249,3 +250,98 @@ def ignored_topology_findings(pod_sets: Iterable[PodSet]) -> tuple[str, ...]:
         for key in _TOPOLOGY_REQUESTS
         if key in annotations
     )
+
+
+# The fields of a pod spec, besides its containers, that determine what a pod requests.
+_REQUESTING: Final = ("resources", "overhead", "runtimeClassName", "resourceClaims")
+
+
+def is_equivalent(
+    workload: Workload,
+    pod_sets: Sequence[PodSet],
+    maximum_execution_s: int | None,
+    suspended: bool,
+    *,
+    running: bool = False,
+) -> bool:
+    """Return True if ``workload`` is equivalent to a job with ``pod_sets``.
+
+    While quota is reserved, the job may be running: with injected tolerations, and with the admitted count of
+    a partial admission, which finished pods reduce further.  Node selectors, labels, annotations and affinity
+    are never compared: some of them are injected, and none of the rest changes the requested quota.  The
+    minimum of a running job is not compared either: its native pod group may be created or deleted.
+    ``running``: the job may run with the tolerations of another workload.
+    """
+    if workload.spec.maximum_execution_time_seconds != maximum_execution_s:
+        return False
+    if len(workload.spec.pod_sets) != len(pod_sets):
+        return False
+    if is_true(workload.status.conditions, "QuotaReserved"):
+        if _are_equal(_as_admitted(workload), pod_sets, tolerations=False, minimums=suspended):
+            return True
+        if not suspended:
+            return False
+    return _are_equal(workload.spec.pod_sets, pod_sets, tolerations=not running)
+
+
+def _as_admitted(workload: Workload) -> tuple[PodSet, ...]:
+    admission = workload.status.admission
+    if admission is None:
+        return workload.spec.pod_sets
+    counts = {assignment.name: assignment.count for assignment in admission.pod_set_assignments}
+    return tuple(
+        pod_set
+        if pod_set.min_count is msgspec.UNSET or (count := counts.get(pod_set.name)) is None
+        else msgspec.structs.replace(pod_set, count=count)
+        for pod_set in workload.spec.pod_sets
+    )
+
+
+def _are_equal(
+    ours: Sequence[PodSet], theirs: Sequence[PodSet], tolerations: bool, minimums: bool = True
+) -> bool:
+    return all(
+        mine.count == other.count
+        and (mine.min_count == other.min_count or not minimums)
+        and _shape(mine.template, tolerations) == _shape(other.template, tolerations)
+        for mine, other in zip(ours, theirs, strict=True)
+    )
+
+
+def _shape(template: msgspec.Raw, tolerations: bool) -> tuple[Any, ...]:
+    spec = read_template(template).get("spec") or {}
+    shape = (
+        _containers(spec.get("initContainers")),
+        _containers(spec.get("containers")),
+        *(_without_nulls(spec.get(field)) or None for field in _REQUESTING),
+    )
+    return (*shape, spec.get("tolerations") or []) if tolerations else shape
+
+
+def _containers(containers: list[dict[str, Any]] | None) -> list[Any]:
+    """Return the containers to compare; of variables with one name the last one is used."""
+    return [
+        _without_nulls({**container, "env": _effective(container["env"])})
+        if container.get("env")
+        else _without_nulls(container)
+        for container in containers or []
+    ]
+
+
+def _effective(env: Any) -> Any:
+    """Return ``env`` without entries that a later one replaces; a job without a schema may have anything."""
+    try:
+        return list({entry["name"]: entry for entry in env}.values())
+    except (TypeError, KeyError):
+        return env
+
+
+def _without_nulls(value: Any) -> Any:
+    """Remove nulls: the API server does not distinguish null from an absent field."""
+    match value:
+        case dict():
+            return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        case list():
+            return [_without_nulls(item) for item in value]
+        case _:
+            return value

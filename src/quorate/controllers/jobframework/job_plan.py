@@ -12,7 +12,7 @@ from quorate.api.core import PriorityClass
 from quorate.api.kueue import AdmissionCheck, ResourceFlavor, Workload, WorkloadPriorityClass
 from quorate.api.meta import Uid
 from quorate.controllers.executor import Plan
-from quorate.controllers.jobframework.pod_group_membership import Membership
+from quorate.controllers.jobframework.podset_info import Membership
 from quorate.controllers.native_gang_support import NativeGangs
 from quorate.controllers.native_groups import NativeGroupView
 

@@ -3,9 +3,9 @@
 Templates stay JSON: they have fields that are unknown here and must be kept.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -16,6 +16,7 @@ from quorate.api.meta import Key
 from quorate.api.names.kueue import POD_SET, SLICE_NAME, TOPOLOGY_GATE, WORKLOAD_ANNOTATION
 from quorate.api.names.multikueue import ORIGIN, WORKER_POD
 from quorate.api.names.topology import UNCONSTRAINED
+from quorate.api.names.volcano import GROUP_NAME
 from quorate.api.syntax import is_dns_label
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, merge_updates
 
@@ -244,4 +245,28 @@ def _updated(info: PodSetInfo, workload: Workload) -> PodSetInfo | InjectionConf
         annotations=merged.annotations,
         node_selector=merged.node_selector,
         tolerations=merged.tolerations,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    group: Key
+    admitted: bool  # pods may be created
+
+
+class Memberships(Protocol):
+    """Looks up the pod groups that jobs have to wait for besides their quota."""
+
+    def of(self, job: Any) -> Membership | None:
+        """Return the membership of a job; None: the job does not wait for a pod group."""
+
+    def subscribe(self, on_change: Callable[[Key], None]) -> None:
+        """Call ``on_change`` with a job when its group has changed."""
+
+
+def with_group(infos: Sequence[PodSetInfo], membership: Membership) -> tuple[PodSetInfo, ...]:
+    """Add the name of the group to the annotations of all pod sets."""
+    annotation = {GROUP_NAME: membership.group.name}
+    return tuple(
+        msgspec.structs.replace(info, annotations={**info.annotations, **annotation}) for info in infos
     )

@@ -29,7 +29,7 @@ from quorate.controllers.jobframework.job_plan import (
     job_options,
 )
 from quorate.controllers.jobframework.native_gangs import wants_native_gangs
-from quorate.controllers.jobframework.pod_group_membership import Memberships
+from quorate.controllers.jobframework.podset_info import Memberships
 from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.limits import (
     INVALID_RETRY_S,
@@ -278,7 +278,7 @@ class JobReconciler(Generic[J]):
         try:
             return await self.executor.execute(key, plan, partial(self._record, job, plan))
         except Invalid as refusal:
-            if not _creates_workload(plan):
+            if not any(isinstance(write, Create) and write.resource == WORKLOADS for write in plan.writes):
                 raise
             text = f"no Workload can be made of the job as it is: {refusal.message}"
             event = warning_event(self.kind.reference(job), "ErrWorkloadCompose", text)
@@ -358,10 +358,6 @@ def _record_ungated_pods(record: Record, ungated: UngatedPods, now: float) -> No
     seconds = max(0.0, now - ungated.admitted_at)
     for _ in range(ungated.count):
         record("kueue_pod_scheduling_gate_removal_seconds", labels, seconds)
-
-
-def _creates_workload(plan: JobPlan) -> bool:
-    return any(isinstance(write, Create) and write.resource == WORKLOADS for write in plan.writes)
 
 
 def as_stored(job: J) -> J:

@@ -13,7 +13,7 @@ import msgspec
 
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import PODS_RUN_AGAIN, ReclaimablePod, Workload
-from quorate.api.meta import find_condition
+from quorate.api.meta import Condition, find_condition
 from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
 from quorate.api.names.multikueue import ORIGIN
 from quorate.api.validation.workloads import shrunk_pod_sets
@@ -49,12 +49,12 @@ from quorate.controllers.jobframework.pod_counts import (
     reclaimable_pods,
     running_again_message,
 )
-from quorate.controllers.jobframework.pod_group_membership import with_group
 from quorate.controllers.jobframework.podset_info import (
     FlavorNotFound,
     InjectionConflict,
     NotAdmitted,
     pod_set_infos,
+    with_group,
 )
 from quorate.controllers.jobframework.sync_workload import sync_workload
 from quorate.controllers.jobframework.workload_slices import (
@@ -230,18 +230,18 @@ def _end_hold(state: JobState[J], workload: Workload) -> tuple[Patch, ...]:
         return ()
     text = "Workload no longer on hold; waiting for quota reservation"
     pending = not_reserved(workload, PENDING_EVALUATION, text, state.now, state.options.gates)
-    status = msgspec.structs.replace(
-        workload.status, conditions=with_conditions(workload.status.conditions, pending)
-    )
+    return _conditions_patch(workload, with_conditions(workload.status.conditions, pending))
+
+
+def _conditions_patch(workload: Workload, conditions: tuple[Condition, ...]) -> tuple[Patch, ...]:
+    status = msgspec.structs.replace(workload.status, conditions=conditions)
     return status_patch(WORKLOADS, workload, status)
 
 
 def _report_conditions(state: JobState[J], workload: Workload) -> tuple[Patch, ...]:
-    status = workload.status
-    conditions = with_conditions(status.conditions, *state.kind.conditions(state, workload))
-    if conditions == status.conditions:
-        return ()
-    return status_patch(WORKLOADS, workload, msgspec.structs.replace(status, conditions=conditions))
+    before = workload.status.conditions
+    conditions = with_conditions(before, *state.kind.conditions(state, workload))
+    return () if conditions == before else _conditions_patch(workload, conditions)
 
 
 def _report_pods_ready(state: JobState[J], workload: Workload) -> tuple[Patch, ...]:
@@ -260,16 +260,15 @@ def _report_pods_ready(state: JobState[J], workload: Workload) -> tuple[Patch, .
     ready = pods_ready_condition(workload, all_ready, state.now) if waits else None
     if ready is not None:
         conditions = with_conditions(conditions, ready)
-    return status_patch(WORKLOADS, workload, msgspec.structs.replace(status, conditions=conditions))
+    return _conditions_patch(workload, conditions)
 
 
 def _note_updated(workload: Workload) -> tuple[Patch, ...]:
     """Remove the condition of a refused change once nothing is left to change."""
-    status = workload.status
-    if find_condition(status.conditions, JOB_UPDATED) is None:
+    conditions = workload.status.conditions
+    if find_condition(conditions, JOB_UPDATED) is None:
         return ()
-    conditions = without_condition(status.conditions, JOB_UPDATED)
-    return status_patch(WORKLOADS, workload, msgspec.structs.replace(status, conditions=conditions))
+    return _conditions_patch(workload, without_condition(conditions, JOB_UPDATED))
 
 
 def _report_reclaimable(state: JobState[J], workload: Workload) -> JobPlan:

@@ -20,8 +20,12 @@ from quorate.controllers.jobframework.construct_workload import (
     NotComposed,
     maximum_execution_s,
 )
-from quorate.controllers.jobframework.ensure_one_workload import create_workload, reduce_to_one, update
-from quorate.controllers.jobframework.equivalence import is_equivalent
+from quorate.controllers.jobframework.ensure_one_workload import (
+    create_workload,
+    is_equivalent,
+    reduce_to_one,
+    update,
+)
 from quorate.controllers.jobframework.interface import NO_MATCHING_WORKLOAD, J, JobState
 from quorate.controllers.jobframework.job_plan import JobPlan
 from quorate.controllers.jobframework.pod_counts import reclaimable_pods

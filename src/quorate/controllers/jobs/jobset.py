@@ -52,7 +52,7 @@ class JobSet(UnstructuredJobKind):
         return any(counts_by_name(job, _STATUSES, "active").values())
 
     def finished(self, job: UnstructuredJob) -> Outcome | None:
-        return outcome_of_conditions(job, "Completed", "Failed")
+        return outcome_of_conditions(job, "Completed")
 
     def pod_counts(self, job: UnstructuredJob) -> PodCounts:
         return replicated_job_counts(

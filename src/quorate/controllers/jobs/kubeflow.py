@@ -55,7 +55,7 @@ class KubeflowJob(UnstructuredJobKind):
         return any(read_count(job.document, (*_STATUSES, type_, "active"), 0) for type_ in statuses)
 
     def finished(self, job: UnstructuredJob) -> Outcome | None:
-        return outcome_of_conditions(job, "Succeeded", "Failed")
+        return outcome_of_conditions(job, "Succeeded")
 
     def reports_ready(self, job: UnstructuredJob) -> bool:
         return condition_message(job, "Running") is not None

@@ -118,7 +118,7 @@ def _head(job: UnstructuredJob, cluster: Path, containers: tuple[Json, ...]) -> 
         raise InvalidTemplate((*path, "spec", "containers"), "has no container for Ray")
     if _cleans_up_redis(job, cluster):
         requests: Path = ("resources", "requests")
-        own[0] = with_field(own[0], requests, _maximum(look_up(own[0], requests) or {}, _REDIS_CLEANUP))
+        own[0] = with_field(own[0], requests, _maximum(look_up(own[0], requests) or {}))
     own += containers
     if read_field(job.document, (*cluster, "enableInTreeAutoscaling"), bool, False):
         resources = look_up(job.document, (*cluster, "autoscalerOptions", "resources")) or _AUTOSCALER
@@ -135,10 +135,10 @@ def _cleans_up_redis(job: UnstructuredJob, cluster: Path) -> bool:
     )
 
 
-def _maximum(requests: Mapping[str, Any], least: Mapping[str, str]) -> Json:
+def _maximum(requests: Mapping[str, Any]) -> Json:
     """Return the maximum: the cleanup job runs after the head, with the head's quota."""
     larger = dict(requests)
-    for resource, amount in least.items():
+    for resource, amount in _REDIS_CLEANUP.items():
         if resource not in larger or parse_quantity(larger[resource]) < parse_quantity(amount):
             larger[resource] = amount
     return larger

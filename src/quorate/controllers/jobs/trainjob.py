@@ -96,7 +96,7 @@ class TrainJob(UnstructuredJobKind):
         return any(counts_by_name(job, _STATUSES, "active").values())
 
     def finished(self, job: UnstructuredJob) -> Outcome | None:
-        return outcome_of_conditions(job, "Complete", "Failed")
+        return outcome_of_conditions(job, "Complete")
 
     def pod_counts(self, job: UnstructuredJob) -> PodCounts:
         return replicated_job_counts(

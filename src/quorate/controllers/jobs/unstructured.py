@@ -114,9 +114,9 @@ def condition_message(job: UnstructuredJob, type_: str) -> str | None:
     return None
 
 
-def outcome_of_conditions(job: UnstructuredJob, succeeded: str, failed: str) -> Outcome | None:
+def outcome_of_conditions(job: UnstructuredJob, succeeded: str) -> Outcome | None:
     """Return the outcome of a job with one condition for each end.  Raises ``InvalidTemplate``."""
-    for type_ in (succeeded, failed):
+    for type_ in (succeeded, "Failed"):
         message = condition_message(job, type_)
         if message is not None:
             return Outcome(success=type_ == succeeded, message=message)

@@ -18,7 +18,7 @@ from quorate.api.core import PodSpec, PodTemplate
 from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import PodResources, pod_requests
 from quorate.api.kueue import PodSet, PodSetAssignment, Workload
-from quorate.controllers.jobframework.equivalence import is_equivalent
+from quorate.controllers.jobframework.ensure_one_workload import is_equivalent
 from quorate.controllers.jobframework.podset_info import read_template
 from quorate.queueing.pending.effective_requests import quota_requests
 from quorate.quota.amount import as_quantity, base_units

@@ -209,14 +209,11 @@ class ServingFramework:
     set_key_of: Callable[[Pod], Key | None]  # the set that created a pod
 
 
-def _owner_of_kind(kind: str) -> Callable[[Pod], Key | None]:
-    def owner_of(pod: Pod) -> Key | None:
-        owner = pod.metadata.controller
-        if owner is None or owner.kind != kind or _LWS_NAME in pod.metadata.labels:
-            return None
-        return Key(pod.metadata.namespace, owner.name)
-
-    return owner_of
+def _stateful_set_of(pod: Pod) -> Key | None:
+    owner = pod.metadata.controller
+    if owner is None or owner.kind != "StatefulSet" or _LWS_NAME in pod.metadata.labels:
+        return None
+    return Key(pod.metadata.namespace, owner.name)
 
 
 def _leader_worker_set_of(pod: Pod) -> Key | None:
@@ -236,9 +233,7 @@ SETS: Final[Mapping[str, ServingFramework]] = {
     framework.templates.framework: framework
     for framework in (
         ServingFramework(_DEPLOYMENTS, DEPLOYMENT, None, lambda pod: None),
-        ServingFramework(
-            _STATEFUL_SETS, STATEFUL_SET, StatefulSets(_STATEFUL_SETS), _owner_of_kind("StatefulSet")
-        ),
+        ServingFramework(_STATEFUL_SETS, STATEFUL_SET, StatefulSets(_STATEFUL_SETS), _stateful_set_of),
         ServingFramework(_LWS, LEADER_WORKER_SET, LeaderWorkerSets(_LWS), _leader_worker_set_of),
     )
 }

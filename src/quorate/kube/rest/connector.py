@@ -1,12 +1,13 @@
-"""Connections to an API server: whether writes may be sent on them, and the detection of dead ones."""
+"""Connections to an API server: whether writes may be sent on them, dead ones, and failures of requests."""
 
+import os
 import socket
 import ssl
 from collections.abc import Callable
 
 import aiohttp
 
-from quorate.kube.errors import WriteNotPermitted
+from quorate.kube.errors import ApiError, Unreachable, WriteNotPermitted, error_from_answer
 
 # Returns why writes must not be sent now; empty if they may be.
 Permit = Callable[[], str]
@@ -47,3 +48,35 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
     return connection
+
+
+def unreachable(request: str, server: str, error: Exception) -> Unreachable:
+    """Return the failure of a request, with what its user may do, and whether it may have been sent."""
+    sent = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+    match error:
+        case aiohttp.ClientSSLError():
+            problem = f"{error} (does the kubeconfig's certificate-authority belong to this server?)"
+        case aiohttp.ClientConnectorError():
+            problem = f"{_reason(error.os_error) or error} (is the API server running?)"
+        case TimeoutError():
+            problem = str(error) or "the deadline passed"
+        case _:
+            problem = str(error) or repr(error)
+    return Unreachable(request, server, problem, sent)
+
+
+def _reason(error: OSError) -> str:
+    """Return the error text of the operating system; empty if it has none."""
+    has_number = error.errno is not None and error.errno > 0
+    return (os.strerror(error.errno) if has_number else error.strerror or "").lower()  # type: ignore[arg-type]
+
+
+def refusal(request: str, response: aiohttp.ClientResponse, body: bytes) -> ApiError:
+    """Return the error for a response of 400 and above."""
+    return error_from_answer(request, response.status, body, _retry_after_s(response))
+
+
+def _retry_after_s(response: aiohttp.ClientResponse) -> float | None:
+    """Return Retry-After in seconds, as API servers send it; None for a date, as proxies may send it."""
+    value = response.headers.get("Retry-After", "")
+    return float(value) if value.isdecimal() else None

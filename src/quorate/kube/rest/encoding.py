@@ -1,12 +1,14 @@
-"""Encoding of objects and patches that are sent; large ones are encoded in a thread beside the event loop.
+"""Encoding of objects, patches and queries; large objects are encoded in a thread beside the event loop.
 
 Pods and patches are made from what clients stored, and so may be as large as that.
 """
 
 import asyncio
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 from quorate.api import codec
 from quorate.api.integer_ranges import within_ranges
@@ -55,3 +57,15 @@ def namespace_of(body: Body) -> str:
         namespace: str = body.get("metadata", {}).get("namespace", "")
         return namespace
     return metadata_of(body).namespace  # type: ignore[arg-type]
+
+
+@functools.lru_cache(maxsize=64)
+def encoded_query(query: tuple[tuple[str, str], ...]) -> str:
+    """Return the query string; nearly all writes have the same one."""
+    return urlencode(query)
+
+
+def selectors_query(label_selector: str, field_selector: str) -> dict[str, str]:
+    """Return the parameters of the selectors that are not empty."""
+    both = {"labelSelector": label_selector, "fieldSelector": field_selector}
+    return {name: value for name, value in both.items() if value}

@@ -103,7 +103,7 @@ def hold_status(workload: Workload, hold: Hold, now: float, gates: Gates) -> Wor
     if not planned and c.is_unchanged(old, new) and workload.status.resource_requests == hold.requests:
         return None
     waiting = waiting_condition(hold.reasons, now, workload.metadata.generation)
-    admitted = _shown_not_admitted(workload, now, gates, reserving=False)
+    admitted = _shown_not_admitted(workload, now, gates)
     return replace(
         workload.status,
         conditions=with_conditions(workload.status.conditions, new, *admitted, *waiting, *planned),
@@ -121,13 +121,11 @@ def _blocked_on_gates(workload: Workload, hold: Hold, now: float) -> tuple[Condi
     return () if c.has_condition(workload, blocked) else (blocked,)
 
 
-def _shown_not_admitted(
-    workload: Workload, now: float, gates: Gates, *, reserving: bool
-) -> tuple[Condition, ...]:
+def _shown_not_admitted(workload: Workload, now: float, gates: Gates) -> tuple[Condition, ...]:
     """Return Admitted=False if the gates show it and it is not there: it would be the next write."""
     if not gates.unadmitted_workloads_observability:
         return ()
-    new = not_admitted(workload, now, gates, reserving=reserving)
+    new = not_admitted(workload, now, gates, reserving=False)
     return () if c.has_condition(workload, new) else (new,)
 
 

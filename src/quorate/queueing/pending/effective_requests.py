@@ -224,9 +224,9 @@ def held_count(assigned: PodSetAssignment, needed: Mapping[str, int]) -> int:
     return most if assigned.count is None else min(assigned.count, most)
 
 
-def held_counts(workload: Workload, gates: Gates = DEFAULT_GATES) -> dict[str, int]:
+def held_counts(workload: Workload) -> dict[str, int]:
     """Return by pod set how many pods of an admitted workload need quota."""
-    admission, needed = workload.status.admission, needed_counts(workload, gates)
+    admission, needed = workload.status.admission, needed_counts(workload, DEFAULT_GATES)
     assignments = () if admission is None else admission.pod_set_assignments
     return {assignment.name: held_count(assignment, needed) for assignment in assignments}
 

@@ -12,7 +12,7 @@ from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import Plan, PlanExecutor
 from quorate.controllers.informers import UNREADABLE_RETRY_S, WORKLOADS_OF
 from quorate.controllers.jobframework.construct_workload import queue_name_of
-from quorate.controllers.jobframework.pod_group_membership import Membership
+from quorate.controllers.jobframework.podset_info import Membership
 from quorate.controllers.limits import WORKERS
 from quorate.controllers.volcano.job.job_pod_group import awaits_admission
 from quorate.controllers.volcano.pod_defaults import on_changed_defaults, pod_defaults
