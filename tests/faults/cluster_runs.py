@@ -63,6 +63,7 @@ FAULTS_S: Final = 1.0  # duration of the faults after the last event
 SETTLE_TIMEOUT_S: Final = 30.0  # the longest time without a stored change before all jobs complete
 DEADLINE_S: Final = 2.5  # of the requests of controllers to their own server: four clusters share a process
 DEBOUNCE_S: Final = 2.0
+POLL_S: Final = 0.5  # each time asks for eleven lists
 RUNNING_WITHIN_S: Final = 30.0  # how long an event waits for a job that runs
 SLOW_S: Final = 0.3  # in each direction
 LOSS_SLACK_S: Final = 10.0  # until a connection is established again: attempts wait for each other
@@ -230,7 +231,7 @@ class _Run:
         clock = asyncio.get_running_loop().time
         deadline = clock() + RUNNING_WITHIN_S
         while not (running := self._running_workers()) and clock() < deadline:  # noqa: ASYNC110  a schedule
-            await asyncio.sleep(0.02)  # sleeps: the schedule of a trial
+            await asyncio.sleep(0.1)  # sleeps: the schedule of a trial
         if event.cluster in WORKERS and event.cluster not in running and running:
             event = replace(event, cluster=self._rng.choice(running))
         match event.what:
@@ -302,7 +303,7 @@ class _Run:
                 for name, cluster in self._clusters.items():
                     self._report.findings.append(f"{name}: {await cluster.world.describe()}")
                 return
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(POLL_S)
 
     async def _unsettled(self) -> list[str]:
         """Return the differences from the final state: each job is complete, and no worker has anything."""
