@@ -5,8 +5,10 @@ docs/reference/simulated-pods.md documents them for users.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
+
+from quorate.local.nodes.commands import Run
 
 PREFIX: Final = "simulate.quorate.dev/"
 START_DELAY: Final = PREFIX + "start-delay"
@@ -48,10 +50,13 @@ class InvalidBehavior(ValueError):
         return f"annotation {self.annotation}: {self.value!r} {self.rule}"
 
 
-def parse_behavior(annotations: Mapping[str, str], restart_policy: str, subdomain: str = "") -> PodBehavior:
-    """Parse the annotations of a pod.  Raises ``InvalidBehavior``.
+def parse_behavior(
+    annotations: Mapping[str, str], restart_policy: str, subdomain: str = "", run: Run | None = None
+) -> PodBehavior:
+    """Parse the annotations of a pod; ``run`` is what its commands do.  Raises ``InvalidBehavior``.
 
-    Without an annotation, a pod with restart policy Always runs until it is deleted.  A pod of an Indexed Job
+    Without an annotation, a pod runs as its commands say, and where these are not known, one with restart
+    policy Always runs until it is deleted.  A pod of an Indexed Job
     with a subdomain has a DNS name that its peers can compute, as they need to communicate with each other
     (https://kubernetes.io/docs/tasks/job/job-with-pod-to-pod-communication/): it waits until all of them run.
     """
@@ -60,6 +65,8 @@ def parse_behavior(annotations: Mapping[str, str], restart_policy: str, subdomai
         default = RUNS_UNTIL_DELETED
     elif subdomain and COMPLETION_INDEX in annotations:
         default = COMMUNICATES
+    if run is not None:
+        default = replace(default, duration_s=run.duration_s, exit_code=run.exit_code)
     start_delay, duration = annotations.get(START_DELAY), annotations.get(DURATION)
     together = default.together
     if TOGETHER in annotations:

@@ -18,6 +18,7 @@ from typing import Final
 from quorate.api.meta import at_epoch, epoch, find_condition
 from quorate.local.nodes import pod_status
 from quorate.local.nodes.behavior import InvalidBehavior, PodBehavior, parse_behavior
+from quorate.local.nodes.commands import run_of
 from quorate.local.nodes.pod_status import SIGTERM_EXIT_CODE, PodAddresses
 from quorate.local.nodes.pod_types import Pod, PodStatus
 
@@ -114,7 +115,8 @@ def waits_to_run(pod: Pod) -> bool:
 
 def behavior_of(pod: Pod) -> PodBehavior:
     """Return the behavior of a pod.  Raises ``InvalidBehavior``."""
-    return parse_behavior(pod.metadata.annotations, pod.spec.restart_policy, pod.spec.subdomain)
+    run = run_of(pod.spec.containers)
+    return parse_behavior(pod.metadata.annotations, pod.spec.restart_policy, pod.spec.subdomain, run)
 
 
 def next_step(

@@ -61,8 +61,14 @@ class PodStatus(core.PodStatus):
     ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
+class Container(core.Container):
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+
+
 class PodSpec(core.PodSpec):
     subdomain: str = ""
+    containers: tuple[Container, ...] = ()
     ephemeral_containers: tuple[core.Container, ...] = ()
 
 

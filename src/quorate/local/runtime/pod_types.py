@@ -144,10 +144,8 @@ class NamedContainerPort(core.ContainerPort):
     name: str = ""
 
 
-class Container(core.Container):
+class Container(pod_types.Container):
     ports: tuple[NamedContainerPort, ...] = ()
-    command: tuple[str, ...] = ()
-    args: tuple[str, ...] = ()
     working_dir: str = ""
     env: tuple[EnvVar, ...] = ()
     env_from: tuple[EnvFromSource, ...] = ()
