@@ -55,8 +55,14 @@ def duplicate(field: str, value: object) -> Cause:
     return Cause(field, "FieldValueDuplicate", f"Duplicate value: {format_value(value)}")
 
 
-def missing_reference(field: str, value: object) -> Cause:
-    return Cause(field, "FieldValueNotFound", f"Not found: {format_value(value)}")
+def invalid_object(field: str, detail: str) -> Cause:
+    """Return the cause for an invalid value that the message leaves out."""
+    return Cause(field, "FieldValueInvalid", f"Invalid value: {detail}")
+
+
+def missing_reference(field: str, value: object, detail: str = "") -> Cause:
+    message = f"Not found: {format_value(value)}"
+    return Cause(field, "FieldValueNotFound", f"{message}: {detail}" if detail else message)
 
 
 def too_long(field: str, value: object, limit: int) -> Cause:

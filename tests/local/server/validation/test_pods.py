@@ -201,7 +201,7 @@ DISK: Json = {"key": "disk", "operator": "Exists"}
             {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s"}}}]},
             f"{C}.env[0].valueFrom.secretKeyRef.key Required",
         ),
-        ({"envFrom": [{}]}, f"{C}.envFrom[0] Invalid"),
+        ({"envFrom": [{}]}, f"{C}.envFrom Invalid"),
         ({"livenessProbe": {}}, f"{C}.livenessProbe Required"),
         (
             {"livenessProbe": {"exec": {"command": ["x"]}, "successThreshold": 2}},
@@ -264,7 +264,7 @@ def test_containers(container: Json, want: str) -> None:
         ({"priorityClassName": "No Class"}, "spec.priorityClassName Invalid"),
         ({"dnsPolicy": "None"}, "spec.dnsConfig Required"),
         ({"hostAliases": [{"ip": "here"}]}, "spec.hostAliases[0].ip Invalid"),
-        ({"overhead": {"cpu": "-1"}}, "spec.overhead[cpu] Invalid"),
+        ({"overhead": {"cpu": "-1"}}, "spec.overhead.limits[cpu] Invalid"),
     ],
 )
 def test_pod_specs(spec: Json, want: str) -> None:

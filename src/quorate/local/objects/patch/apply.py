@@ -73,11 +73,23 @@ def apply(live: Json, application: Application, kind: MapOf, now: str) -> Json:
         owners[application.manager] = replace(owners[application.manager], time=now)
     if not claimed:
         del owners[application.manager]
-    merged["metadata"] = {
-        **merged.get("metadata", {}),
-        "managedFields": managed_fields.encode_managers(owners),
-    }
+    metadata = {**merged.get("metadata", {}), "managedFields": managed_fields.encode_managers(owners)}
+    if application.manager == managed_fields.applier("kubectl") and LAST_APPLIED in metadata.get(
+        "annotations", {}
+    ):
+        metadata["annotations"] = metadata["annotations"] | {LAST_APPLIED: _last_applied(application.config)}
+    merged["metadata"] = metadata
     return merged
+
+
+def _last_applied(configuration: Json) -> str:
+    """Return the text of a configuration that kubectl compares with in a later client-side apply."""
+    metadata = configuration.get("metadata", {})
+    annotations = metadata.get("annotations") or {}
+    if LAST_APPLIED in annotations:
+        kept = {name: value for name, value in annotations.items() if name != LAST_APPLIED}
+        configuration = configuration | {"metadata": metadata | {"annotations": kept}}
+    return msgspec.json.encode(configuration, order="sorted").decode() + "\n"
 
 
 def _writable(config: Json, kind: MapOf, ignored: Iterable[Path]) -> Json:

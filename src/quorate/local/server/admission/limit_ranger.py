@@ -1,5 +1,6 @@
 """Admission plugin LimitRanger: apply the LimitRanges of a namespace to a new pod."""
 
+import operator
 from collections.abc import Iterable, Iterator
 
 from quorate.api.codec import Json
@@ -32,16 +33,30 @@ def set_defaults(pod: Json, limit_ranges: Iterable[list[Json]]) -> None:
             pod["metadata"].setdefault("annotations", {})[ANNOTATION] = message
 
 
-def check_bounds(pod: Json, limit_ranges: Iterable[list[Json]]) -> None:
-    """Check the amounts of containers and of the pod.
+def check_bounds(resource: str, obj: Json, limit_ranges: Iterable[list[Json]]) -> None:
+    """Check the amounts of containers and of the pod, or of a claim of a volume.
 
     Raises StatusError(403) with all violations of a LimitRange.
     """
+    violations_of = _violations if resource == "pods" else _claim_violations
     for items in limit_ranges:
-        if violations := [violation for item in items for violation in _violations(pod["spec"], item)]:
+        if violations := [violation for item in items for violation in violations_of(obj["spec"], item)]:
             unique = dict.fromkeys(violations)
             message = violations[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
-            raise forbidden("", "pods", pod["metadata"].get("name", ""), message)
+            raise forbidden("", resource, obj["metadata"].get("name", ""), message)
+
+
+def _claim_violations(spec: Json, item: Json) -> Iterator[str]:
+    kind, requests = "PersistentVolumeClaim", (spec.get("resources") or {}).get("requests") or {}
+    if item.get("type") != kind:
+        return
+    for side, word, is_broken in (("min", "minimum", operator.lt), ("max", "maximum", operator.gt)):
+        for name, text in sorted(item.get(side, {}).items()):
+            rule = f"{word} {name} usage per {kind} is {text}"
+            if name not in requests:
+                yield f"{rule}.  No request is specified"
+            elif is_broken(parse_quantity(requests[name]), parse_quantity(text)):
+                yield f"{rule}, but request is {requests[name]}"
 
 
 def limit_ranges_of(context: RequestContext) -> Iterator[list[Json]]:

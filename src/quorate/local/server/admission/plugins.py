@@ -55,8 +55,10 @@ def run_mutating_plugins(context: RequestContext, obj: Json) -> None:
 
 def run_validating_plugins(context: RequestContext, obj: Json) -> None:
     """Run the validating plugins of the kind.  Raises StatusError(403)."""
-    if context.kind.resource == "pods":
-        limit_ranger.check_bounds(obj, limit_ranger.limit_ranges_of(context))
+    resource = context.kind.resource
+    if resource in ("pods", "persistentvolumeclaims"):
+        limit_ranger.check_bounds(resource, obj, limit_ranger.limit_ranges_of(context))
+    if resource == "pods":
         check_overhead(context, obj)
     elif context.kind.resource == pod_groups.POD_GROUPS:
         pod_groups.check_template(context, obj)

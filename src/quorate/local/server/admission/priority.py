@@ -7,6 +7,15 @@ from quorate.local.server.storage.store import Entry, Key
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 
 
+SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")
+
+
+def check_deletion(context: RequestContext, obj: Json) -> None:
+    """Keep the classes of system pods.  Raises StatusError(403)."""
+    if context.kind.resource == PRIORITY_CLASSES and obj["metadata"]["name"] in SYSTEM_CLASSES:
+        raise context.forbidden(obj, "this is a system priority class and cannot be deleted")
+
+
 def set_pod_priority(context: RequestContext, pod: Json) -> None:
     """Set priority and preemption policy.  Raises StatusError(403)."""
     spec = pod["spec"]
@@ -19,7 +28,13 @@ def set_pod_priority(context: RequestContext, pod: Json) -> None:
         )
         raise context.forbidden(pod, message)
     spec["priority"] = value
-    spec.setdefault("preemptionPolicy", priority_class.get("preemptionPolicy", "PreemptLowerPriority"))
+    policy = priority_class.get("preemptionPolicy", "PreemptLowerPriority")
+    if spec.setdefault("preemptionPolicy", policy) != policy:
+        message = (
+            f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod"
+            f" spec; priority admission controller computed {policy} from the given PriorityClass name"
+        )
+        raise context.forbidden(pod, message)
 
 
 def set_pod_group_priority(context: RequestContext, group: Json) -> None:

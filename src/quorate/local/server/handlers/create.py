@@ -57,6 +57,7 @@ async def create_object(
     if context.kind.resource in context.server.registry.terminating:
         reason = "create not allowed while custom resource definition is terminating"
         raise context.forbidden(obj, reason)
+    field_tracking.merge_owner_references(context, obj)
     context.kind.strategy.default(obj)
     if not fields_tracked:
         nothing = object_encoding.empty_object(context.kind)

@@ -4,6 +4,26 @@ from quorate.api.codec import Json
 from quorate.local.objects.patch import managed_fields
 from quorate.local.server.requests.context import RequestContext
 
+DUPLICATE_OWNERS = (
+    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and"
+    " may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+)
+
+
+def merge_owner_references(context: RequestContext, obj: Json) -> None:
+    """Remove owner references that occur before, and warn of them."""
+    references = obj["metadata"].get("ownerReferences") or []
+    distinct: list[Json] = []
+    duplicates: list[str] = []
+    for reference in references:
+        if reference in distinct:
+            duplicates.append(reference.get("uid", ""))
+        else:
+            distinct.append(reference)
+    if duplicates:
+        obj["metadata"]["ownerReferences"] = distinct
+        context.warnings.append(f"{DUPLICATE_OWNERS}{', '.join(dict.fromkeys(duplicates))}")
+
 
 def track_fields(context: RequestContext, new: Json, old: Json) -> None:
     """Set managedFields of ``new``; for a creation, ``old`` is the empty object of the type."""

@@ -100,6 +100,7 @@ async def guaranteed_update(
         old = context.decode(entry)
         new = await context.compute(size, update_function, context.decode(entry))
         _check_namespace(context, new["metadata"])
+        field_tracking.merge_owner_references(context, new)
         _check_preconditions(context, new, entry)
         if not admitted:
             new = await webhooks.mutate(context, "UPDATE", new, old)

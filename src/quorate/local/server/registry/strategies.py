@@ -18,6 +18,7 @@ from quorate.local.server.registry.kinds import Kind, Strategy
 from quorate.local.server.registry.validation import (
     api_extensions,
     cluster,
+    containers,
     infrastructure,
     job_status,
     networking,
@@ -43,6 +44,7 @@ from quorate.local.server.registry.validation.pod_warnings import (
 RELATIONS_OF_FIELD_RULES = (
     api_extensions,
     cluster,
+    containers,
     infrastructure,
     networking,
     pod_groups,

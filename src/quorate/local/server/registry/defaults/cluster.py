@@ -58,15 +58,23 @@ def default_limit_range(obj: Json) -> None:
             item["defaultRequest"] = requests
 
 
+SESSION_AFFINITY_S = 10_800
+
+
 def default_service(obj: Json) -> None:
     spec = obj.setdefault("spec", {})
     set_missing(spec, {"type": "ClusterIP", "sessionAffinity": "None"})
+    if spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif spec["sessionAffinity"] == "ClientIP":
+        affinity = spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {})
+        affinity.setdefault("timeoutSeconds", SESSION_AFFINITY_S)
     for port in spec.get("ports", ()):
         port.setdefault("protocol", "TCP")
         if port.get("targetPort") in (None, 0, ""):  # clients in Go write the zero value
             port["targetPort"] = port.get("port")
     kind = spec["type"]
-    if kind in ("NodePort", "LoadBalancer"):
+    if kind in ("NodePort", "LoadBalancer") or spec.get("externalIPs"):
         spec.setdefault("externalTrafficPolicy", "Cluster")
     if kind == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)

@@ -1,5 +1,7 @@
 """Defaults of pods and pod templates."""
 
+import re
+
 from quorate.api.codec import Json
 from quorate.local.server.registry.defaults import pod_resources
 
@@ -29,6 +31,9 @@ VOLUME_SOURCES: dict[str, Json] = {
     "projected": {"defaultMode": DEFAULT_FILE_MODE},
     "hostPath": {"type": ""},
 }
+
+
+IMAGE_NAME = re.compile(r"([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[A-Za-z0-9_.-]+)?$")
 
 
 def set_missing(target: Json, defaults: Json) -> None:
@@ -80,8 +85,13 @@ def _default_container(container: Json) -> None:
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if name in container:
             set_missing(container[name], PROBE_DEFAULTS)
+            if "grpc" in container[name]:
+                container[name]["grpc"].setdefault("service", "")
             _default_http_get(container[name])
-    for hook in container.get("lifecycle", {}).values():
+    lifecycle = container.get("lifecycle", {})
+    if lifecycle.pop("stopSignal", None) is not None and not lifecycle:  # of a feature gate that is off
+        del container["lifecycle"]
+    for hook in lifecycle.values():
         if isinstance(hook, dict):
             _default_http_get(hook)
 
@@ -93,7 +103,7 @@ def _default_http_get(handler: Json) -> None:
 
 def pull_policy(image: str) -> str:
     """Return Always for an image with a tag that may move, else IfNotPresent."""
-    if "@" in image:
+    if "@" in image or not IMAGE_NAME.match(image):
         return "IfNotPresent"
     tag = image.rpartition("/")[2].partition(":")[2]
     return "Always" if tag in ("", "latest") else "IfNotPresent"

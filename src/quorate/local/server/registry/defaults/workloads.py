@@ -21,9 +21,10 @@ def default_stateful_set(obj: Json) -> None:
     spec = _default_template(obj)
     set_missing(spec, {"podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10})
     strategy = spec.setdefault("updateStrategy", {})
-    strategy.setdefault("type", "RollingUpdate")
-    if strategy["type"] == "RollingUpdate":
-        strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+    if "type" not in strategy:
+        strategy |= {"type": "RollingUpdate", "rollingUpdate": strategy.get("rollingUpdate", {})}
+    if strategy["type"] == "RollingUpdate" and "rollingUpdate" in strategy:
+        strategy["rollingUpdate"].setdefault("partition", 0)
     retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
     set_missing(retention, {"whenDeleted": "Retain", "whenScaled": "Retain"})
     for claim in spec.get("volumeClaimTemplates", ()):

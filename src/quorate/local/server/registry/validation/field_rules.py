@@ -28,6 +28,7 @@ from quorate.local.server.registry.validation.metadata import annotations, label
 from quorate.local.server.registry.validation.resource_amounts import (
     container_amounts,
     node_amounts,
+    pod_amounts,
     quota_amounts,
 )
 
@@ -61,6 +62,14 @@ class Scope(msgspec.Struct):
         is_seen = encoded in values
         values.add(encoded)
         return is_seen
+
+    @property
+    def owners(self) -> Iterator["Scope"]:
+        """Yield the objects that contain this object, the innermost first."""
+        scope = self.parent
+        while scope is not None:
+            yield scope
+            scope = scope.parent
 
     @property
     def container(self) -> "Scope":
@@ -125,6 +134,7 @@ ENTRIES: dict[str, Callable[[dict[str, str], str], Iterable[Cause]]] = {
         invalid_value(f"{path}[{key}]", key, message) for key in given for message in FORMATS["dataKey"](key)
     ),
     "containerAmounts": container_amounts,
+    "podAmounts": pod_amounts,
     "nodeAmounts": node_amounts,
     "quotaAmounts": quota_amounts,
 }

@@ -19,6 +19,7 @@ from quorate.local.server.admission_rules import expressions
 from quorate.local.server.admission_rules.webhooks import REVIEW_VERSIONS
 
 MAX_PORT = 65_535
+MAX_PORT_NAME = 15
 MAX_API_SERVICE_PRIORITY = 20_000
 MAX_WEBHOOK_TIMEOUT_S = 30
 MIN_SERIES_COUNT = 2
@@ -29,7 +30,9 @@ SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z
 QUALIFIED_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 CONDITION_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
-PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
+SEARCH_DOMAIN = re.compile(r"_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*")
+SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
+HTTP_HEADER = re.compile(r"[-A-Za-z0-9]+")
 DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 ENVIRONMENT_NAME = re.compile(r"[\x20-\x3c\x3e-\x7e]+")
 CEL_NAME = re.compile(r"[_a-zA-Z][_a-zA-Z0-9]*")
@@ -61,12 +64,14 @@ subdomain = _pattern(
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must"
     " start and end with an alphanumeric character " + _regex_note("'example.com'", SUBDOMAIN.pattern),
     253,
+    "characters",
 )
 _label = _pattern(
     LABEL,
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and"
     " end with an alphanumeric character " + _regex_note("'my-name',  or '123-abc'", LABEL.pattern),
     63,
+    "characters",
 )
 
 
@@ -77,6 +82,17 @@ def label(value: str) -> Iterator[str]:
         yield "must not contain dots" if is_subdomain and "RFC" in message else message
 
 
+def _in_bytes(check_characters: Format) -> Format:
+    """Return the format as declarative validation words it: it counts bytes, not characters."""
+
+    def check(value: Any) -> Iterator[str]:
+        for message in check_characters(value):
+            yield re.sub(r"(must be no more than \d+) characters", r"\1 bytes", message)
+
+    return check
+
+
+short_name, long_name = _in_bytes(label), _in_bytes(subdomain)
 label_value = _pattern(
     LABEL_VALUE,
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must"
@@ -84,11 +100,34 @@ label_value = _pattern(
     + _regex_note("'MyValue',  or 'my_value',  or '12345'", LABEL_VALUE.pattern),
     63,
 )
-port_name = _pattern(
-    PORT_NAME,
-    "must contain only lower case letters, digits and single hyphens between them, and at least one letter",
-    15,
-    "characters long",
+
+
+def port_name(value: str) -> Iterator[str]:
+    if len(value) > MAX_PORT_NAME:
+        yield f"must be no more than {MAX_PORT_NAME} characters"
+    if not re.fullmatch(r"[-a-z0-9]+", value):
+        yield "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
+    if not re.search(r"[a-z]", value):
+        yield "must contain at least one letter (a-z)"
+    if "--" in value:
+        yield "must not contain consecutive hyphens"
+    if value.startswith("-") or value.endswith("-"):
+        yield "must not begin or end with a hyphen"
+
+
+search_domain = _pattern(
+    SEARCH_DOMAIN,
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and"
+    " must start and end with an alphanumeric character "
+    + _regex_note("'example.com'", SEARCH_DOMAIN.pattern),
+    253,
+    "characters",
+)
+sysctl = _pattern(SYSCTL, f"must have at most 253 characters and match regex ^{SYSCTL.pattern}$")
+http_header = _pattern(
+    HTTP_HEADER,
+    "a valid HTTP header must consist of alphanumeric characters or '-' "
+    + _regex_note("'X-Header-Name'", HTTP_HEADER.pattern),
 )
 
 
@@ -326,19 +365,22 @@ FORMATS: Mapping[str, Format] = {
     ),
     "cronSchedule": cron_schedule,
     "dataKey": data_key,
+    "devicePath": _holds(lambda path: ".." not in path.split("/"), "can not contain backsteps ('..')"),
     "distinctKeys": _holds(lambda keys: len(set(keys)) == len(keys), "must not name a key twice"),
     "domainPath": domain_path,
     "environmentName": _pattern(
-        ENVIRONMENT_NAME, "must consist only of printable ASCII characters other than '='"
+        ENVIRONMENT_NAME,
+        "a valid environment variable name must consist only of printable ASCII characters other than '='",
     ),
     "eventType": _holds(lambda value: value in ("Normal", "Warning"), "must be Normal or Warning"),
-    "groupId": _holds(lambda value: value >= 0, "must not be negative"),
+    "httpHeader": http_header,
     "ingressHost": ingress_host,
     "ipAddress": ip_address,
     "label": label,
     "labelValue": label_value,
     "limitType": limit_type,
     "loneWildcard": lone_wildcard,
+    "longName": long_name,
     "noBacksteps": no_backsteps,
     "pathSegment": path_segment,
     "policyCondition": policy_condition,
@@ -349,9 +391,12 @@ FORMATS: Mapping[str, Format] = {
     "qualifiedName": qualified,
     "relativePath": relative_path,
     "reviewVersions": review_versions,
+    "searchDomain": search_domain,
     "seriesCount": _holds(lambda value: value >= MIN_SERIES_COUNT, f"should be at least {MIN_SERIES_COUNT}"),
     "share": share,
+    "shortName": short_name,
     "subdomain": subdomain,
+    "sysctl": sysctl,
     "timeZone": time_zone,
     "trimmed": trimmed,
     "urlPath": url_path,

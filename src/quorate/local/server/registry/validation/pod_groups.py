@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from quorate.api.codec import Json
 from quorate.local.objects.errors import duplicate, invalid_value, too_many
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, check, relation
-from quorate.local.server.registry.validation.formats import check_format, subdomain
+from quorate.local.server.registry.validation.formats import check_format, long_name
 
 MAX_TEMPLATES = 8
 MAX_CLAIMS = 4
@@ -82,7 +82,7 @@ def claim_or_template(claim: Json, path: str, _: Scope) -> Causes:
 def names_of_claim(claim: Json, path: str, _: Scope) -> Causes:
     for field in CLAIM_SOURCES:
         if field in claim:
-            yield from check_format(claim[field], f"{path}.{field}", subdomain)
+            yield from check_format(claim[field], f"{path}.{field}", long_name)
 
 
 @relation
@@ -104,7 +104,7 @@ def pod_group_name(group: Json, path: str, _: Scope) -> Causes:
     if name is None:
         yield invalid_value(f"{path}.podGroupName", None, "must specify one of: `podGroupName`")
     else:
-        yield from check_format(name, f"{path}.podGroupName", subdomain)
+        yield from check_format(name, f"{path}.podGroupName", long_name)
 
 
 @relation

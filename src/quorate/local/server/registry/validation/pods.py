@@ -1,7 +1,6 @@
 """Rules that relate fields of pods and pod templates.
 
-Knowingly missing: Windows, devices claimed through DRA, and the contents of volume sources that no node here
-mounts.
+Knowingly missing: Windows, and the contents of volume sources that no node here mounts.
 """
 
 from quorate.api.codec import MAX_QUANTITIES, Json
@@ -17,9 +16,9 @@ from quorate.local.objects.errors import (
     required,
     too_many,
 )
-from quorate.local.server.registry.defaults.pod_resources import is_huge_pages, is_pod_level, pod_amounts
+from quorate.local.server.registry.defaults.pod_resources import is_huge_pages, pod_amounts
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, relation
-from quorate.local.server.registry.validation.formats import check_format, label_value
+from quorate.local.server.registry.validation.formats import FORMATS, check_format, label_value
 from quorate.local.server.registry.validation.resource_amounts import may_overcommit
 
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
@@ -55,7 +54,8 @@ def host_ports(spec: Json, path: str, scope: Scope) -> Causes:
                 yield invalid_value(f"{here}.containerPort", port.get("containerPort", 0), message)
             socket = (port.get("hostPort"), port.get("hostIP", ""), port.get("protocol", "TCP"))
             if scope.is_duplicate("hostPorts", socket) and port.get("hostPort"):
-                yield duplicate(f"{here}.hostPort", "/".join(map(str, socket)))
+                number, address, protocol = socket
+                yield duplicate(f"{here}.hostPort", f"{protocol}/{address}/{number}")
 
 
 @relation
@@ -93,8 +93,11 @@ def readable_lists(spec: Json, path: str, _: Scope) -> Causes:
 @relation
 def nameservers_required(spec: Json, path: str, _: Scope) -> Causes:
     if spec.get("dnsPolicy") == "None" and not spec.get("dnsConfig", {}).get("nameservers"):
-        field = f"{path}.dnsConfig.nameservers" if "dnsConfig" in spec else f"{path}.dnsConfig"
-        yield required(field, "must provide at least one DNS nameserver when `dnsPolicy` is None")
+        if "dnsConfig" in spec:
+            message = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            yield required(f"{path}.dnsConfig.nameservers", message)
+        else:
+            yield required(f"{path}.dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None")
 
 
 @relation
@@ -115,7 +118,8 @@ def value_or_value_from(variable: Json, path: str, _: Scope) -> Causes:
     here = f"{path}.valueFrom"
     sources = [source for source in VALUE_SOURCES if source in variable["valueFrom"]]
     if not sources:
-        yield invalid_value(here, "", f"must specify one of: {', '.join(VALUE_SOURCES)}")
+        *first, last = (f"`{source}`" for source in VALUE_SOURCES)
+        yield invalid_value(here, "", f"must specify one of: {', '.join(first)} or {last}")
     elif variable.get("value"):
         yield invalid_value(here, "", "may not be specified when `value` is not empty")
     elif len(sources) > 1:
@@ -124,21 +128,29 @@ def value_or_value_from(variable: Json, path: str, _: Scope) -> Causes:
 
 @relation
 def one_environment_source(source: Json, path: str, _: Scope) -> Causes:
+    where = path.rpartition("[")[0]
     present = [field for field in ("configMapRef", "secretRef") if field in source]
     if not present:
-        yield invalid_value(path, "", "must specify one of: `configMapRef` or `secretRef`")
+        yield invalid_value(where, "", "must specify one of: `configMapRef` or `secretRef`")
     if len(present) > 1:
-        yield invalid_value(path, "", SEVERAL_SOURCES)
+        yield invalid_value(where, "", SEVERAL_SOURCES)
 
 
 @relation
 def mounts_a_volume(mount: Json, path: str, scope: Scope) -> Causes:
     container = scope.container
-    if mount.get("name") and mount["name"] not in container.container.names_in("volumes"):
-        yield missing_reference(f"{path}.name", mount["name"])
+    if mount.get("name", "") not in container.container.names_in("volumes"):
+        yield missing_reference(f"{path}.name", mount.get("name", ""))
     mount_path = mount.get("mountPath", "")
     if container.is_duplicate("mountPaths", mount_path):
         yield invalid_value(f"{path}.mountPath", mount_path, "must be unique")
+    mounts = path.rpartition("[")[0]
+    for field in ("subPath", "subPathExpr"):
+        yield from check_format(mount.get(field, ""), f"{mounts}.{field}", FORMATS["relativePath"])
+    security = container.obj.get("securityContext") or {}
+    if mount.get("mountPropagation") == "Bidirectional" and not security.get("privileged"):
+        message = "Bidirectional mount propagation is available only to privileged containers"
+        yield forbidden_field(f"{mounts}.mountPropagation", message)
     if mount.get("subPath") and mount.get("subPathExpr"):
         message = "subPathExpr and subPath are mutually exclusive"
         yield invalid_value(f"{path}.subPathExpr", mount["subPathExpr"], message)
@@ -182,10 +194,6 @@ def pod_level_amounts(spec: Json, path: str, _: Scope) -> Causes:
         return
     here, amounts = f"{path}.resources", pod_amounts(spec, pod_level=False)
     requests, limits = resources.get("requests", {}), resources.get("limits", {})
-    for kind, given in (("limits", limits), ("requests", requests)):
-        for name in given:
-            if not is_pod_level(name):
-                yield not_supported(f"{here}.{kind}[{name}]", name, ("cpu", "hugepages-", "memory"))
     for name, amount in sorted(pod_requests(amounts).items()):
         if name in requests and amount > parse_quantity(requests[name]):
             message = f"must be greater than or equal to aggregate container requests of {amount}"
@@ -218,18 +226,22 @@ def toleration_operator(toleration: Json, path: str, _: Scope) -> Causes:
                 message = "value must be empty when `operator` is 'Exists'"
                 yield invalid_value(f"{path}.operator", value, message)
         case _:
-            yield not_supported(f"{path}.operator", operator, ("Equal", "Exists"))
+            if operator in ("Lt", "Gt"):  # of a feature gate that is off
+                yield not_supported(f"{path}.operator", operator, ("Equal", "Exists", "Lt", "Gt"))
+            else:
+                yield not_supported(f"{path}.operator", operator, ("Equal", "Exists"))
 
 
 @relation
 def unique_spread_constraint(constraint: Json, path: str, scope: Scope) -> Causes:
     identity = (constraint.get("topologyKey"), constraint.get("whenUnsatisfiable", ""))
     if scope.container.is_duplicate("spreadConstraints", identity):
-        yield duplicate(f"{path}.{{topologyKey, whenUnsatisfiable}}", identity)
+        yield duplicate(f"{path}.{{topologyKey, whenUnsatisfiable}}", f"{{{', '.join(map(str, identity))}}}")
 
 
 @relation
 def min_domains(constraint: Json, path: str, _: Scope) -> Causes:
-    if "minDomains" in constraint and constraint.get("whenUnsatisfiable", "") != "DoNotSchedule":
-        message = "can only use minDomains if whenUnsatisfiable=DoNotSchedule"
+    action = constraint.get("whenUnsatisfiable", "")
+    if "minDomains" in constraint and action != "DoNotSchedule":
+        message = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
         yield invalid_value(f"{path}.minDomains", constraint["minDomains"], message)

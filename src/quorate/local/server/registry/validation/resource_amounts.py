@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 
 from quorate.api.quantity import parse_quantity
-from quorate.local.objects.errors import Cause, invalid_value
-from quorate.local.server.registry.defaults.pod_resources import is_huge_pages
+from quorate.local.objects.errors import Cause, invalid_value, not_supported
+from quorate.local.server.registry.defaults.pod_resources import is_huge_pages, is_pod_level
 from quorate.local.server.registry.validation import formats
 from quorate.local.server.registry.validation.formats import check_format
 
@@ -90,6 +90,15 @@ def positive_amount(value: str, path: str) -> Causes:
 def container_amounts(amounts: Mapping[str, str], path: str) -> Causes:
     for name, value in amounts.items():
         yield from container_resource_name(name, f"{path}[{name}]")
+        yield from amount(name, value, f"{path}[{name}]")
+
+
+def pod_amounts(amounts: Mapping[str, str], path: str) -> Causes:
+    for name, value in amounts.items():
+        unknown = [*known_name(name, f"{path}[{name}]")]
+        yield from unknown
+        if not unknown and not is_pod_level(name):
+            yield not_supported(f"{path}[{name}]", name, ("cpu", "hugepages-", "memory"))
         yield from amount(name, value, f"{path}[{name}]")
 
 

@@ -5,6 +5,7 @@ from quorate.local.objects.errors import (
     Cause,
     duplicate,
     forbidden_field,
+    invalid_object,
     invalid_value,
     not_supported,
     required,
@@ -59,6 +60,15 @@ def recreate_without_rolling_update(spec: Json, path: str, _: Scope) -> Causes:
     if spec["strategy"].get("type") == "Recreate" and "rollingUpdate" in spec["strategy"]:
         message = "may not be specified when strategy `type` is 'Recreate'"
         yield forbidden_field(f"{path}.strategy.rollingUpdate", message)
+
+
+@relation
+def progress_deadline_after_ready(spec: Json, path: str, _: Scope) -> Causes:
+    seconds = spec.get("progressDeadlineSeconds")
+    if seconds is not None and seconds <= spec.get("minReadySeconds", 0):
+        yield invalid_value(
+            f"{path}.progressDeadlineSeconds", seconds, "must be greater than minReadySeconds"
+        )
 
 
 @relation
@@ -225,10 +235,9 @@ def fail_index_needs_backoff_limit(rule: Json, path: str, scope: Scope) -> Cause
 def exit_codes_or_pod_conditions(rule: Json, path: str, _: Scope) -> Causes:
     codes, patterns = rule.get("onExitCodes"), rule.get("onPodConditions", [])
     if codes is not None and patterns:
-        message = "specifying both OnExitCodes and OnPodConditions is not supported"
-        yield invalid_value(path, rule, message)
+        yield invalid_object(path, "specifying both OnExitCodes and OnPodConditions is not supported")
     if codes is None and not patterns:
-        yield invalid_value(path, rule, "specifying one of OnExitCodes and OnPodConditions is required")
+        yield invalid_object(path, "specifying one of OnExitCodes and OnPodConditions is required")
 
 
 @relation
