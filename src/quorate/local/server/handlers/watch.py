@@ -69,8 +69,6 @@ def _check_options(context: RequestContext) -> None:
                     "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
                 )
             )
-        if match not in ("", "NotOlderThan"):
-            findings.append(not_supported("resourceVersionMatch", match, ["NotOlderThan"]))
     elif match:
         findings.append(
             forbidden_field(
@@ -78,6 +76,8 @@ def _check_options(context: RequestContext) -> None:
                 "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
             )
         )
+    if match not in ("", "NotOlderThan"):
+        findings.append(not_supported("resourceVersionMatch", match, ["NotOlderThan"]))
     if findings:
         raise invalid_options(OPTIONS, findings)
 
@@ -127,10 +127,15 @@ def _kind_replaced(context: RequestContext) -> bool:
 async def _initial_frames(
     context: RequestContext, view: ResponseView, since: int, selector: Selector
 ) -> AsyncIterator[bytes]:
-    """Yield the existing objects as ADDED events, and the bookmark at their end."""
-    store, send_initial = context.server.store, parameters.boolean(context.query, "sendInitialEvents")
+    """Yield the existing objects as ADDED events, and the bookmark at their end.
+
+    A watch from no revision or from 0 has them too, unless it declines.
+    """
+    store = context.server.store
+    is_legacy = "sendInitialEvents" not in context.query and since == 0
+    send_initial = is_legacy or parameters.boolean(context.query, "sendInitialEvents")
     revision = store.revision
-    if send_initial or ("sendInitialEvents" not in context.query and since == 0):
+    if send_initial:
         entries = await context.kind.from_storage(store.entries(context.kind.resource, context.namespace))
         events = [("ADDED", entry.data) for entry in entries if selector.matches(entry)]
         async for data in _frames(context, view, events):
