@@ -134,6 +134,14 @@ def test_a_job_behind_the_first_of_a_strict_queue_names_it(tmp_path: Path) -> No
     assert reasons["z"] == "a: not evaluated yet: 1 ahead of it in q, first y-q-0"
 
 
+def test_small_jobs_leave_the_large_cluster_to_large_ones(tmp_path: Path) -> None:
+    text = CLUSTERS + job("small", 2, "1h") + job("large", 4, "1h", "1m")
+    assert spans(play_text(tmp_path, text, ALL_AT_ONCE).manager)["large"] == (3600, 7200)
+    run = play_text(tmp_path, text, EARLIEST_START)
+    assert {key.name: name for key, name in run.started_in.items()} == {"small-q-0": "b", "large-q-0": "a"}
+    assert spans(run.manager) == {"small": (0, 3600), "large": (60, 3660)}
+
+
 def test_a_run_ends_at_until(tmp_path: Path) -> None:
     text = "until: 90m\n" + CLUSTERS + job("x", 4, "1h") + job("y", 4, "1h")
     run = play_text(tmp_path, text, ALL_AT_ONCE)

@@ -218,7 +218,9 @@ def asked(name: str, queue_name: str = "q", cpu: int = 1) -> Workload:
 
 
 def test_a_workload_that_does_not_exist_yet_waits_behind_those_that_do() -> None:
-    forecast = a_forecast(queue("q", 1), queue("free", 1), workload("b", "11:58:00", WAITS))
+    forecast = a_forecast(
+        queue("q", 1), queue("free", 1), queue("wide", 5), workload("b", "11:58:00", WAITS)
+    )
 
     def ask(workload: Workload, *ahead: Workload) -> StartAnswer:
         return forecast.would_start(StartQuestion(workload=workload, ahead=ahead), BEGAN, 1e9).answer
@@ -227,6 +229,7 @@ def test_a_workload_that_does_not_exist_yet_waits_behind_those_that_do() -> None
     assert ask(asked("x", "free")) == StartAnswer(
         starts="Within", p50_seconds=0.0, p90_seconds=0.0, spare=0.0
     )
+    assert ask(asked("x", "wide", cpu=2), asked("y", "wide")).spare == 1.0, "two of five are left"
     assert ask(asked("x", "free"), asked("y", "free")).p50_seconds == 3600.0, (
         "the other one was submitted first"
     )
