@@ -218,9 +218,7 @@ def asked(name: str, queue_name: str = "q", cpu: int = 1) -> Workload:
 
 
 def test_a_workload_that_does_not_exist_yet_waits_behind_those_that_do() -> None:
-    forecast = a_forecast(
-        queue("q", 1), queue("free", 1), queue("wide", 5), workload("b", "11:58:00", WAITS)
-    )
+    forecast = a_forecast(queue("q", 1), queue("free", 1), queue("wide", 5), workload("b", "11:58:00", WAITS))
 
     def ask(workload: Workload, *ahead: Workload) -> StartAnswer:
         return forecast.would_start(StartQuestion(workload=workload, ahead=ahead), BEGAN, 1e9).answer

@@ -24,7 +24,7 @@ class StartsBy(msgspec.Struct, frozen=True):
     def text(self, now: float) -> str:
         if self.p50 > now:
             return spelled_duration(self.p50 - now)
-        return "now" if self.spare is None else f"now (room for {self.spare:,.1f} more)"
+        return "now" if self.spare is None else f"now (room for {self.spare:.1f} more)"
 
 
 class StartsLater(msgspec.Struct, frozen=True):
