@@ -188,7 +188,7 @@ _COMPONENTS = {
     "balanced": "balanced_resource",
     "tainttoleration": "taint_toleration",
 }
-_NO_WEIGHT = dict.fromkeys(NodeOrderArguments.__struct_fields__, 0)
+_NO_WEIGHT: Json = dict.fromkeys(set(NodeOrderArguments.__struct_fields__) - {"balanced_devices"}, 0)
 
 
 def run_score(given: Json, expect: Json, profile: str) -> list[str]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import floor
+from statistics import pstdev
 
 from quorate.api.scheduler_configuration.plugins import BinpackArguments, NodeOrderArguments
 from quorate.placement.cluster.occupants import AllocationState
@@ -63,20 +64,19 @@ class OracleNode:
             cap = self.allocatable.get(resource, 0)
             if not cap:
                 continue
-            there = sum(
-                other.non_zero_request[at]
-                for other, state in self.pods
-                if state is not AllocationState.PIPELINED
-            )
-            wanted = there + shape.non_zero_request[at]
+            wanted = sum(other.non_zero_request[at] for other in (shape, *(pod for pod, _ in self.pods)))
             least.append(floor(Fraction(max(cap - wanted, 0) * 100, cap)))
             most.append(floor(Fraction(min(wanted, cap) * 100, cap)))
             taken = self.amount(resource, *AllocationState) + shape.amounts.get(resource, 0)
             shares.append(min(Fraction(1), Fraction(taken, cap)))
         score = weights.least_requested * (sum(least) // max(len(least), 1))
         score += weights.most_requested * (sum(most) // max(len(most), 1))
+        for device in weights.balanced_devices:
+            wanted = shape.amounts.get(device, 0)
+            if wanted and (cap := self.allocatable.get(device, 0)):
+                shares.append(min(Fraction(1), Fraction(self.amount(device, *AllocationState) + wanted, cap)))
         if not shape.best_effort:
-            deviation = abs(shares[0] - shares[1]) / 2 if len(shares) == 2 else Fraction(0)
+            deviation = abs(shares[0] - shares[1]) / 2 if len(shares) == 2 else _deviation(shares)
             score += weights.balanced_resource * floor(100 * (1 - deviation))
         return score
 
@@ -95,6 +95,10 @@ class OracleNode:
                 return 0
             total += weight * floor(Fraction(wanted, cap) * 100 * SCORE_UNIT)
         return total // weights * binpack.weight if weights else 0
+
+
+def _deviation(shares: list[Fraction]) -> float:
+    return pstdev(float(share) for share in shares) if shares else 0.0
 
 
 def oracle_best(nodes: list[OracleNode], scoring: Scoring, shape: Shape) -> tuple[str, Capacity] | None:

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from quorate.api import codec
+from quorate.api.core.pod import Pod
 from quorate.api.meta import Uid
 from quorate.api.scheduler_configuration.plugins import BinpackArguments, NodeOrderArguments
 from quorate.placement.cluster import Cluster
@@ -28,10 +30,11 @@ from quorate.placement.scoring import (
     quotient,
     resource_scores,
 )
-from quorate.placement.shapes import MAX_AMOUNT, Shape
+from quorate.placement.shapes import MAX_AMOUNT, Shape, Shapes
 from quorate.placement.vectors import Mask, Vector
-from tests.placement.builders import node, shape
+from tests.placement.builders import node, quantities, shape
 
+Json = dict[str, Any]
 GPU = "nvidia.com/gpu"
 
 
@@ -136,14 +139,67 @@ def test_plugin_scores_are_weighted_and_added() -> None:
     assert got.tolist() == [(3 * 56 + 5 * 43 + 7 * 93) * SCORE_UNIT + 2 * 43_750_000]
 
 
-def test_balanced_resource_includes_pipelined_pods_without_default_requests() -> None:
+def test_scores_include_pipelined_pods() -> None:
     cluster = world("n1 cpu=4 memory=8Gi - pods=1")
     cluster.add_pod(Uid("pipelined"), shape("cpu=2"), "n1", AllocationState.PIPELINED)
+    wanted = requested(cluster, shape("cpu=1"))
+    assert least_requested(wanted, columns(cluster).allocatable[:2]).tolist() == [(22 + 92) // 2]
     order = NodeOrderArguments(least_requested=0)
     assert resource_scores(
         Scoring(order, None), shape("cpu=1"), rows(cluster), columns(cluster)
     ).tolist() == [62 * SCORE_UNIT]
     assert resource_scores(Scoring(order, None), shape(""), rows(cluster), columns(cluster)).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("line", "pod", "points"),
+    [
+        pytest.param("n1 cpu=4 memory=8Gi gpu=4", "cpu=1 memory=2Gi gpu=1", 100, id="equal shares"),
+        pytest.param("n1 cpu=4 memory=8Gi gpu=2", "cpu=1 gpu=2", 57, id="a quarter, nothing and all"),
+        pytest.param("n1 cpu=4 memory=8Gi gpu=4 - gpu=1", "cpu=1 gpu=1", 79, id="devices in use count"),
+        pytest.param("n1 cpu=4 memory=8Gi gpu=2 - gpu=2", "cpu=1", 87, id="not for a pod without devices"),
+        pytest.param("n1 cpu=4 memory=8Gi", "cpu=1 gpu=1", 87, id="not on a node without devices"),
+    ],
+)
+def test_balanced_resource_of_pods_with_devices(line: str, pod: str, points: int) -> None:
+    """Volcano scores 100 (1 - the standard deviation of the shares of cpu, memory and GPUs)."""
+    cluster, order = world(line), NodeOrderArguments(least_requested=0)
+    got = resource_scores(Scoring(order, None), shape(pod), rows(cluster), columns(cluster))
+    assert got.tolist() == [points * SCORE_UNIT]
+
+
+@pytest.mark.parametrize(
+    ("spec", "scored"),
+    [
+        pytest.param({"containers": ["cpu=1", "cpu=500m"]}, (1500, 400), id="two containers without memory"),
+        pytest.param({"containers": ["cpu=1 memory=1Gi", ""]}, (1100, 1224), id="one without any request"),
+        pytest.param(
+            {"containers": ["cpu=1"], "initContainers": ["cpu=2", "memory=1Gi"]},
+            (2000, 1024),
+            id="init containers run one by one",
+        ),
+        pytest.param(
+            {"containers": [""], "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}},
+            (2000, 1024),
+            id="a pod with requests of its own has no defaults",
+        ),
+        pytest.param({"containers": [""], "overhead": {"cpu": "1"}}, (1100, 200), id="with overhead"),
+        pytest.param({"containers": ["cpu=0 memory=0"]}, (0, 0), id="a request of nothing is a request"),
+    ],
+)
+def test_each_container_without_a_request_has_the_default_in_scores(
+    spec: Json, scored: tuple[int, int]
+) -> None:
+    """In milli-cpus and MiB."""
+    for kind in spec.keys() & {"containers", "initContainers"}:
+        spec = spec | {
+            kind: [
+                {"name": f"{kind}-{at}", "resources": {"requests": quantities(text)}}
+                for at, text in enumerate(spec[kind])
+            ]
+        }
+    cpu, memory = Shapes().of(codec.convert(Pod, {"metadata": {"name": "a"}, "spec": spec})).non_zero_request
+    assert (cpu, memory // 2**20) == scored
 
 
 @dataclass

@@ -163,10 +163,10 @@ class NodeRanking:
         cluster = self._cluster
         request = cluster.request(self._shape)[:, None] * placed
         used, pipelined = cluster.used[:, indexes], cluster.pipelined[:, indexes]
-        non_zero_used = cluster.non_zero_used[:, indexes]
+        non_zero_request = np.array(self._shape.non_zero_request, np.int64)[:, None]
+        non_zero_used = cluster.non_zero_used[:, indexes] + non_zero_request * placed
         if capacity is Capacity.IDLE:
             used = used + request
-            non_zero_used = non_zero_used + np.array(self._shape.non_zero_request, np.int64)[:, None] * placed
         else:
             pipelined = pipelined + request
         columns = ResourceColumns(cluster.allocatable[:, indexes], used, pipelined, non_zero_used)

@@ -56,13 +56,15 @@ def resource_scores(
     scores = np.zeros(columns.non_zero_used.shape[1], np.int64)
     order, binpack = scoring.node_order, scoring.binpack
     if order is not None:
-        scores += SCORE_UNIT * _node_order_scores(order, shape, columns)
+        scores += SCORE_UNIT * _node_order_scores(order, shape, rows, columns)
     if binpack is not None:
         scores += binpack_scores(binpack, shape, rows, columns)
     return scores
 
 
-def _node_order_scores(order: NodeOrderArguments, shape: Shape, columns: ResourceColumns) -> Vector:
+def _node_order_scores(
+    order: NodeOrderArguments, shape: Shape, rows: Mapping[str, int], columns: ResourceColumns
+) -> Vector:
     allocatable = columns.allocatable[:2]
     scores = np.zeros(columns.non_zero_used.shape[1], np.int64)
     if order.least_requested or order.most_requested:
@@ -72,9 +74,11 @@ def _node_order_scores(order: NodeOrderArguments, shape: Shape, columns: Resourc
         if order.most_requested:
             scores += order.most_requested * most_requested(requested, allocatable)
     if order.balanced_resource and not shape.best_effort:
-        request = np.array([shape.amounts.get(CPU, 0), shape.amounts.get(MEMORY, 0)], np.int64)[:, None]
-        requested = columns.used[:2] + columns.pipelined[:2] + request
-        scores += order.balanced_resource * balanced_resource(requested, allocatable)
+        balanced = (CPU, MEMORY, *(name for name in order.balanced_devices if shape.amounts.get(name)))
+        request = np.array([shape.amounts.get(name, 0) for name in balanced], np.int64)[:, None]
+        at = [rows[name] for name in balanced if name in rows]
+        requested = columns.used[at] + columns.pipelined[at] + request[: len(at)]
+        scores += order.balanced_resource * balanced_resource(requested, columns.allocatable[at])
     return scores
 
 
@@ -93,15 +97,29 @@ def most_requested(requested: Matrix, allocatable: Matrix) -> Vector:
 
 
 def balanced_resource(requested: Matrix, allocatable: Matrix) -> Vector:
-    """Return 100 - 50 |cpu - memory|, truncated, for the requested shares of cpu and memory.
+    """Return 100 less the standard deviation of the requested shares in points, truncated.
 
-    A node without one of them has the maximum score.
+    For cpu and memory alone, the first two rows, that is 100 - 50 |cpu - memory|.  A resource that a node
+    lacks does not count, and a node with one resource has the maximum score.
     """
     requested = np.minimum(requested, allocatable)
+    if len(requested) > 2:
+        return MAX_NODE_SCORE - _deviation(requested, allocatable)
     imbalance = half_difference(
         requested[CPU_ROW], allocatable[CPU_ROW], requested[MEMORY_ROW], allocatable[MEMORY_ROW]
     )
     return np.where((allocatable > 0).all(axis=0), MAX_NODE_SCORE - imbalance, MAX_NODE_SCORE)
+
+
+def _deviation(requested: Matrix, allocatable: Matrix) -> Vector:
+    """Return the standard deviation in points, rounded up as kube-scheduler does in floats."""
+    counted = allocatable > 0
+    count = np.maximum(counted.sum(axis=0), 1)
+    shares = requested / np.maximum(allocatable, 1)
+    distances = np.where(counted, shares - shares.sum(axis=0) / count, 0.0)
+    deviation = np.sqrt((distances * distances).sum(axis=0) / count)
+    points: Vector = MAX_NODE_SCORE - ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
+    return points
 
 
 def _mean(scores: Matrix, counted: Mask) -> Vector:

@@ -18,13 +18,16 @@ import msgspec
 
 from quorate.api.core import Toleration
 from quorate.api.core.pod import Pod
+from quorate.api.core.pod_resources import pod_requests
 from quorate.api.core.scheduling import Affinity, Container, ContainerPort, PodSpec, TopologySpreadConstraint
 from quorate.api.meta import LabelSelector
+from quorate.api.quantity import parse_quantity
 from quorate.placement.claim_requirements import NO_DEVICES, NO_VOLUMES, DeviceDemand, VolumeRequirements
 from quorate.placement.resources import (
     EMPTY_AMOUNTS,
     MEMORY,
     Amounts,
+    in_base_units,
     is_empty,
     maximum,
     placed_pod_amounts,
@@ -36,9 +39,9 @@ MAX_AMOUNT: Final = 2**53
 # Sums over a million pods that request no more each, and small multiples of them, fit into 64 bits (4 TiB).
 _MAX_SUMMED_AMOUNT: Final = 2**42
 
-# kube-scheduler's defaults for pods without requests in scores, so that such pods spread as well.
-_DEFAULT_MILLI_CPU: Final = 100
-_DEFAULT_MEMORY: Final = 200 * 2**20
+# kube-scheduler's defaults for containers without requests in scores, so that their pods spread as well.
+_DEFAULT_REQUESTS: Final = {CPU: parse_quantity("100m"), MEMORY: parse_quantity("200Mi")}
+_DEFAULT_AMOUNTS: Final = in_base_units(_DEFAULT_REQUESTS)
 
 _MAX_CACHED_TEMPLATES: Final = 4096
 # Keys of labels that only selectors of removed pods named, before they are forgotten.
@@ -75,6 +78,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, weakref=True, eq=False):
     devices: DeviceDemand = NO_DEVICES
     node_groups: NodeGroupRule | None = None  # of the queue; None: the plugin nodegroup is not enabled
     images: tuple[str, ...] = ()  # one per container
+    # The cpu and memory request for scores; an absent one has kube-scheduler's default, for each container.
+    non_zero_request: tuple[int, int] = (0, 0)
     # These follow from the amounts; they are read several times for each pod that is placed.
     best_effort: bool = False  # whether nothing but ``pods`` is requested
     oversized: bool = False  # whether sums of such requests may exceed 64 bits
@@ -82,13 +87,11 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, weakref=True, eq=False):
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "best_effort", is_empty(self.amounts))
+        if not any(self.non_zero_request):
+            scored = tuple(self.amounts.get(name, amount) for name, amount in _DEFAULT_AMOUNTS.items())
+            msgspec.structs.force_setattr(self, "non_zero_request", scored)
         most = max(self.amounts.values(), default=0)
         msgspec.structs.force_setattr(self, "oversized", most > _MAX_SUMMED_AMOUNT)
-
-    @property
-    def non_zero_request(self) -> tuple[int, int]:
-        """The cpu and memory request for scores; an absent one has kube-scheduler's default."""
-        return self.amounts.get(CPU, _DEFAULT_MILLI_CPU), self.amounts.get(MEMORY, _DEFAULT_MEMORY)
 
 
 class _Template(NamedTuple):
@@ -174,6 +177,7 @@ class Shapes:
             devices=devices,
             node_groups=node_groups,
             images=tuple(sorted(container.image for container in containers if container.image)),
+            non_zero_request=_non_zero_request(pod, least),
         )
         return self._shared(shape)
 
@@ -241,6 +245,12 @@ class Shapes:
         """Forget the label keys that no selector in ``specs`` reads; existing shapes stay valid."""
         self._selected_keys = {key for spec in specs for key in _selected_keys(spec)}
         self._needed_keys = len(self._selected_keys)
+
+
+def _non_zero_request(pod: Pod, least: Amounts) -> tuple[int, int]:
+    requests = _limited(in_base_units(pod_requests(pod.spec, pod.status, absent=_DEFAULT_REQUESTS)))
+    cpu, memory = (max(requests.get(name, 0), least.get(name, 0)) for name in (CPU, MEMORY))
+    return cpu, memory
 
 
 def _limited(amounts: Amounts) -> dict[str, int]:

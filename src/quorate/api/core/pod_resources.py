@@ -82,15 +82,24 @@ class PodResourceStatus(Protocol):
     def resources(self) -> ResourceRequirements | None: ...
 
 
-def pod_requests(spec: PodResources, status: PodResourceStatus | None = None) -> Resources:
+def pod_requests(
+    spec: PodResources, status: PodResourceStatus | None = None, absent: Resources | None = None
+) -> Resources:
     """Return the effective request of one pod by resource, including zero requests.
+
+    ``absent``: what a container counts with that does not request the resource, unless the pod itself does.
 
     A container or a pod that is resized in place counts the larger of the requested, the allocated and the
     actual amount, according to ``status``.  Pod-level requests replace what the containers request together,
     which is not more: the API server refuses other pods, but not other templates, of which the sum counts.
     """
     in_use = _AmountsInUse(spec, status)
-    requests = _containers_together(spec, in_use.container_requests)
+    of_container = in_use.container_requests
+    if absent is not None:
+        defaults = {name: amount for name, amount in absent.items() if name not in pod_level_requests(spec)}
+        requests = _containers_together(spec, lambda container: defaults | of_container(container))
+    else:
+        requests = _containers_together(spec, of_container)
     if spec.resources is not None and (spec.resources.requests or spec.resources.limits):
         together = _containers_together(spec, container_requests) if in_use.are_known else requests
         pod_level = pod_level_requests(spec, together)

@@ -84,6 +84,8 @@ class NodeOrderArguments(msgspec.Struct, frozen=True, kw_only=True):
     taint_toleration: int = 3
     image_locality: int = 1
     pod_topology_spread: int = 2
+    # Not an argument: balanced with cpu and memory for pods that request them; kube-scheduler has none.
+    balanced_devices: tuple[str, ...] = ("nvidia.com/gpu",)
 
 
 class PredicateArguments(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,5 +1,7 @@
 """Plugins that are arguments for ``placement``: predicates, nodeorder, binpack, network-topology-aware."""
 
+import msgspec
+
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.api.scheduler_configuration.plugins import (
     BinpackArguments,
@@ -23,6 +25,8 @@ def predicates(session: Session, entry: PluginEntry) -> PluginCallbacks:
 def nodeorder(session: Session, entry: PluginEntry) -> PluginCallbacks:
     """Score nodes by kube-scheduler's criteria, each with its weight."""
     assert isinstance(entry.arguments, NodeOrderArguments), f"{entry.arguments} are not for nodeorder"
+    if session.settings.profile == "native":
+        return PluginCallbacks(node_order=msgspec.structs.replace(entry.arguments, balanced_devices=()))
     return PluginCallbacks(node_order=entry.arguments)
 
 

@@ -43,7 +43,7 @@ class Cluster(Nodes, Occupants):
         self.used: Matrix = np.zeros_like(self.allocatable)
         self.releasing: Matrix = np.zeros_like(self.allocatable)
         self.pipelined: Matrix = np.zeros_like(self.allocatable)
-        # Used cpu and memory, with defaults for pods that request none (``Shape.non_zero_request``).
+        # Used and pipelined cpu and memory, with defaults for absent requests (``Shape.non_zero_request``).
         self.non_zero_used: Matrix = np.zeros((2, 0), np.int64)
         self._requests: WeakKeyDictionary[Shape, Vector] = WeakKeyDictionary()
         # Over all ready nodes; Python integers, which cannot overflow.
@@ -89,14 +89,14 @@ class Cluster(Nodes, Occupants):
 
     def _add_amounts(self, index: int, shape: Shape, state: AllocationState, count: int) -> None:
         request = self.request(shape) * count if count != 1 else self.request(shape)
+        for row, amount in enumerate(shape.non_zero_request):
+            self.non_zero_used[row, index] += amount * count
         if state is AllocationState.PIPELINED:
             self.pipelined[:, index] += request
             return
         if state is AllocationState.RELEASING:
             self.releasing[:, index] += request
         self.used[:, index] += request
-        for row, amount in enumerate(shape.non_zero_request):
-            self.non_zero_used[row, index] += amount * count
         if self.ready[index]:
             amounts = self._with_rows(shape)
             _add(self._total_used, amounts, count)
@@ -117,11 +117,9 @@ class Cluster(Nodes, Occupants):
                 AllocationState.PIPELINED: pipelined,
             }[state]
             _add(taken, self._with_rows(shape), count)
-            if state is not AllocationState.PIPELINED:
-                non_zero = [
-                    total + amount * count
-                    for total, amount in zip(non_zero, shape.non_zero_request, strict=True)
-                ]
+            non_zero = [
+                total + amount * count for total, amount in zip(non_zero, shape.non_zero_request, strict=True)
+            ]
         self._add_to_totals(index, -1)
         self.releasing[:, index] = self.by_row(_limited(releasing, _MAX_RELEASING))
         self.pipelined[:, index] = self.by_row(_limited(pipelined, _MAX_RELEASING))
