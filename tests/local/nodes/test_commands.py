@@ -32,6 +32,8 @@ def script(text: str) -> Container:
         (a_container("/bin/sh", args=("-c", "sleep 5")), Run(5.0)),
         (a_container(args=("pause",), image="registry.k8s.io/e2e-test-images/agnhost:2.53"), FOREVER),
         (a_container(image="registry.k8s.io/pause:3.10"), FOREVER),
+        (a_container(image="docker.io/library/nginx@sha256:0"), FOREVER),
+        (a_container("nginx", "-v", image="nginx"), None),
         (a_container(image="perf-tests/sleep:v0.1.0", args=("30s", "-grace", "0s")), Run(30.0)),
         (script("sleep 5"), Run(5.0)),
         (script("echo start; sleep 5; sleep 2\necho end"), Run(7.0)),

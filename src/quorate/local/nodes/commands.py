@@ -28,6 +28,7 @@ _OTHER_SYNTAX: Final = re.compile(r"[|&<>`(){}*]|\$\(")
 _SLEEP: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)")
 _UNIT_S: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _INSTANT: Final = ("echo", "printf", "true", ":", "date", "hostname", "set", "export")
+_SERVERS: Final = ("pause", "nginx", "httpd", "redis", "memcached")  # images that serve until stopped
 _MAX_SCRIPT: Final = 1_000  # characters; longer ones are no simple commands
 
 
@@ -48,7 +49,7 @@ def _run(image: str, command: tuple[str, ...], args: tuple[str, ...]) -> Run | N
     name = image.rpartition("/")[2].partition(":")[0].partition("@")[0]
     if sum(map(len, words)) > _MAX_SCRIPT:
         return None
-    if not command and name == "pause":
+    if not words and name in _SERVERS:
         return _UNTIL_STOPPED
     if not command and args and name == "sleep":  # of Kubernetes' tests: its first argument is the time
         return _sleep(args[:1])
