@@ -7,6 +7,7 @@ from typing import Any
 
 from quorate.local.objects.errors import bad_request
 from quorate.local.server.registry.kinds import Kind
+from quorate.local.server.registry.validation import formats
 from quorate.local.server.storage.store import Entry
 
 Requirement = Callable[[Mapping[str, str]], bool]
@@ -105,19 +106,23 @@ class _Lexer:
         self._next += 1
         return word
 
-    def expect(self, *expected: str) -> str:
-        word = self.take()
-        if word not in expected:
-            raise bad_request(f"unable to parse requirement: found '{word}', expected: {', '.join(expected)}")
-        return word
+    @property
+    def is_identifier(self) -> bool:
+        """Return True if the next token is a key or a value."""
+        return self.peek() not in ("", ",", "(", ")", "=", "==", "!=", "!", "<", ">")
 
 
 def _label_requirements(text: str) -> Iterator[Requirement]:
     tokens = _Lexer(text)
-    while tokens.peek():
+    while word := tokens.peek():
+        if word != "!" and not tokens.is_identifier:
+            raise bad_request(f"found '{word}', expected: !, identifier, or 'end of string'")
         yield _requirement(tokens)
-        if tokens.peek():
-            tokens.expect(",")
+        separator = tokens.take()
+        if separator not in ("", ","):
+            raise bad_request(f"found '{separator}', expected: ',' or 'end of string'")
+        if separator and tokens.peek() != "!" and not tokens.is_identifier:
+            raise bad_request(f"found '{tokens.peek()}', expected: identifier after ','")
 
 
 def _requirement(tokens: _Lexer) -> Requirement:
@@ -125,6 +130,8 @@ def _requirement(tokens: _Lexer) -> Requirement:
     absent = tokens.peek() == "!"
     if absent:
         tokens.take()
+    if not tokens.is_identifier:
+        raise bad_request(f"unable to parse requirement: found '{tokens.peek()}', expected: identifier")
     key = _label_key(tokens.take())
     if absent:
         return lambda labels: key not in labels
@@ -133,23 +140,23 @@ def _requirement(tokens: _Lexer) -> Requirement:
             return lambda labels: key in labels
         case "=" | "==":
             tokens.take()
-            value = _value(tokens)
+            value = _value(tokens, key)
             return lambda labels: labels.get(key) == value
         case "!=":
             tokens.take()
-            value = _value(tokens)
+            value = _value(tokens, key)
             return lambda labels: labels.get(key) != value
         case "in":
             tokens.take()
-            values = _value_set(tokens)
+            values = _value_set(tokens, key)
             return lambda labels: labels.get(key) in values
         case "notin":
             tokens.take()
-            values = _value_set(tokens)
+            values = _value_set(tokens, key)
             return lambda labels: labels.get(key) not in values
         case ">" | "<" as operator:
             tokens.take()
-            return _integer_requirement(key, operator, _value(tokens))
+            return _integer_requirement(key, operator, _value(tokens, key))
         case other:
             expected = "in, notin, =, ==, !=, gt, lt"
             raise bad_request(f"unable to parse requirement: found '{other}', expected: {expected}")
@@ -158,7 +165,7 @@ def _requirement(tokens: _Lexer) -> Requirement:
 def _integer_requirement(key: str, operator: str, text: str) -> Requirement:
     if not re.fullmatch(r"[+-]?\d+", text):
         raise bad_request(
-            f'unable to parse requirement: values[0][{key}]: Invalid value: "{text}": '
+            f'unable to parse requirement: values[0]: Invalid value: "{text}": '
             "for 'Gt', 'Lt' operators, the value must be an integer"
         )
     bound = int(text)
@@ -172,40 +179,29 @@ def _integer_requirement(key: str, operator: str, text: str) -> Requirement:
     return holds
 
 
-LABEL_KEY = re.compile(r"(?:[a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
-LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
-
-
 def _label_key(word: str) -> str:
-    if not LABEL_KEY.fullmatch(word) or len(word.rpartition("/")[2]) > 63:
-        raise bad_request(
-            f'unable to parse requirement: <nil>: Invalid value: "{word}": name part must consist of '
-            "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-            "character"
-        )
+    for problem in formats.qualified(word):
+        raise bad_request(f'unable to parse requirement: <nil>: Invalid value: "{word}": {problem}')
     return word
 
 
-def _value(tokens: _Lexer) -> str:
+def _value(tokens: _Lexer, key: str, index: int = 0) -> str:
     if tokens.peek() in ("", ","):
         return ""
-    return _label_value(tokens.take())
-
-
-def _label_value(word: str) -> str:
-    if not LABEL_VALUE.fullmatch(word) or len(word) > 63:
-        raise bad_request(
-            f'unable to parse requirement: values[0]: Invalid value: "{word}": a valid label must be '
-            "an empty string or consist of alphanumeric characters, '-', '_' or '.'"
-        )
+    word = tokens.take()
+    for problem in formats.label_value(word):
+        where = f"values[{index}][{key}]"
+        raise bad_request(f'unable to parse requirement: {where}: Invalid value: "{word}": {problem}')
     return word
 
 
-def _value_set(tokens: _Lexer) -> frozenset[str]:
-    tokens.expect("(")
-    values = {_value(tokens)} if tokens.peek() != ")" else {""}
+def _value_set(tokens: _Lexer, key: str) -> frozenset[str]:
+    if (word := tokens.take()) != "(":
+        raise bad_request(f"unable to parse requirement: found '{word}' expected: '('")
+    values = [_value(tokens, key) if tokens.peek() != ")" else ""]
     while tokens.peek() == ",":
         tokens.take()
-        values.add(_value(tokens) if tokens.peek() != ")" else "")
-    tokens.expect(")")
+        values.append(_value(tokens, key, len(values)) if tokens.peek() != ")" else "")
+    if (word := tokens.take()) != ")":
+        raise bad_request(f"unable to parse requirement: found '{word}', expected: ',' or ')'")
     return frozenset(values)
