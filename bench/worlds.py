@@ -15,9 +15,8 @@ from quorate.api import codec
 from quorate.api.configuration import Configuration
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
-from quorate.api.kueue.topology import Topology
+from quorate.api.kueue.topology import HOSTNAME, Topology
 from quorate.api.meta import at_epoch
-from quorate.placement.topology.tree import HOSTNAME
 from quorate.queueing.state import State
 
 NAMESPACE: Final = "default"

@@ -29,10 +29,9 @@ from quorate.api.configuration.feature_gates import DEFAULT_GATES, TopologyGates
 from quorate.api.configuration.queueing import NodeFit, NodeFitMode
 from quorate.api.core.host_node import HostNode
 from quorate.api.kueue import LocalQueue, ResourceFlavor, Workload
-from quorate.api.kueue.topology import Topology
+from quorate.api.kueue.topology import HOSTNAME, Topology
 from quorate.api.meta import Key
 from quorate.placement.topology.request import TopologyRequest
-from quorate.placement.topology.tree import HOSTNAME
 from quorate.queueing.decisions import Hold, Reserve
 from quorate.queueing.inadmissible_reasons import PlacementRefused
 from quorate.queueing.lifecycle.statuses import admit_status, hold_status

@@ -27,13 +27,12 @@ from quorate.api.kueue import (
     WorkloadStatus,
 )
 from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
-from quorate.api.kueue.topology import Topology, TopologyAssignment, topology_assignment
+from quorate.api.kueue.topology import HOSTNAME, Topology, TopologyAssignment, topology_assignment
 from quorate.api.meta import Condition, Key, ObjectMeta, at_epoch
 from quorate.api.names.kueue import PRIORITY_CLASS
 from quorate.api.quorate import Reservation
 from quorate.controllers.jobframework.construct_workload import Priority, resolve_priority
 from quorate.placement.resources import in_base_units
-from quorate.placement.topology.tree import HOSTNAME
 from quorate.queueing import conditions as c
 from quorate.queueing.nodes.node_fit import NODE_FIT
 from quorate.queueing.pending.shape import Shape

@@ -15,6 +15,7 @@ from quorate.api.meta import Condition, Int32, Int64, ObjectMeta, Struct
 from quorate.api.native_groups import PodGroupSpec
 
 EMPTY_OBJECT = msgspec.Raw(b"{}")
+JOB_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"  # an annotation and a label of pods
 
 
 def intern_raw(template: msgspec.Raw) -> msgspec.Raw:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
+from quorate.api.batch import JOB_COMPLETION_INDEX
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.meta import Key, Uid
 from quorate.inspect.cluster_reader import STARTED_PODS
@@ -13,7 +14,7 @@ from quorate.kube.errors import ApiError, NotFound
 from quorate.kube.resources import PODS
 
 POLL_S: Final = 0.5  # between two looks at the pods of a job that is followed
-_INDEXES: Final = ("batch.kubernetes.io/job-completion-index", "volcano.sh/task-index")
+_INDEXES: Final = (JOB_COMPLETION_INDEX, "volcano.sh/task-index")
 
 
 class Line(NamedTuple):

@@ -13,10 +13,9 @@ Kind = Literal["counter", "gauge", "histogram"]
 ROLE: Final = "replica_role"
 LOCAL_QUEUE: Final = ("name", "namespace")
 
-_CYCLE_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_GO_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # of Go's client
 _WAIT_S: Final = tuple(1.0 if n == 0 else 2.5 * 2 ** (n - 1) for n in range(14))  # 1, 2.5, 5 … 10240
 _LONG_WAIT_S: Final = (*_WAIT_S, 20480.0, 40960.0)
-_CLIENT_DEFAULT_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # of Go's client
 _QUEUE: Final = ("cluster_queue",)
 _CLASS: Final = ("priority_class",)
 _WHY: Final = ("reason", "underlying_cause")
@@ -79,7 +78,7 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
     Family("kueue_build_info", "gauge", _BUILD, "Build information, in labels; always 1"),
     _with_role("counter", "admission_attempts_total", ("result",), "Cycles with at least one decision"),
     _with_role(
-        "histogram", "admission_attempt_duration_seconds", ("result",), "Duration of such a cycle", *_CYCLE_S
+        "histogram", "admission_attempt_duration_seconds", ("result",), "Duration of such a cycle", *_GO_S
     ),
     # Transitions of workloads.
     *_of_both_queues("counter", "quota_reserved_workloads_total", _CLASS, "Reservations of quota"),
@@ -120,7 +119,7 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
     ),
     _with_role(
         "histogram", "pod_scheduling_gate_removal_seconds", ("name", *_QUEUE, "is_group"),
-        "From admission until a scheduling gate of a pod was removed", *_CLIENT_DEFAULT_S,
+        "From admission until a scheduling gate of a pod was removed", *_GO_S,
     ),
     *_of_both_queues("counter", "evicted_workloads_total", (*_WHY, *_CLASS), "Evictions"),
     _with_role(
@@ -275,7 +274,7 @@ OURS: Final[tuple[Family, ...]] = (
         "quorate_audits_total", "counter", ("result", ROLE),
         "Audits of the model against stored objects, by result",
     ),
-    Family("quorate_audit_duration_seconds", "histogram", (ROLE,), "Duration of an audit", _CYCLE_S),
+    Family("quorate_audit_duration_seconds", "histogram", (ROLE,), "Duration of an audit", _GO_S),
     Family(
         "quorate_audit_differences", "gauge", (ROLE,),
         "Differences that the last audit found; a value other than 0 is a bug",

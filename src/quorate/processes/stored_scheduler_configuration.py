@@ -21,7 +21,6 @@ from quorate.kube.log import logger
 from quorate.kube.resources import CONFIG_MAPS
 from quorate.scheduler.observer import SchedulerStatus
 
-SCHEDULER_KEY: Final = Key(in_force.NAMESPACE, in_force.NAME)
 POLL_INTERVAL_S: Final = 1.0
 RETRY_S: Final = 30.0
 
@@ -34,7 +33,7 @@ async def store_scheduler_in_force(
     def decides() -> bool:
         return status.ready.is_set() and status.model is not None
 
-    await keep_stored(client, clock, SCHEDULER_KEY, decides, lambda: {in_force.FILE: plain(text())})
+    await keep_stored(client, clock, in_force.KEY, decides, lambda: {in_force.FILE: plain(text())})
 
 
 async def keep_stored(

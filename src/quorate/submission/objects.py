@@ -8,15 +8,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from quorate.api.batch import JOB_COMPLETION_INDEX
 from quorate.api.meta import ObjectMeta
-from quorate.api.names.kueue import MAX_EXEC_TIME_SECONDS, PRIORITY_CLASS, QUEUE_NAME
+from quorate.api.names.kueue import MAX_EXEC_TIME_SECONDS, MIN_PARALLELISM, PRIORITY_CLASS, QUEUE_NAME
 from quorate.kube.resources import JOBS, SERVICES, VOLCANO_JOBS, Json, Resource
 from quorate.submission.request import Array, JobRequest, check
 
-MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
 TASK: Final = "worker"  # the only task of a Volcano Job
 _PORT: Final = 29500  # on which the first pod answers, by the convention of torch.distributed
-_INDEX: Final = "batch.kubernetes.io/job-completion-index"  # an annotation and a label of pods
 _TASK_NUMBER: Final = "ARRAY_TASK_ID"
 
 
@@ -148,7 +147,7 @@ def _addresses(request: JobRequest) -> list[Json]:
         return []
     name = request.name
     first = f"{name}-{TASK}-0.{name}" if request.gang else f"{name}-0.{name}"
-    index = "volcano.sh/task-index" if request.gang else _INDEX
+    index = "volcano.sh/task-index" if request.gang else JOB_COMPLETION_INDEX
     rank: Any = {"name": "RANK", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{index}']"}}}
     shared = {"WORLD_SIZE": str(request.pods), "MASTER_ADDR": first, "MASTER_PORT": str(_PORT)}
     return [rank, *_literals(shared)]

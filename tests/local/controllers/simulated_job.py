@@ -7,13 +7,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from quorate.api import codec
+from quorate.api.batch import JOB_COMPLETION_INDEX
 from quorate.api.core import PodSpec, PodStatus
 from quorate.api.meta import Uid, at_epoch
 from quorate.local.controllers.job.failure_policy import Backoff
 from quorate.local.controllers.job.pod_management import pod_from_template
 from quorate.local.controllers.job.sync import SyncResult, sync_job
 from quorate.local.controllers.job.types import (
-    INDEX_ANNOTATION,
     TRACKING_FINALIZER,
     Job,
     JobStatus,
@@ -46,7 +46,7 @@ def a_pod(name: str, phase: str = "Pending", index: int | None = None, **status:
             uid=Uid(name),
             finalizers=(TRACKING_FINALIZER,),
             creation_timestamp=at_epoch(START),
-            annotations={} if index is None else {INDEX_ANNOTATION: str(index)},
+            annotations={} if index is None else {JOB_COMPLETION_INDEX: str(index)},
         ),
         status=codec.convert(PodStatus, {"phase": phase, **status}),
     )

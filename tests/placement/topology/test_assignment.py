@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from quorate.api import codec
 from quorate.api.core.scheduling import Node
+from quorate.api.kueue.topology import HOSTNAME
 from quorate.placement.topology.assignment import place
 from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.request import PodSetRequest, Profile, SliceLayer, TopologyRequest
 from quorate.placement.topology.search import GroupPlacement, PlacementFailure
-from quorate.placement.topology.tree import HOSTNAME, DomainTree
+from quorate.placement.topology.tree import DomainTree
 from tests.placement.topology.trees import tree_with
 
 LEVELS = ("block", "rack", HOSTNAME)

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from quorate.api import codec
 from quorate.api.core import PreferredSchedulingTerm
 from quorate.api.core.scheduling import Node
+from quorate.api.kueue.topology import HOSTNAME
 from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.shapes import Shape
 from quorate.placement.topology.assignment import place
 from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.request import PodSetRequest, Profile, SliceLayer, TopologyRequest
 from quorate.placement.topology.search import PlacementFailure
-from quorate.placement.topology.tree import HOSTNAME, DomainTree
+from quorate.placement.topology.tree import DomainTree
 from tests.placement.topology.oracle import Asked, Domain, Oracle, every_placement, satisfies
 from tests.placement.topology.trees import cluster_with
 from tests.search import examples

@@ -2,8 +2,8 @@
 
 import pytest
 
+from quorate.api.kueue.topology import HOSTNAME
 from quorate.placement.topology.request import Profile, SliceLayer, TopologyRequest, resolve
-from quorate.placement.topology.tree import HOSTNAME
 from tests.placement.topology.trees import tree_with
 
 TREE = tree_with(("block", "rack", HOSTNAME), [])

@@ -19,6 +19,8 @@ _MAX_DEPTH: Final = 100
 _MAX_VALUES: Final = 200_000
 _STANDARD: Final = "tag:yaml.org,2002:"
 
+SUFFIXES: Final = (".yaml", ".yml", ".json")  # of files with documents
+
 
 class InvalidYaml(ValueError):
     """The text is not YAML, or not representable as JSON."""

@@ -4,6 +4,7 @@ RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"  # a finalizer of flavors, qu
 CRON_JOB = ("batch", "CronJob")  # group and kind of an object with jobs that are queued
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"  # a label, or an annotation in older manifests
 PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
+MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
 PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
 PREBUILT_WORKLOAD = "kueue.x-k8s.io/prebuilt-workload-name"
 MAX_EXEC_TIME_SECONDS = "kueue.x-k8s.io/max-exec-time-seconds"

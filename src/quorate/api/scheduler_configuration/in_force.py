@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from quorate.api.decoding.strict import InvalidConfiguration
+from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import load_scheduler_configuration
 
 NAMESPACE: Final = "kube-public"
 NAME: Final = "quorate-scheduler-configuration-in-force"
+KEY: Final = Key(NAMESPACE, NAME)
 FILE: Final = "volcano-scheduler.conf"  # the key of the text, as in Volcano's ConfigMap
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from quorate.api.batch import JOB_COMPLETION_INDEX
 from quorate.api.meta import epoch
 from quorate.cli.local_option import DEFAULT_DASHBOARD_PORT
 from quorate.cli.run.command import run_directory
@@ -37,7 +38,6 @@ from quorate.simulate.inputs.world import read_world
 
 EXAMPLE: Final = "examples/all-or-nothing"
 ESTIMATE: Final = "examples/estimate"
-INDEX: Final = "batch.kubernetes.io/job-completion-index"
 # The timing of the Job controller decides how many pods each job gets.  If one job gets all its pods before
 # the other starts, the demo says so and runs the example again, at most this often.
 ATTEMPTS: Final = 3
@@ -153,7 +153,7 @@ class FirstWorkerLogs:
     async def read(self, client: Client, cluster: ObservedCluster) -> None:
         for pod in cluster.pods:
             name = pod.metadata.name
-            if pod.metadata.annotations.get(INDEX) != "0" or pod.status.phase == "Pending":
+            if pod.metadata.annotations.get(JOB_COMPLETION_INDEX) != "0" or pod.status.phase == "Pending":
                 continue
             try:
                 log = await client.request("GET", PODS.path(pod.metadata.namespace, name, "log"))

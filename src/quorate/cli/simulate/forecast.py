@@ -21,6 +21,7 @@ from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.served import NotServed, served_estimates, served_summaries
 from quorate.inspect.explain.summaries import summaries
+from quorate.inspect.explain.targets import LOCAL_QUEUE_NAMES
 from quorate.inspect.formatting import format_duration
 from quorate.inspect.live_cluster import LiveCluster, MissingPermission, read_cluster
 from quorate.kube.clock import WallClock
@@ -48,7 +49,6 @@ Plays = Annotated[
     ),
 ]
 
-_LOCAL: Final = ("lq", "localqueue", "localqueues")
 _STEPS_S: Final = (60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 86400.0)
 _MOST_STEPS: Final = 8
 _TITLES: Final = (
@@ -166,7 +166,7 @@ def _state_of(summary: ExplanationSummary | None) -> tuple[str, str]:
 def _of_tenant(cluster: ClusterOptions, queue: str, refused: MissingPermission) -> Answer:
     """Return the estimates that the controllers serve of a namespace.  Raises ``refused`` without any."""
     kind, _, name = queue.rpartition("/")
-    if name and kind not in _LOCAL:
+    if name and kind not in LOCAL_QUEUE_NAMES:
         raise refused
 
     async def read(connection: Connection) -> Answer:
@@ -210,7 +210,7 @@ def _local_queues(live: LiveCluster, written: str) -> frozenset[Key] | None:
         return None
     kind, _, name = written.rpartition("/")
     queues = live.objects[LOCAL_QUEUES]
-    if kind in _LOCAL:
+    if kind in LOCAL_QUEUE_NAMES:
         key = Key(live.namespace, name)
         if all(local_queue.metadata.key != key for local_queue in queues):
             names = [found.metadata.name for found in queues if found.metadata.namespace == live.namespace]

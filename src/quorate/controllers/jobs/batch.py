@@ -5,12 +5,12 @@ from typing import Any, Final
 
 import msgspec
 
-from quorate.api.batch import Job
+from quorate.api.batch import JOB_COMPLETION_INDEX, Job
 from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet
 from quorate.api.kueue.topology_annotations import PodIndex
 from quorate.api.meta import epoch, is_true
-from quorate.api.names.kueue import STOPPING
+from quorate.api.names.kueue import MIN_PARALLELISM, STOPPING
 from quorate.api.native_groups import PodGroupSpec
 from quorate.api.syntax import signed_int32
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE
@@ -26,7 +26,6 @@ from quorate.controllers.jobframework.podset_info import (
 from quorate.controllers.jobframework.topology import TopologySource
 from quorate.controllers.jobs.batch_validation import (
     COMPLETIONS_EQUAL_PARALLELISM,
-    MIN_PARALLELISM,
     TRUE,
     job_findings,
     parallel_pods,
@@ -39,7 +38,7 @@ from quorate.kube.writes import Patch
 _OWN_LABELS = ("job-name", "controller-uid", "batch.kubernetes.io/controller-uid")
 _MANAGED_LABELS = frozenset({*_OWN_LABELS, "batch.kubernetes.io/job-name"})
 
-COMPLETION_INDEX: Final = PodIndex("batch.kubernetes.io/job-completion-index")
+COMPLETION_INDEX: Final = PodIndex(JOB_COMPLETION_INDEX)
 
 
 class BatchJob(JobKind[Job]):

@@ -5,12 +5,11 @@ from typing import Final
 
 from quorate.api.batch import Job, decode_template
 from quorate.api.findings import Finding
-from quorate.api.names.kueue import ELASTIC_JOB
+from quorate.api.names.kueue import ELASTIC_JOB, MIN_PARALLELISM
 from quorate.api.names.topology import PREFERRED, REQUIRED
 from quorate.api.syntax import signed_int32
 from quorate.controllers.jobframework.interface import ValidationScope
 
-MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
 COMPLETIONS_EQUAL_PARALLELISM: Final = "kueue.x-k8s.io/job-completions-equal-parallelism"
 
 TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})  # Go's strconv.ParseBool

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from quorate.api.core.scheduling import Node
+from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import is_true
 from quorate.dashboard.limits import MAX_GANG_PODS, MAX_PLACES
 from quorate.dashboard.model.cluster_data import ClusterData
@@ -21,7 +22,7 @@ from quorate.inspect.topology_report import LeafAmounts, leaf_amounts
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.request import NO_TOPOLOGY, TopologyRequest
-from quorate.placement.topology.tree import HOSTNAME, DomainTree
+from quorate.placement.topology.tree import DomainTree
 from quorate.queueing.nodes.foreign_pods import PODS, offered_amounts
 from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.nodes.trees import labels_of

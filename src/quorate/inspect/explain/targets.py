@@ -17,7 +17,7 @@ from quorate.kube.errors import NotFound
 from quorate.kube.resources import WORKLOADS, Json, Resource, metadata_of
 
 _CLUSTER_QUEUES: Final = ("cq", "clusterqueue", "clusterqueues")
-_LOCAL_QUEUES: Final = ("lq", "localqueue", "localqueues")
+LOCAL_QUEUE_NAMES: Final = ("lq", "localqueue", "localqueues")
 _POD_GROUPS: Final = ("pg", "podgroup", "podgroups")
 _PODS: Final = ("po", "pod", "pods")
 
@@ -60,7 +60,7 @@ async def named_targets(connection: Connection, written: str) -> list[Target]:
         raise UsageError("an explanation needs one namespace (write -n NAMESPACE)")
     if not slash or is_workload_type(type_):
         return [OfWorkload(await client.get(WORKLOADS, Key(namespace, name)))]
-    if kind in _LOCAL_QUEUES:
+    if kind in LOCAL_QUEUE_NAMES:
         return [OfObject("localqueues", Key(namespace, name))]
     if kind in _POD_GROUPS:
         return [OfObject("podgroups", Key(namespace, name))]

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from quorate.api.batch import JOB_COMPLETION_INDEX
 from quorate.local.nodes.commands import Run
 
 PREFIX: Final = "simulate.quorate.dev/"
@@ -17,7 +18,6 @@ DURATION: Final = PREFIX + "duration"
 TOGETHER: Final = PREFIX + "together"
 EXIT_CODE: Final = PREFIX + "exit-code"
 USAGE: Final = PREFIX + "usage"  # of each container: cpu=250m,memory=1Gi
-COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 FOREVER: Final = "forever"
 
 _DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h))+")
@@ -63,7 +63,7 @@ def parse_behavior(
     default = RUNS_TO_COMPLETION
     if restart_policy == "Always":
         default = RUNS_UNTIL_DELETED
-    elif subdomain and COMPLETION_INDEX in annotations:
+    elif subdomain and JOB_COMPLETION_INDEX in annotations:
         default = COMMUNICATES
     if run is not None:
         default = replace(default, duration_s=run.duration_s, exit_code=run.exit_code)

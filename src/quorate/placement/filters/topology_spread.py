@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from quorate.api.kueue.topology import HOSTNAME
 from quorate.placement import failures
 from quorate.placement.failures import NodeStatuses
 from quorate.placement.filters.inter_pod.affinity_index import AffinityIndex
@@ -21,7 +22,6 @@ from quorate.placement.filters.requirements import PodRequirements
 from quorate.placement.framework import Capacity
 from quorate.placement.vectors import Codes, Mask, Vector
 
-HOSTNAME: Final = "kubernetes.io/hostname"
 UNLIMITED: Final = 2**31 - 1  # pods
 
 

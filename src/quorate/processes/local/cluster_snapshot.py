@@ -14,7 +14,7 @@ import msgspec
 import yaml
 
 from quorate.api import kueue, volcano
-from quorate.api.decoding.documents import Document
+from quorate.api.decoding.documents import SUFFIXES, Document
 from quorate.api.decoding.nodes import taint
 from quorate.api.decoding.strict import (
     DecodeContext,
@@ -33,7 +33,6 @@ from quorate.api.volcano import topology as volcano_topology
 from quorate.inspect.configuration_files import InvalidFiles
 from quorate.kube.resources import Json, Resource, untyped
 
-_SUFFIXES: Final = (".yaml", ".yml", ".json")
 _NODE: Final = ("", "Node")
 _QUOTAS: Final = (("", "LimitRange"), ("", "ResourceQuota"))
 # In the order to create them: the plural, and whether the kind is namespaced.
@@ -124,9 +123,9 @@ def _files(paths: Iterable[Path]) -> Iterator[Path]:
         if not path.is_dir():
             yield path
             continue
-        files = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
+        files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
         if not files:
-            raise InvalidFiles([f"{path}: holds no manifest (looked for *{', *'.join(_SUFFIXES)})"])
+            raise InvalidFiles([f"{path}: holds no manifest (looked for *{', *'.join(SUFFIXES)})"])
         yield from files
 
 

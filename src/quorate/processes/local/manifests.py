@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api import codec, configuration
-from quorate.api.decoding.documents import Document, InvalidYaml, read_documents
+from quorate.api.decoding.documents import SUFFIXES, Document, InvalidYaml, read_documents
 from quorate.api.findings import Finding, child_path
 from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.quantity import InvalidQuantity, parse_quantity
@@ -76,7 +76,6 @@ _FIRST: Final = (
     "LimitRange", "ResourceQuota", "ServiceAccount", "ConfigMap", "Secret", "Service",
 )  # fmt: skip
 
-_SUFFIXES: Final = (".yaml", ".yml", ".json")
 _QUANTITIES: Final = ("nominalQuota", "borrowingLimit", "lendingLimit")
 _QUANTITY_MAPS: Final = ("requests", "limits")
 _WITHOUT_QUANTITIES: Final = ("CustomResourceDefinition", "ConfigMap", "Secret")  # schemas, data of users
@@ -94,7 +93,7 @@ def read_directory(directory: Path, options: ClusterDescription = ClusterDescrip
     If the nodes have a topology, its objects are added; ``options`` override the description of the cluster.
     Raises ``InvalidFiles`` with all findings, each as ``file:line: path: value rule``.
     """
-    texts = _texts(sorted(path for path in _entries(directory) if path.suffix in _SUFFIXES))
+    texts = _texts(sorted(path for path in _entries(directory) if path.suffix in SUFFIXES))
     manifests, descriptions, findings = _read_texts(texts)
     description = descriptions[0] if descriptions else ClusterDescription()
     topology = options.override(description).topology
@@ -104,7 +103,7 @@ def read_directory(directory: Path, options: ClusterDescription = ClusterDescrip
     if len(descriptions) > 1:
         findings.append(f"{directory}: describes {len(descriptions)} clusters (keep one)")
     if not manifests and not findings:
-        findings.append(f"{directory}: holds no manifest (looked for *{', *'.join(_SUFFIXES)})")
+        findings.append(f"{directory}: holds no manifest (looked for *{', *'.join(SUFFIXES)})")
     if findings:
         raise InvalidFiles(findings)
     return Manifests(tuple(sorted([*added, *manifests], key=_rank)), description)
@@ -117,7 +116,7 @@ def read_manifests(path: Path) -> tuple[Manifest, ...]:
     """
     if not path.is_dir():
         return _checked(_texts([path]))
-    return _checked(_texts(sorted(entry for entry in _entries(path) if entry.suffix in _SUFFIXES)))
+    return _checked(_texts(sorted(entry for entry in _entries(path) if entry.suffix in SUFFIXES)))
 
 
 def read_manifest_text(text: str, source: str) -> tuple[Manifest, ...]:

@@ -13,9 +13,9 @@ from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.configuration.queueing import NodeFitMode
 from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node
-from quorate.api.kueue.topology import Topology
+from quorate.api.kueue.topology import HOSTNAME, Topology
 from quorate.api.meta import Key
-from quorate.placement.topology.tree import HOSTNAME, Path
+from quorate.placement.topology.tree import Path
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
 from quorate.queueing.nodes.foreign_pods import owner_of, usage_on_node
 from quorate.queueing.nodes.occupants import Name, Nominated, Occupant, Owner, Requests

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from quorate.api.kueue import Admission
-from quorate.placement.topology.tree import HOSTNAME, Path
+from quorate.api.kueue.topology import HOSTNAME
+from quorate.placement.topology.tree import Path
 from quorate.queueing.nodes.pod_templates import Template
 
 Amounts = Mapping[str, int]

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from quorate.api.core.pod import Pod, PodMeta
 from quorate.api.core.scheduling import Node, PodSpec
 from quorate.api.core.volumes import CSINode, PersistentVolumeClaim
+from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Key
 from quorate.placement.claim_requirements import NO_VOLUMES
 from quorate.placement.cluster import Cluster
@@ -30,7 +31,6 @@ from quorate.placement.shapes import Shape, Shapes
 from quorate.placement.topology.counting import Capacity, Exclusions, accepted_leaves, fitting_pods
 from quorate.placement.topology.pod_limits import PodLimits, limit_pods, limits_with_preemption
 from quorate.placement.topology.request import PodSetRequest
-from quorate.placement.topology.tree import HOSTNAME
 from quorate.queueing.limits import MAX_TEMPLATES
 from quorate.queueing.nodes.constraint_view import SLICE_SIZE, ConstraintView, HeldKey
 from quorate.queueing.nodes.foreign_pods import offer_the_same, offered_amounts

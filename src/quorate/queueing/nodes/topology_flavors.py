@@ -11,9 +11,8 @@ from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.configuration.queueing import NodeFitMode
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor
-from quorate.api.kueue.topology import Topology
+from quorate.api.kueue.topology import HOSTNAME, Topology
 from quorate.api.meta import is_true
-from quorate.placement.topology.tree import HOSTNAME
 from quorate.queueing.nodes.node_fit import mode_of
 
 

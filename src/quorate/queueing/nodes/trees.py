@@ -18,9 +18,10 @@ from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.configuration.queueing import NodeFitMode
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor
+from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import is_true
 from quorate.placement.cluster import Cluster
-from quorate.placement.topology.tree import HOSTNAME, DomainTree, Path
+from quorate.placement.topology.tree import DomainTree, Path
 from quorate.queueing.nodes.node_fit import mode_of
 from quorate.queueing.nodes.occupants import Occupants
 from quorate.queueing.nodes.places import LEVELS, Amounts, UsedBy

@@ -6,9 +6,9 @@ from typing import Final
 from quorate.api.core import NodeSelectorTerm
 from quorate.api.core.scheduling import Node, NodeStatus
 from quorate.api.explanation import Nodes
+from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Condition, ObjectMeta
 from quorate.api.quantity import parse_quantity
-from quorate.placement.topology.tree import HOSTNAME
 from quorate.queueing.inadmissible_reasons import NodesLackRoom, PlacementRefused
 from quorate.queueing.limits import MAX_PROVIDED_NODES
 from quorate.queueing.nodes.foreign_pods import PODS

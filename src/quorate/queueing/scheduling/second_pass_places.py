@@ -10,10 +10,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from quorate.api.kueue import PodSetAssignment
-from quorate.api.kueue.topology import topology_assignment
+from quorate.api.kueue.topology import HOSTNAME, topology_assignment
 from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.request import Profile
-from quorate.placement.topology.tree import HOSTNAME, Path
+from quorate.placement.topology.tree import Path
 from quorate.queueing.cluster_queue import Reservation
 from quorate.queueing.inadmissible_reasons import NodesLackRoom, PlacementRefused
 from quorate.queueing.nodes.places import Place, Places

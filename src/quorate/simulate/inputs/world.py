@@ -20,7 +20,7 @@ from quorate.api.configuration import (
     load_configuration,
 )
 from quorate.api.core.scheduling import Node
-from quorate.api.decoding.documents import Document, InvalidYaml, read_documents
+from quorate.api.decoding.documents import SUFFIXES, Document, InvalidYaml, read_documents
 from quorate.api.decoding.strict import InvalidConfiguration
 from quorate.api.findings import Finding
 from quorate.api.kueue.conversion import V1BETA1, V1BETA2, convert_version
@@ -76,7 +76,6 @@ RESOURCES: Final[Mapping[tuple[str, str], Resource[Any]]] = {
         WORKLOADS,
     )
 }
-_SUFFIXES: Final = (".yaml", ".yml", ".json")
 TRACE_SUFFIX: Final = ".swf"
 _ONE_QUEUE: Final = """\
 apiVersion: {api_version}
@@ -216,7 +215,7 @@ def read_files(path: Path, content: Content) -> Content:
     """Add the documents of a file, or of the manifests of a directory, to ``content``, and return it."""
     try:
         files = sorted(path.iterdir()) if path.is_dir() else [path]
-        files = [file for file in files if file == path or file.suffix in _SUFFIXES]
+        files = [file for file in files if file == path or file.suffix in SUFFIXES]
         texts = [(file, file.read_bytes()) for file in files]
     except OSError as error:
         raise InvalidWorld([f"{error.filename}: {(error.strerror or '').lower()}"]) from error

@@ -38,7 +38,6 @@ from quorate.kube.resources import CONFIG_MAPS, POD_GROUPS, QUEUES, RESOURCE_QUO
 from quorate.webhooks.limits import DISCOVERY_INTERVAL_S, SCHEDULER_INTERVAL_S
 from quorate.webhooks.volcano.quota_pod import QUOTA_PODS, pod_quota_usage
 
-_IN_FORCE: Final = Key(in_force.NAMESPACE, in_force.NAME)
 _BY_NAMESPACE: Final = "by namespace"  # index of pod groups and quotas
 _BY_QUEUE: Final = "by queue"  # index of pod groups
 
@@ -149,7 +148,7 @@ class CachedVolcanoReader:
         """Read the scheduler's configuration in force again and again; without one, the defaults count."""
         while True:
             try:
-                stored = (await self._client.get(CONFIG_MAPS, _IN_FORCE)).data
+                stored = (await self._client.get(CONFIG_MAPS, in_force.KEY)).data
                 self._delays_pod_creation = in_force.admits_groups(stored)
             except NotFound:
                 self._delays_pod_creation = True

@@ -8,7 +8,7 @@ import typer
 from quorate.api.configuration import DEFAULT_NAMESPACE
 from quorate.api.decoding.strict import InvalidConfiguration
 from quorate.api.meta import Key
-from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
+from quorate.api.scheduler_configuration import SchedulerConfiguration, in_force, load_scheduler_configuration
 from quorate.cli.configuration_options import SchedulerConf, SchedulerNames
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
@@ -30,7 +30,6 @@ from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.resources import CONFIG_MAPS, POD_GROUPS
-from quorate.processes.stored_scheduler_configuration import SCHEDULER_KEY
 from quorate.scheduler.feeds import load_model
 from quorate.scheduler.scheduler import SCHEDULER_NAMES
 
@@ -103,7 +102,7 @@ async def _settings(client: Client, path: Path | None) -> tuple[SchedulerConfigu
     if path is not None:
         return read_scheduler_configuration(path).configuration, str(path)
     problems = []
-    for key in (SCHEDULER_KEY, *CONFIG_MAPS_TO_TRY):
+    for key in (in_force.KEY, *CONFIG_MAPS_TO_TRY):
         try:
             text = (await client.get(CONFIG_MAPS, key)).data.get(CONFIGURATION_FILE, "")
             return load_scheduler_configuration(text).configuration, f"ConfigMap {key}"

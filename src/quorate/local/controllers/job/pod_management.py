@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from quorate.api.batch import JOB_COMPLETION_INDEX
 from quorate.api.codec import Json
 from quorate.api.meta import epoch, is_true
 from quorate.local.controllers.job.failure_policy import (
@@ -18,7 +19,6 @@ from quorate.local.controllers.job.failure_policy import (
 from quorate.local.controllers.job.index_set import IndexSet
 from quorate.local.controllers.job.pod_summary import PodSummary, is_index_in_range
 from quorate.local.controllers.job.types import (
-    INDEX_ANNOTATION,
     INDEX_FAILURES_ANNOTATION,
     INDEX_IGNORED_FAILURES_ANNOTATION,
     JOBS,
@@ -156,14 +156,14 @@ def name_prefix(job_name: str, index: int | None) -> str:
 
 
 def _add_completion_index(job: Job, new: PodToCreate, metadata: Json, spec: Json) -> None:
-    metadata["labels"][INDEX_ANNOTATION] = str(new.index)
-    metadata["annotations"][INDEX_ANNOTATION] = str(new.index)
+    metadata["labels"][JOB_COMPLETION_INDEX] = str(new.index)
+    metadata["annotations"][JOB_COMPLETION_INDEX] = str(new.index)
     if new.failures is not None:
         metadata["annotations"][INDEX_FAILURES_ANNOTATION] = str(new.failures.counted)
         if new.failures.ignored:
             metadata["annotations"][INDEX_IGNORED_FAILURES_ANNOTATION] = str(new.failures.ignored)
     spec["hostname"] = f"{job.metadata.name}-{new.index}"
-    source = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX_ANNOTATION}']"}}
+    source = {"fieldRef": {"fieldPath": f"metadata.labels['{JOB_COMPLETION_INDEX}']"}}
     for container in (*spec.get("initContainers", ()), *spec["containers"]):
         variables = container.setdefault("env", [])
         if all(variable["name"] != INDEX_VARIABLE for variable in variables):

@@ -4,11 +4,11 @@ from datetime import datetime
 from typing import Final
 
 from quorate.api import batch, core
+from quorate.api.batch import JOB_COMPLETION_INDEX
 from quorate.api.meta import Condition, ObjectMeta, Struct
 from quorate.kube.resources import Resource
 
 TRACKING_FINALIZER: Final = "batch.kubernetes.io/job-tracking"
-INDEX_ANNOTATION: Final = "batch.kubernetes.io/job-completion-index"
 INDEX_FAILURES_ANNOTATION: Final = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED_FAILURES_ANNOTATION: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
 JOB_CONTROLLER_NAME: Final = "kubernetes.io/job-controller"  # the value of spec.managedBy for this controller
@@ -104,7 +104,7 @@ class Pod(core.Pod):
     @property
     def index(self) -> int | None:
         """Return the completion index, or None if the pod has no valid one."""
-        text = self.metadata.annotations.get(INDEX_ANNOTATION, "")
+        text = self.metadata.annotations.get(JOB_COMPLETION_INDEX, "")
         return int(text) if text.isdecimal() else None
 
 
