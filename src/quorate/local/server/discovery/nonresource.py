@@ -9,7 +9,7 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from quorate.api.limits import LARGE_BYTES
-from quorate.local.objects.errors import method_not_allowed
+from quorate.local.objects.errors import method_not_allowed, no_such_resource
 from quorate.local.server.discovery import groups, openapi, openapi_v2
 from quorate.local.server.discovery.groups import RemoteGroups
 from quorate.local.server.registry.kinds import Registry
@@ -74,7 +74,11 @@ def respond(
     health_checks: HealthChecks,
     request: web.BaseRequest,
 ) -> ApiResponse:
-    """Return the response.  Raises StatusError: 405 for a write, 406 for an unsupported media type."""
+    """Return the response.
+
+    Raises StatusError: 404 for a version that a built-in group does not have, 405 for a write, 406 for an
+    unsupported media type.
+    """
     parts = request.path.strip("/").split("/")
     match parts:
         case [path] if path in PATHS:
@@ -84,6 +88,11 @@ def respond(
         case _:
             response = _find_response(registry, store, remote, parts, request)
     if response is None:
+        match parts:
+            case ["api", _]:
+                raise no_such_resource()
+            case ["apis", group, _] if registry.has_group(group) and not registry.is_custom_group(group):
+                raise no_such_resource()
         return NOT_FOUND
     if request.method not in ("GET", "HEAD"):
         raise method_not_allowed()
