@@ -9,7 +9,14 @@ from quorate.api.core.started_pod import StartedPod
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid
 from quorate.api.volcano import PodGroup
-from quorate.gang.explanation import ENOUGH, ENOUGH_FOR_ONE_THAT_NEVER_FITS, explain_group, waiting_group
+from quorate.api.volcano.job import Job
+from quorate.gang.explanation import (
+    ENOUGH,
+    ENOUGH_FOR_ONE_THAT_NEVER_FITS,
+    explain_group,
+    explain_job_without_group,
+    waiting_group,
+)
 from quorate.gang.pending_reasons import PendingReason
 from quorate.queueing.explanation.pods import FailedCreation, with_members
 
@@ -17,6 +24,7 @@ SHORT = {
     "type": "Unschedulable", "status": "True", "reason": "NotEnoughResources",
     "message": "cluster: cpu: need 6, have 2 now",
 }  # fmt: skip
+Json = dict[str, Any]
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "train"}
 
 
@@ -117,3 +125,31 @@ def test_a_workload_may_wait_for_its_pod_group(of: str, phase: str, waits: bool)
             "its pod group waits: NotEnoughResources: cluster: cpu: need 6, have 2 now "
             "(quorate podgroup explain g shows more)"
         )
+
+
+@pytest.mark.parametrize(
+    ("state", "want"),
+    [
+        pytest.param(
+            {"phase": "Pending", "reason": "InvalidJob", "message": "spec.tasks: 2 tasks have the name a"},
+            ("NeverFits", "InvalidJob", "correct the field that the message names"),
+            id="it cannot be synced",
+        ),
+        pytest.param(
+            {"phase": "Pending", "reason": "Suspended", "message": "it waits"},
+            ("Queued", "Suspended", ""),
+            id="it waits",
+        ),
+        pytest.param({}, ("Queued", "", ""), id="new"),
+        pytest.param({"phase": "Running"}, ("Running", "", ""), id="it runs"),
+        pytest.param(
+            {"phase": "Failed", "reason": "InvalidJob", "message": "x"}, ("Finished", "", ""), id="ended"
+        ),
+    ],
+)
+def test_a_volcano_job_without_a_group_is_explained_by_its_status(
+    state: Json, want: tuple[str, str, str]
+) -> None:
+    job = codec.convert(Job, {"metadata": {"name": "train", "namespace": "lab"}, "status": {"state": state}})
+    found = explain_job_without_group(job)
+    assert (found.state, found.code, " ".join(found.enough)) == want

@@ -18,10 +18,12 @@ from quorate.api.volcano import (
     UNSCHEDULABLE,
     PodGroup,
 )
+from quorate.api.volcano.job import INVALID_JOB, Job
 from quorate.gang.admission_record import INQUEUE_SINCE
 from quorate.gang.cache.quota_admission import is_suspended
 from quorate.gang.shortage import NEVER_FITS
 
+_ENDED_PHASES: Final = ("Completed", "Failed", "Terminated", "Aborted")  # of a Volcano Job
 _MORE_TIERS: Final = "allow a higher tier in networkTopology, or request fewer or smaller pods"
 # What removes each reason, by code; with less than that, a group that never fits does not start.
 ENOUGH: Final[Mapping[str, str]] = {
@@ -88,6 +90,34 @@ def explain_group(group: PodGroup) -> Explanation:
         can_never_fit=state == "NeverFits",
         reasons=() if waits is None else (waits,),
         enough=(waits.enough,) if waits is not None and waits.enough else (),
+    )
+
+
+def explain_job_without_group(job: Job) -> Explanation:
+    """Return the explanation of a Volcano Job from its status: the controller has made no pod group of it."""
+    phase, found = job.status.state.phase or PENDING, job.status.state
+    state: ExplainedState = "Finished" if phase in _ENDED_PHASES else "Queued"
+    if phase == "Running":
+        state = "Running"
+    message, reasons = f"its phase is {phase}, and it has no pod group", tuple[Reason, ...]()
+    if state != "Finished" and found.reason:
+        is_invalid = found.reason == INVALID_JOB
+        reason = Reason(
+            code=found.reason, text=found.message, since=found.last_transition_time, needs_change=is_invalid,
+            enough="correct the field that the message names" if is_invalid else "",
+        )  # fmt: skip
+        state = "NeverFits" if is_invalid else state
+        message, reasons = f"{message}: {found.message}", (reason,)
+    metadata = job.metadata
+    return Explanation(
+        object=ObjectName(kind="Job", name=metadata.name, namespace=metadata.namespace),
+        state=state,
+        message=message,
+        since=metadata.creation_timestamp,
+        code=reasons[0].code if reasons else "",
+        can_never_fit=state == "NeverFits",
+        reasons=reasons,
+        enough=tuple(reason.enough for reason in reasons if reason.enough),
     )
 
 

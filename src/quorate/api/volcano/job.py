@@ -151,6 +151,7 @@ class Command(Struct):
 
 SCHEDULER_NAME: Final = "volcano"
 MAX_RETRY: Final = 3
+INVALID_JOB: Final = "InvalidJob"  # reason of ``status.state``: no pods can be created (ours)
 _PLUGINS_USING_SVC: Final = frozenset({"pytorch", "tensorflow", "mpi", "ray"})
 _PLUGINS_USING_SSH: Final = frozenset({"mpi"})
 

@@ -17,7 +17,7 @@ from quorate.api.names.kueue import PRIORITY_CLASS
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.served import NotServed, served_explanation, served_job_explanation
-from quorate.inspect.explain.targets import OfJob, OfObject, OfWorkload, Target
+from quorate.inspect.explain.targets import OfJob, OfObject, OfVolcanoJob, OfWorkload, Target
 from quorate.kube.errors import Forbidden
 from quorate.kube.resources import EVENTS
 
@@ -76,6 +76,10 @@ class Answers:
                     lambda: self._own_job(target),
                 )
                 return await self._with_warning(explanation, job)
+            case OfVolcanoJob(volcano_job):
+                from quorate.gang.explanation import explain_job_without_group
+
+                return explain_job_without_group(volcano_job)
         assert_never(target)
 
     async def _with_warning(self, explanation: Explanation, job: ObjectMeta) -> Explanation:

@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from quorate.api.explanation import ExplainedState, ExplanationSummary, state_text, summary_of
+from quorate.api.explanation import ExplanationSummary, state_text, summary_of
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano import PodGroup
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from quorate.queueing.state import State
 
 T = TypeVar("T", bound=HasMetadata)
-
-_ENDED_PHASES: Final = ("Completed", "Failed", "Terminated", "Aborted")  # of a Volcano Job
 
 
 @dataclass(frozen=True)
@@ -69,12 +67,12 @@ class VolcanoJobStates:
 
     def of_job(self, job: VolcanoJob) -> ExplanationSummary:
         """Return the summary of a job; its own status decides if it has ended, or has no pod group yet."""
-        phase, found = job.status.state.phase, self.by_job.get(job.metadata.uid)
-        state: ExplainedState = "Finished" if phase in _ENDED_PHASES else "Queued"
-        if found is not None and state != "Finished":
+        from quorate.gang.explanation import explain_job_without_group
+
+        of_status, found = explain_job_without_group(job), self.by_job.get(job.metadata.uid)
+        if found is not None and of_status.state != "Finished":
             return msgspec.structs.replace(found, metadata=job.metadata)
-        state = "Running" if phase == "Running" else state
-        return ExplanationSummary(metadata=job.metadata, state=state, message=job.status.state.message)
+        return summary_of(of_status, job.metadata)
 
 
 async def volcano_job_states(client: Client, namespace: str) -> tuple[VolcanoJobStates, str]:

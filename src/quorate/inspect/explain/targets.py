@@ -3,11 +3,14 @@
 from dataclasses import dataclass
 from typing import Final
 
+from quorate.api import codec
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, Uid
 from quorate.api.names.kueue import CRON_JOB, QUEUE_NAME, WORKLOAD_ANNOTATION
 from quorate.api.names.volcano import GROUP_NAME
+from quorate.api.volcano.job import GROUP as BATCH_GROUP
+from quorate.api.volcano.job import Job as VolcanoJob
 from quorate.inspect.cluster_reader import STARTED_PODS, ClusterReader
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
@@ -43,7 +46,14 @@ class OfJob:
     is_suspended: bool | None = None  # None: it has no field ``spec.suspend``
 
 
-Target = OfWorkload | OfObject | OfJob
+@dataclass(frozen=True, slots=True)
+class OfVolcanoJob:
+    """A Volcano Job that names no local queue, and has no pod group."""
+
+    job: VolcanoJob
+
+
+Target = OfWorkload | OfObject | OfJob | OfVolcanoJob
 
 
 async def named_targets(connection: Connection, written: str) -> list[Target]:
@@ -74,6 +84,8 @@ async def named_targets(connection: Connection, written: str) -> list[Target]:
         return [OfWorkload(workload) for workload in workloads]
     if QUEUE_NAME not in job.labels and (groups := await _pod_groups_of(client, job)):
         return [OfObject("podgroups", group) for group in groups]
+    if QUEUE_NAME not in job.labels and (resource.group, resource.plural) == (BATCH_GROUP, "jobs"):
+        return [OfVolcanoJob(codec.convert(VolcanoJob, document))]
     suspend = (document.get("spec") or {}).get("suspend")
     return [OfJob(resource, job, suspend if isinstance(suspend, bool) else None)]
 

@@ -4,6 +4,7 @@ import itertools
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.meta import at_epoch
@@ -247,9 +248,22 @@ def test_the_running_duration_is_set_at_the_end() -> None:
     assert (plan.status.state.phase, plan.status.running_duration) == ("Completed", "1m5s")
 
 
-def test_an_impossible_job_gets_an_event() -> None:
-    twice = planned(a_job("worker=1 worker=1"))
-    assert [event.reason for event in twice.events] == ["InvalidJob"]
+def test_an_impossible_job_says_so_in_its_status_until_it_is_corrected() -> None:
+    impossible = planned(a_job("worker=1 worker=1"))
+    (event,) = impossible.events
+    assert impossible.status is not None
+    state = impossible.status.state
+    assert (state.phase, state.reason, state.message) == ("Pending", "InvalidJob", event.message)
+    assert "2 tasks have the name worker" in event.message
+    again = planned(after(impossible))
+    assert (again.status, again.group) == (impossible.status, None)
+    corrected = planned(replace(a_job("worker=1"), status=impossible.status))
+    assert corrected.group is not None
+    assert corrected.status is not None
+    assert (corrected.status.state.phase, corrected.status.state.reason) == ("Pending", "")
+
+
+def test_a_job_with_too_many_pods_gets_none() -> None:
     assert planned(a_job(f"worker={MAX_JOB_PODS + 1}")).pods_to_create == ()
 
 

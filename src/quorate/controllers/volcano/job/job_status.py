@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from quorate.api.meta import at_epoch, epoch
 from quorate.api.syntax import format_duration
 from quorate.api.volcano.job import (
+    INVALID_JOB,
     Command,
     Job,
     JobCondition,
@@ -92,6 +93,24 @@ def updated_status(
         controlled_resources=_controlled_resources(job, phase),
     )
     return replace(new, running_duration=_running_duration(new))
+
+
+def status_of_invalid(job: Job, problem: str, now: float) -> JobStatus:
+    """Return the status of a job that cannot be synced: the phase that it has, with the reason."""
+    state = job.status.state
+    moment = state.last_transition_time or at_epoch(now)
+    invalid = JobState(
+        phase=state.phase or "Pending", reason=INVALID_JOB, message=problem, last_transition_time=moment
+    )
+    return replace(job.status, state=invalid)
+
+
+def without_invalid(status: JobStatus) -> JobStatus:
+    """Return the status of a job that can be synced again."""
+    state = status.state
+    if state.reason != INVALID_JOB:
+        return status
+    return replace(status, state=replace(state, reason="", message=""))
 
 
 def _controlled_resources(job: Job, phase: JobPhase) -> dict[str, str]:

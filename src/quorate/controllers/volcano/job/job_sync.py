@@ -18,6 +18,7 @@ from quorate.api.meta import epoch, true_condition
 from quorate.api.validation.volcano_jobs import volcano_job_findings, volcano_job_warnings
 from quorate.api.volcano import UNSCHEDULABLE, PodGroup
 from quorate.api.volcano.job import (
+    INVALID_JOB,
     Command,
     Job,
     JobPhase,
@@ -51,7 +52,9 @@ from quorate.controllers.volcano.job.job_pods import (
 from quorate.controllers.volcano.job.job_status import (
     PhaseReason,
     releases_plugins,
+    status_of_invalid,
     updated_status,
+    without_invalid,
     without_plugins,
 )
 from quorate.controllers.volcano.job.lifecycle_policies import (
@@ -139,9 +142,11 @@ def decide(info: JobInfo) -> JobPlan:
     effective = job if admitted is None else as_admitted(job, admitted)
     problem = str(effective.message) if isinstance(effective, InjectionConflict) else ""
     if problem := problem or _validation_error(job):
-        return JobPlan(job, events=(Event("Warning", "InvalidJob", problem),))
+        status = status_of_invalid(job, problem, info.now)
+        return JobPlan(job, status=status, events=(Event("Warning", INVALID_JOB, problem),))
     assert isinstance(effective, Job), problem
-    job, info = effective, replace(info, job=effective)
+    job = msgspec.structs.replace(effective, status=without_invalid(effective.status))
+    info = replace(info, job=job)
     requested, commands, wake_at = _requested_action(info, phase)
     transition = None if requested is None else TRANSITIONS.get(phase, {}).get(requested.action)
     if requested is not None and transition is not None and _has_target(transition, requested):
@@ -319,7 +324,7 @@ def _dependency_order(tasks: Iterable[TaskSpec]) -> list[TaskSpec]:
 def _validation_events(job: Job) -> tuple[Event, ...]:
     """Return the findings about a new job: there may be no webhook to refuse it."""
     messages = chain(map(str, volcano_job_findings(job)), volcano_job_warnings(job))
-    return tuple(Event("Warning", "InvalidJob", message) for message in islice(messages, MAX_JOB_EVENTS))
+    return tuple(Event("Warning", INVALID_JOB, message) for message in islice(messages, MAX_JOB_EVENTS))
 
 
 def _pending_events(group: PodGroup | None) -> tuple[Event, ...]:
