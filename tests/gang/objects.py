@@ -189,6 +189,7 @@ def _pod(given: Mapping[str, Any], classes: Mapping[str, int]) -> Pod:
     }
     if "deadline" in given:
         spec["activeDeadlineSeconds"] = given["deadline"]
+    spec |= given.get("spec", {})
     status: Json = {"phase": given.get("phase", "Pending"), "nominatedNodeName": given.get("nominated", "")}
     if "started" in given:
         status["startTime"] = at_epoch(given["started"])
