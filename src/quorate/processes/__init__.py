@@ -2,7 +2,6 @@
 
 ``controllers``, ``scheduler`` and ``witness`` each compose one process, ``local`` a cluster on this machine,
 and ``estimation`` the process that forecasts starts for the controllers.  ``configuration_reload`` follows
-the file of a Configuration, ``stored_configuration`` stores in the cluster what is in force, and
-``process_setup`` has the identity, signals and garbage collection of a process.
-Imports ``inspect`` and what is below it.
+the file of a Configuration, and ``process_setup`` has the identity, signals and garbage collection of a
+process.  Imports ``inspect`` and what is below it.
 """

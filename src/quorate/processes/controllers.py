@@ -16,6 +16,7 @@ from quorate.api.configuration.process import ClientConnection
 from quorate.controllers.process import run_replica
 from quorate.controllers.unserved import why_not_queued
 from quorate.inspect.cluster_reader import ClusterReader
+from quorate.install.controllers import CONFIGURATION_FILE, IN_FORCE_KEY, NEEDS_RESTART
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.flowcontrol import TokenBucketRateLimiter
@@ -45,7 +46,7 @@ from quorate.processes.configuration_reload import ConfigurationInForce
 from quorate.processes.estimation.cluster_models import ClusterModels
 from quorate.processes.estimation.supervisor import run_estimation
 from quorate.processes.process_setup import new_identity, require_served
-from quorate.processes.stored_configuration import store_in_force
+from quorate.processes.stored_scheduler_configuration import keep_stored, plain
 from quorate.webhooks.process import run_webhooks
 
 NEEDED: Final = (
@@ -164,3 +165,27 @@ def _rate_limiter(settings: ClientConnection | None) -> TokenBucketRateLimiter |
 async def _announce(replica: Replica, server: str) -> None:
     await replica.ready.wait()
     logger(__name__).info("ready", server=server, role=replica.role)
+
+
+async def store_in_force(
+    client: Client, clock: Clock, replica: Replica, in_force: ConfigurationInForce
+) -> None:
+    """Store the Configuration in force for the commands that judge by it; see ``keep_stored``.
+
+    The controllers that decide write it into a ConfigMap of ``kube-public``, a namespace that every cluster
+    has, so that a command finds it wherever the controllers are installed or run.  It differs from the file
+    of an installation: an invalid file is ignored, some fields take effect at a restart, and a process may
+    have another file.  A Configuration contains names of Secrets and no secret; comments are left out.
+    """
+
+    def decides() -> bool:
+        return replica.ready.is_set() and replica.role != "follower"
+
+    await keep_stored(
+        client, clock, IN_FORCE_KEY, decides, lambda: stored_content(in_force.text, in_force.needs_restart)
+    )
+
+
+def stored_content(text: str, needs_restart: tuple[str, ...]) -> dict[str, str]:
+    """Return the data of the ConfigMap for a valid file, without its comments."""
+    return {CONFIGURATION_FILE: plain(text), NEEDS_RESTART: ", ".join(needs_restart)}

@@ -1,10 +1,11 @@
 """Why a cluster queue admits nothing: typed reasons, their texts, and how they follow from the objects.
 
+``condition_reason`` is the reason of the condition Active=False.
 The reasons are Kueue's (v0.20), except for a queue that is misconfigured, and most texts are.
 """
 
 from collections.abc import Container, Iterator, Mapping
-from typing import assert_never
+from typing import ClassVar, assert_never
 
 import msgspec
 
@@ -18,34 +19,44 @@ from quorate.queueing.limits import MAX_MESSAGE_FINDINGS
 class Stopped(msgspec.Struct, frozen=True):
     """``stopPolicy`` is not None."""
 
+    condition_reason: ClassVar[str] = "Stopped"
+
 
 class Terminating(msgspec.Struct, frozen=True):
     """The queue has a deletion timestamp."""
 
+    condition_reason: ClassVar[str] = "Terminating"
+
 
 class FlavorsMissing(msgspec.Struct, frozen=True):
+    condition_reason: ClassVar[str] = "FlavorNotFound"
     names: tuple[str, ...]
 
 
 class ChecksMissing(msgspec.Struct, frozen=True):
+    condition_reason: ClassVar[str] = "AdmissionCheckNotFound"
     names: tuple[str, ...]
 
 
 class ChecksInactive(msgspec.Struct, frozen=True):
+    condition_reason: ClassVar[str] = "AdmissionCheckInactive"
     names: tuple[str, ...]
 
 
 class MultipleMultiKueueChecks(msgspec.Struct, frozen=True):
+    condition_reason: ClassVar[str] = "MultipleMultiKueueAdmissionChecks"
     names: tuple[str, ...]
 
 
 class MultiKueueChecksOnFlavors(msgspec.Struct, frozen=True):
     """The checks apply to some flavors only."""
 
+    condition_reason: ClassVar[str] = "MultiKueueAdmissionCheckAppliedPerFlavor"
     names: tuple[str, ...]
 
 
 class MultiKueueWithProvisioning(msgspec.Struct, frozen=True):
+    condition_reason: ClassVar[str] = "MultiKueueWithProvisioningRequest"
     multikueue: tuple[str, ...]
     provisioning: tuple[str, ...]
 
@@ -53,18 +64,21 @@ class MultiKueueWithProvisioning(msgspec.Struct, frozen=True):
 class TopologiesMissing(msgspec.Struct, frozen=True):
     """No pod of these flavors can get a place."""
 
+    condition_reason: ClassVar[str] = "TopologyNotFound"
     by_flavor: tuple[tuple[str, str], ...]  # the flavor, and the Topology that it names
 
 
 class CohortCycle(msgspec.Struct, frozen=True):
     """The parents of these cohorts, one of which is above the queue, form a cycle."""
 
+    condition_reason: ClassVar[str] = "CohortCycleDetected"
     cohorts: tuple[str, ...]
 
 
 class Misconfigured(msgspec.Struct, frozen=True):
     """The stored queue violates rules that the webhook enforces; ``findings`` has one text per rule."""
 
+    condition_reason: ClassVar[str] = "Misconfigured"
     findings: tuple[str, ...]
 
 
@@ -81,34 +95,6 @@ InactiveReason = (
     | MultiKueueWithProvisioning
     | TopologiesMissing
 )
-
-
-def active_condition_reason(reason: InactiveReason) -> str:
-    """Return the reason of the condition Active=False."""
-    match reason:
-        case Terminating():
-            return "Terminating"
-        case Stopped():
-            return "Stopped"
-        case CohortCycle():
-            return "CohortCycleDetected"
-        case Misconfigured():
-            return "Misconfigured"
-        case FlavorsMissing():
-            return "FlavorNotFound"
-        case ChecksMissing():
-            return "AdmissionCheckNotFound"
-        case ChecksInactive():
-            return "AdmissionCheckInactive"
-        case MultipleMultiKueueChecks():
-            return "MultipleMultiKueueAdmissionChecks"
-        case MultiKueueChecksOnFlavors():
-            return "MultiKueueAdmissionCheckAppliedPerFlavor"
-        case MultiKueueWithProvisioning():
-            return "MultiKueueWithProvisioningRequest"
-        case TopologiesMissing():
-            return "TopologyNotFound"
-    assert_never(reason)
 
 
 def inactive_message(reason: InactiveReason) -> str:

@@ -27,7 +27,6 @@ from quorate.queueing.consumed_usage import ConsumedUsage
 from quorate.queueing.inactive_reasons import (
     CohortCycle,
     Terminating,
-    active_condition_reason,
     inactive_message,
 )
 from quorate.queueing.limits import MAX_FLAVORS, MAX_MESSAGE_FINDINGS
@@ -116,11 +115,11 @@ def _cluster_queue_active(queue: ClusterQueueState) -> tuple[ConditionStatus, st
     if isinstance(first, Terminating):
         return (
             "False",
-            active_condition_reason(first),
+            first.condition_reason,
             f"Can't admit new workloads; {inactive_message(first)}",
         )
     parts = ", ".join(inactive_message(reason) for reason in queue.inactive_reasons)
-    return "False", active_condition_reason(first), f"Can't admit new workloads: {parts}."
+    return "False", first.condition_reason, f"Can't admit new workloads: {parts}."
 
 
 def _local_queue_active(
@@ -133,7 +132,7 @@ def _local_queue_active(
     if cluster_queue.inactive_reasons:
         first, text = cluster_queue.inactive_reasons[0], "Can't submit new workloads to clusterQueue"
         if isinstance(first, CohortCycle):
-            return "False", active_condition_reason(first), f"{text}: {inactive_message(first)}"
+            return "False", first.condition_reason, f"{text}: {inactive_message(first)}"
         return "False", "ClusterQueueIsInactive", text
     return "True", "Ready", "Can submit new workloads to localQueue"
 

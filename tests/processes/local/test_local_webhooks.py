@@ -6,8 +6,8 @@ import pytest
 
 from quorate.api.configuration import load_configuration
 from quorate.inspect.errors import UsageError
+from quorate.processes.controllers import stored_content
 from quorate.processes.local.local_webhooks import check_webhooks
-from quorate.processes.stored_configuration import content
 
 HEAD = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 
@@ -62,7 +62,7 @@ clientConnection: {qps: 1.5, burst: 3}
 featureGates: {PartialAdmission: false}
 """
     )
-    stored = content(text, ("webhook", "metrics"))
+    stored = stored_content(text, ("webhook", "metrics"))
     assert "hunter2" not in stored["controller_manager_config.yaml"]
     assert stored["needs-restart"] == "webhook, metrics"
     again = load_configuration(stored["controller_manager_config.yaml"])

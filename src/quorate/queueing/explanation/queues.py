@@ -16,7 +16,6 @@ from quorate.queueing.inactive_reasons import (
     Stopped,
     Terminating,
     TopologiesMissing,
-    active_condition_reason,
     inactive_message,
 )
 from quorate.queueing.state import State
@@ -81,7 +80,7 @@ def _message(inactive: str, queue: ClusterQueueState | None) -> str:
 def _inactive(state: State, queue: ClusterQueueState) -> Iterator[Reason]:
     for reason in queue.inactive_reasons:
         yield Reason(
-            code=active_condition_reason(reason),
+            code=reason.condition_reason,
             text=inactive_message(reason),
             object=ObjectName(kind="ClusterQueue", name=queue.name),
             enough=_enough(queue.name, reason),
