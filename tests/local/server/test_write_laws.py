@@ -124,3 +124,14 @@ def test_writes_of_what_is_stored_leave_the_resource_version(resource: str) -> N
             assert (code, written) == (200, created), (method, media_type)
 
     run_with_server(scenario)
+
+
+def test_an_applied_configuration_without_fields_has_no_manager() -> None:
+    async def scenario(client: ApiClient) -> None:
+        path, bare = "/api/v1/namespaces/default/configmaps/x?fieldManager=m", {"metadata": {"name": "x"}}
+        config = {"apiVersion": "v1", "kind": "ConfigMap", **bare}
+        for code in (201, 200):
+            applied = await client.send("PATCH", path, config, Content_Type=APPLY)
+            assert (applied[0], "managedFields" in applied[1]["metadata"]) == (code, False)
+
+    run_with_server(scenario)

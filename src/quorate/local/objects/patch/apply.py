@@ -73,7 +73,9 @@ def apply(live: Json, application: Application, kind: MapOf, now: str) -> Json:
         owners[application.manager] = replace(owners[application.manager], time=now)
     if not claimed:
         del owners[application.manager]
-    metadata = {**merged.get("metadata", {}), "managedFields": managed_fields.encode_managers(owners)}
+    metadata = dict(merged.get("metadata", {}))
+    if entries := managed_fields.encode_managers(owners):
+        metadata["managedFields"] = entries
     if application.manager == managed_fields.applier("kubectl") and LAST_APPLIED in metadata.get(
         "annotations", {}
     ):
