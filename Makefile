@@ -78,9 +78,10 @@ lint-layers:
 lint-types:
 	@MYPY_NUM_WORKERS=$(CORES) $(BIN)/mypy || { test $$? = 2 && MYPY_NUM_WORKERS=0 $(BIN)/mypy; }
 
-# Each worker of pytest would compile all test modules if they were not compiled before.
+# Each worker of pytest would compile all test modules if they were not compiled before; nothing to do while they are unchanged.
 lint-tests:
-	@$(BIN)/pytest --collect-only -qq >$(VENV)/collected.log || { cat $(VENV)/collected.log; exit 1; }
+	@test -z "$$(find tests -name '*.py' -newer $(VENV)/collected.log 2>&1)" || \
+	    $(BIN)/pytest --collect-only -qq >$(VENV)/collected.log || { cat $(VENV)/collected.log; rm -f $(VENV)/collected.log; exit 1; }
 
 lint-dead-code:
 	@$(BIN)/python -m tests.dead_code
