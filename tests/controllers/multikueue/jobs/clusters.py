@@ -61,6 +61,7 @@ class Clusters:
     copies: JobCopies
     local_jobs: LocalJobs  # followed on demand
     changed: list[Key]  # workloads of which a copy has changed
+    following: asyncio.Task[None]  # the copies
     copied: tuple[int, ...] | None = None  # of the last sync
 
     def job(self, workload: Workload) -> JobRef:
@@ -176,7 +177,7 @@ async def two_clusters(
             running += [tasks.create_task(local_jobs.follow(rows.values())), tasks.create_task(local.run())]
         await asyncio.sleep(0)
         try:
-            yield Clusters(manager, worker, remote, workers, copies, local_jobs, changed)
+            yield Clusters(manager, worker, remote, workers, copies, local_jobs, changed, running[0])
         finally:
             for part in running:
                 part.cancel()

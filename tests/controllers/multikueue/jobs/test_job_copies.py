@@ -430,3 +430,20 @@ def test_a_suspended_job_gets_the_pods_of_a_copy_that_stops_but_not_its_start() 
         assert (condition["type"], condition["status"]) == ("Suspended", "True")
 
     run(story, JOB)
+
+
+def test_no_informer_starts_once_the_copies_are_no_longer_followed() -> None:
+    """A reconcile that ends with the process reads from the API server."""
+
+    async def story() -> None:
+        async with two_clusters(configured(JOB.integrations)) as clusters:
+            resource = JOB.resource
+            job = await clusters.create(resource, {**managed_spec(JOB), "suspend": True})
+            workload = workload_of(resource, job.metadata)
+            clusters.following.cancel()
+            await asyncio.wait({clusters.following})
+            assert clusters.copies.presence(clusters.worker, clusters.job(workload)) is None
+            assert await clusters.sync(workload) == Synced()
+            assert await clusters.there(resource) is not None
+
+    asyncio.run(story())

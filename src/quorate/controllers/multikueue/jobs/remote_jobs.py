@@ -102,7 +102,10 @@ class RemoteJobs:
         """Run the informers until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self._tasks = None  # no other informer starts
 
     async def get(self, worker: Worker, kind: RemoteKind, key: Key) -> RemoteJob | None:
         """Return the copy with this name; before the copies are listed, any object with this name."""
@@ -134,15 +137,16 @@ class RemoteJobs:
         return informer is not None and informer.synced.is_set()
 
     def _informer(self, worker: Worker, kind: RemoteKind) -> Informer[RemoteJob] | None:
+        if self._tasks is None:
+            return None
         of_worker = self._of.get(worker.name)
         if of_worker is None or of_worker.worker is not worker:
-            if self._tasks is None or self._workers.get(worker.name) is not worker:
+            if self._workers.get(worker.name) is not worker:
                 return None
             self._stop(worker.name)
             of_worker = self._of[worker.name] = _OfWorker(worker)
         watch = of_worker.watches.get(kind.name)
         if watch is None:
-            assert self._tasks is not None, "an informer without a task group"
             informer = Informer(worker.client, _resource(kind), label_selector=f"{ORIGIN}={self._origin}")
             informer.add_index(_WORKLOAD, partial(self._keys_of, kind))
             informer.subscribe(self._subscriber(kind))
