@@ -1,13 +1,15 @@
 """``python -m bench.clusters``: how long jobs wait for worker clusters, by dispatcher.
 
-Plays the three worlds of ``bench.backfill``, each split over three and five unequal clusters (see
+Plays the three worlds of ``bench.backfill``, each split over three, five and ten unequal clusters (see
 ``bench.clusters.worlds``), in virtual time.  EarliestStart knows run times exactly, as each job declares its
-own, or learns run times and submissions from the past (``--learned``).  Beside them is one cluster of the
-same size, in which no room is split.  Exits with status 1 if a limit of ``limits.yaml`` is broken.
+own, or learns run times and submissions from the past (``--learned``).  Two plays beside them show what a
+dispatcher can reach: *one cluster* of the same size, in which no room is split, and the *large jobs alone*,
+those that fit in at most two of the clusters.  Exits with status 1 if a limit of ``limits.yaml`` is broken.
 """
 
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Final, NamedTuple
@@ -20,10 +22,16 @@ from rich.progress import Progress
 from rich.table import Table
 
 from bench.backfill.figures import sizes_of
-from bench.backfill.worlds import MODEL, WORLDS, Setting
+from bench.backfill.worlds import GPUS, MODEL, PROCESSORS, WORLDS, Setting
 from bench.clusters.worlds import EIGHTHS, UNLIKE, pooled_world, split_world
 from bench.limits import check_limits
-from quorate.controllers.multikueue.dispatch.dispatchers import Dispatcher, all_at_once, incremental_with
+from quorate.controllers.multikueue.dispatch.dispatchers import (
+    Dispatcher,
+    Nomination,
+    NominationInput,
+    all_at_once,
+    incremental_with,
+)
 from quorate.controllers.multikueue.dispatch.earliest_start import earliest_start
 from quorate.simulate.engine.clusters import Clusters
 from quorate.simulate.engine.player import play as play_alone
@@ -32,23 +40,36 @@ from quorate.simulate.estimates.cluster_starts import SimulatedStarts
 from quorate.simulate.results.summary import waits_ms
 
 JOBS: Final = 60
-SEEDS: Final = range(1, 3)
+SEEDS: Final = range(1, 5)
 PLAYS: Final = 3  # runs of one estimate: with run times drawn from those of the past
-STRATEGIES: Final = ("BestEffortFIFO", "StrictFIFO")  # of the queues of the workers
+FIVE: Final = "5 clusters"  # for which all strategies are played
+FIRST: Final = "BestEffortFIFO"
+EASY: Final = "EASY"
+STRATEGIES: Final[Mapping[str, Setting]] = {  # of the queues of the workers
+    FIRST: Setting(FIRST),
+    "StrictFIFO": Setting("StrictFIFO"),
+    EASY: Setting("BestEffortFIFO", EASY, overestimate=1),
+}
 ALL: Final = "AllAtOnce"
-ONE: Final = "Incremental, step 1"
-THREE: Final = "Incremental, step 3"
+THREE: Final = "Incremental"
 LEARNED: Final = "EarliestStart, learned"
-EXACT: Final = "EarliestStart, exact"
+EXACT: Final = "EarliestStart"
+ALONE: Final = "large jobs alone"  # with EarliestStart
 POOLED: Final = "one cluster"
 DISPATCHERS: Final[Mapping[str, Dispatcher]] = {
     ALL: all_at_once,
-    THREE: incremental_with(3, in_configured_order=True),
-    ONE: incremental_with(1, in_configured_order=True),
+    THREE: incremental_with(3, in_configured_order=True),  # the step of Kueue
     LEARNED: earliest_start,
     EXACT: earliest_start,
+    ALONE: earliest_start,
 }
-COLUMNS: Final = ("mean wait", "largest tenth", "others", "copies a job", "moved", "questions a job")
+HEADER: Final = (  # of the Markdown table
+    "mean wait, minutes", ALL, THREE, EXACT, ALONE, POOLED, f"{EXACT} ÷ {THREE}", "copies a job",
+    f"copies, {ALL} ÷ it", f"copies and jobs, {ALL} ÷ it", "learned",
+)  # fmt: skip
+COLUMNS: Final = (
+    "mean wait", "largest tenth", "others", "copies a job", "remote objects", "moved", "estimates a job",
+)  # fmt: skip
 
 
 class Figures(NamedTuple):
@@ -59,71 +80,96 @@ class Figures(NamedTuple):
     others: float  # mean wait of the other jobs
     copies: float  # workloads created in workers, for each job
     moved: float  # of these: removed before the job started anywhere
-    questions: float  # estimates that were asked for, for each job
+    questions: float  # estimates that were played, for each job
+
+    @property
+    def remote_objects(self) -> float:
+        """Objects created in workers for each job: its workloads, and the job itself where it starts."""
+        return self.copies + 1
 
 
 def main(
     jobs: Annotated[int, typer.Option(help="Jobs of each run.")] = JOBS,
     worlds: Annotated[list[str], typer.Option("--world", help="Worlds to play; all if not given.")] = [],  # noqa: B006
+    sizes: Annotated[
+        list[str], typer.Option("--clusters", help="Such as '5 clusters'; all if not given.")
+    ] = [],  # noqa: B006
     learned: Annotated[
         bool, typer.Option(help="Play EarliestStart with learned run times too: slow.")
     ] = False,
     markdown: Annotated[bool, typer.Option(help="Print Markdown tables.")] = False,
 ) -> None:
-    """Play each dispatcher with two seeds in each world, and compare how long jobs wait with the limits."""
+    """Play each dispatcher in each world, and compare how long jobs wait with the limits."""
     console = Console(stderr=markdown)
     values: dict[str, list[float]] = {}
     names = worlds or list(WORLDS)
+    if markdown:
+        print(f"| {' | '.join(HEADER)} |\n{'|---' * len(HEADER)}|")  # noqa: T201
     with Progress(console=console, transient=True) as progress:
-        dispatchers = [name for name in DISPATCHERS if learned or name != LEARNED]
-        total = len(names) * len(EIGHTHS) * len(STRATEGIES) * (len(dispatchers) + 1) * len(SEEDS)
-        runs = progress.add_task("playing", total=total)
-        for world in names:
-            for clusters in EIGHTHS:
-                if clusters == UNLIKE and world != MODEL:
+        cases = [
+            (world, clusters, strategy)
+            for world in names
+            for clusters in sizes or EIGHTHS
+            for strategy in STRATEGIES
+            if clusters != UNLIKE or world == MODEL
+            if clusters == FIVE or strategy == FIRST
+        ]
+        runs = progress.add_task("playing", total=len(cases) * (len(DISPATCHERS) + learned) * len(SEEDS))
+        for world, clusters, strategy in cases:
+            title = f"{world}, {clusters}, {strategy}"
+            played = {}
+            for name in (*DISPATCHERS, POOLED):
+                if name == LEARNED and (not learned or strategy == EASY):
                     continue
-                for strategy in STRATEGIES:
-                    title = f"{world}, {clusters}, {strategy}"
-                    played = {}
-                    for name in (*dispatchers, POOLED):
-                        of_seeds = []
-                        for seed in SEEDS:
-                            of_seeds.append(play(world, clusters, strategy, name, jobs, seed))
-                            progress.update(runs, advance=1, description=f"{title}: {name}")
-                        played[name] = means(of_seeds)
-                    if jobs == JOBS:
-                        values |= _measures(title, played)
-                    if markdown:
-                        print(markdown_table(title, played), flush=True)  # noqa: T201
-                    else:
-                        console.print(_table(title, played))
+                of_seeds = []
+                for seed in SEEDS:
+                    of_seeds.append(play(world, clusters, strategy, name, jobs, seed))
+                    progress.update(runs, advance=1, description=f"{title}: {name}")
+                played[name] = means(of_seeds)
+            if jobs == JOBS:
+                values |= _measures(title, played)
+            if markdown:
+                print(markdown_row(title, played), flush=True)  # noqa: T201
+            else:
+                console.print(_table(title, played))
     if not markdown:
         sys.exit(check_limits(values, console))
 
 
 def play(world: str, clusters: str, strategy: str, name: str, jobs: int, seed: int) -> Figures:
     """Return the figures of one run."""
-    setting = Setting(strategy, overestimate=1 if name == EXACT else None)
+    setting = STRATEGIES[strategy]
+    if name in (EXACT, ALONE):
+        setting = setting._replace(overestimate=1)
     with TemporaryDirectory() as directory:
         if name == POOLED:
             alone = play_alone(pooled_world(world, setting, clusters, jobs, seed, Path(directory)))
             return _figures(world, alone)
         manager, workers = split_world(world, setting, clusters, jobs, seed, Path(directory))
         played = Clusters(manager, workers)
-        plays = 1 if name == EXACT else PLAYS
+        plays = PLAYS if name == LEARNED else 1
         starts = SimulatedStarts(played, workers, plays, learns=name == LEARNED)
-        if name in (LEARNED, EXACT):
-            run = played.run(DISPATCHERS[name], starts.starts_of)
-        else:
-            run = played.run(DISPATCHERS[name])
+        dispatcher = DISPATCHERS[name]
+        if name == ALONE:
+            third = sorted(EIGHTHS[clusters])[-3] * PROCESSORS // 8  # the size of the third largest cluster
+            dispatcher = partial(_above, world, third)
+        asks = name not in (ALL, THREE)
+        run = played.run(dispatcher, starts.starts_of) if asks else played.run(dispatcher)
+    assert name == ALONE or not np.isnan(waits_ms(run.manager)).any(), "every job starts"
     return _figures(world, run.manager, run.copies, run.moved, starts.questions)
+
+
+def _above(world: str, size: int, info: NominationInput) -> Nomination:
+    """Nominate clusters for the jobs that have more processors or GPUs than ``size``, as EarliestStart."""
+    (pods,) = info.workload.spec.pod_sets
+    whole_nodes = world == GPUS and not info.workload.metadata.name.startswith("tuning")
+    return earliest_start(info) if pods.count * (8 if whole_nodes else 1) > size else Nomination(clusters=())
 
 
 def _figures(world: str, run: Run, copies: int = 0, moved: int = 0, questions: int = 0) -> Figures:
     waited_s, sizes = waits_ms(run) / 1000, sizes_of(world, run)
     ours = np.array([run.world.classes[at].name != "existing" for at in run.jobs.class_index])
-    waited_s, sizes = waited_s[ours], sizes[ours]
-    assert not np.isnan(waited_s).any(), "every job starts"
+    waited_s, sizes = np.nan_to_num(waited_s[ours]), sizes[ours]  # what never starts does not count
     smallest = np.sort(sizes)[-(-len(sizes) * 9 // 10)]
     return Figures(
         mean=float(waited_s.mean()),
@@ -140,22 +186,18 @@ def means(runs: list[Figures]) -> Figures:
 
 
 def _measures(title: str, played: Mapping[str, Figures]) -> dict[str, list[float]]:
-    """Return the values with limits: ratios of mean waits, and of the copies in workers."""
+    """Return the values with limits: ratios of mean waits, and of the objects in workers."""
     exact, name = played[EXACT], f"clusters: {title}: {EXACT}"
-    values = {
-        f"{name}: mean wait ÷ {ONE}": [exact.mean / played[ONE].mean],
+    return {
         f"{name}: mean wait ÷ {THREE}": [exact.mean / played[THREE].mean],
         f"{name}: copies, {ALL} ÷ it": [played[ALL].copies / exact.copies],
     }
-    if "StrictFIFO" not in title:  # with which one cluster stops as a whole, and is no bound
-        values[f"{name}: mean wait ÷ {POOLED}"] = [exact.mean / played[POOLED].mean]
-        values[f"{name}: wait of the others ÷ {ONE}"] = [exact.others / played[ONE].others]
-    return values
 
 
 def _row(figures: Figures) -> tuple[str, ...]:
     waits = (f"{seconds / 60:,.1f} min" for seconds in figures[:3])
-    return (*waits, *(f"{number:.2f}" for number in figures[3:5]), f"{figures.questions:.1f}")
+    numbers = (figures.copies, figures.remote_objects, figures.moved)
+    return (*waits, *(f"{number:.2f}" for number in numbers), f"{figures.questions:.1f}")
 
 
 def _table(title: str, played: Mapping[str, Figures]) -> Table:
@@ -167,11 +209,19 @@ def _table(title: str, played: Mapping[str, Figures]) -> Table:
     return table
 
 
-def markdown_table(title: str, played: Mapping[str, Figures]) -> str:
-    """Return the figures of a world as a Markdown table."""
-    lines = [f"| {title} | {' | '.join(COLUMNS)} |", "|---" * (len(COLUMNS) + 1) + "|"]
-    lines += [f"| {name} | {' | '.join(_row(figures))} |" for name, figures in played.items()]
-    return "\n".join([*lines, ""])
+def markdown_row(title: str, played: Mapping[str, Figures]) -> str:
+    """Return the figures of a world as a row of a Markdown table, see ``HEADER``."""
+    everywhere, three, exact = played[ALL], played[THREE], played[EXACT]
+    waits = [played[name].mean / 60 for name in (ALL, THREE, EXACT, ALONE, POOLED)]
+    learned = [f"{played[LEARNED].mean / three.mean:.2f}" if LEARNED in played else ""]
+    ratios = [
+        exact.mean / three.mean,
+        exact.copies,
+        everywhere.copies / exact.copies,
+        everywhere.remote_objects / exact.remote_objects,
+    ]
+    cells = [title, *(f"{wait:,.1f}" for wait in waits), *(f"{ratio:.2f}" for ratio in ratios), *learned]
+    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ from quorate.simulate.inputs.world import World
 EIGHTHS: Final[Mapping[str, tuple[int, ...]]] = {
     "3 clusters": (4, 8, 2),
     "5 clusters": (3, 8, 2, 6, 4),
+    "10 clusters": (3, 8, 2, 6, 4, 1, 5, 2, 4, 3),
     "5 unlike clusters": (2, 1, 1, 8, 4),
 }
 UNLIKE: Final = "5 unlike clusters"
