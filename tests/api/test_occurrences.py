@@ -3,13 +3,15 @@
 import time
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.crds import QUORATE_FIELDS
-from quorate.api.quorate import ReservationSpec
+from quorate.api.quantity import parse_quantity
+from quorate.api.quorate import ReservationSpec, ReservedAmounts, ReservedNodes
 from quorate.api.quorate.occurrences import RECURRENCE, occurrences, recurrence_problem, spec_problem
 from tests.api.test_crds import shipped_text
 from tests.search import examples
@@ -49,6 +51,36 @@ def starts(given_spec: ReservationSpec, now: datetime = NOW) -> list[str]:
 )
 def test_the_next_occurrences(recurrence: str, want: list[str]) -> None:
     assert starts(spec(recurrence))[:2] == want
+
+
+NO_RULE = "spec.recurrence is not a rule that Reservations support (write FREQ=DAILY"
+OFTEN = "FREQ=DAILY;BYHOUR=" + ",".join(map(str, [*range(24)] * 9))
+OWED = (ReservedAmounts(flavor="gpu", resources={"cpu": parse_quantity("-4")}),)
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"end": START}, "spec.end is not after spec.start"),
+        ({"duration_seconds": -3600}, "the duration is not between 1 s and 366 days"),
+        ({"duration_seconds": 2**62}, "the duration is not between 1 s and 366 days"),
+        ({"start": START.replace(tzinfo=None)}, "spec.start and spec.end require a time zone"),
+        ({"recurrence": "FREQ=SECONDLY"}, NO_RULE),
+        ({"recurrence": "FREQ=DAILY;COUNT=1000000"}, NO_RULE),
+        ({"recurrence": "DTSTART;TZID=Europe/Berlin:20261128T220000"}, NO_RULE),
+        ({"recurrence": OFTEN}, NO_RULE),
+        ({"amounts": OWED}, "spec.amounts: cpu of flavor gpu is negative"),
+        ({"nodes": ReservedNodes(count=-1)}, "spec.nodes.count is not a positive number"),
+        ({"notice_seconds": -1}, "spec.noticeSeconds is negative"),
+    ],
+)
+def test_a_stored_spec_without_a_meaning_has_a_problem_and_no_occurrences(
+    fields: dict[str, Any], problem: str
+) -> None:
+    duration_s = None if "end" in fields else HOUR
+    wrong = ReservationSpec(**{"start": START, "duration_seconds": duration_s, **fields})
+    assert (spec_problem(wrong) or "").startswith(problem)
+    assert occurrences(wrong, NOW.timestamp()) == ()
 
 
 def test_an_occurrence_lasts_until_its_end() -> None:

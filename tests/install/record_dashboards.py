@@ -115,6 +115,8 @@ def objects_at(scrape: int) -> Iterator[Json]:
         yield planned_job("first", 2, "6s", "high")
     if scrape == 6:
         yield job("frozen", "frozen")
+        yield job("owner", "night", lasts="30s")
+        yield job("guest", "guest")
         yield from (job(f"backlog-{number}", "lab", 2) for number in range(8))
 
 

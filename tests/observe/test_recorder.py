@@ -5,14 +5,17 @@ from typing import Any
 
 import pytest
 
+from quorate.api.meta import Key
 from quorate.kube.informer import Change
 from quorate.observe.api_requests import resource_of
 from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.queueing_metrics import readings
 from quorate.observe.recorder import Recorder
 from quorate.observe.view import View
+from quorate.queueing.decisions import CycleResult
 from tests.observe.test_visibility import a_silent_informer
 from tests.queueing.test_nomination import RECLAIMING, queue
+from tests.queueing.test_reserved_windows import CLOSES, OPENS, a_reservation, a_world, job
 from tests.queueing.world import World
 
 
@@ -258,3 +261,20 @@ def test_a_cohort_that_moved_counts_its_admitted_workloads_in_its_new_parent() -
     assert values_of(world, name, "cohort") == {("leaf",): 1, ("old",): 1, ("new",): 0}
     world.run({"update": {"cohorts": {"leaf": {"parent": "new"}}}})
     assert values_of(world, name, "cohort") == {("leaf",): 1, ("old",): 0, ("new",): 1}
+
+
+def test_what_reservations_refuse_is_counted_until_the_reservation_is_deleted() -> None:
+    reservation = a_reservation(OPENS, CLOSES)
+    world = a_world(job("other", 13), reservations=(reservation,))
+    recorder = Recorder(lambda: "leader", CustomLabels())
+
+    def refusals() -> float | None:
+        labels = {"reservation": "night", "replica_role": "leader"}
+        return recorder.registry.get_sample_value("quorate_reservation_refusals_total", labels)
+
+    hold = world.state.ledger.entries[Key("default", "other")].hold
+    assert hold is not None
+    recorder.cycle_ended(CycleResult(decisions=(hold, hold), wake_at=None), 0.1)
+    assert refusals() == 2
+    recorder.reservation_changed(Change(reservation, None))
+    assert refusals() is None

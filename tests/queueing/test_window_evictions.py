@@ -23,6 +23,23 @@ def conflicts(world: World, name: str = "night") -> tuple[str, ...]:
     return find_conflicts(world.state.ledger, window, world.now)
 
 
+@pytest.mark.parametrize(
+    ("nodes", "want"),
+    [
+        ({"names": ["a"]}, ()),
+        ({"names": ["a", "x", "y"]}, ("node x does not exist, nor 1 more",)),
+        ({"count": 2}, ()),
+        ({"count": 3}, ("2 of 3 nodes exist",)),
+        ({"selector": {"matchLabels": {"rack": "none"}}}, ("no node has the labels",)),
+    ],
+)
+def test_nodes_that_do_not_exist_are_a_conflict(nodes: dict[str, Any], want: tuple[str, ...]) -> None:
+    world = a_world_of_nodes(names=[])
+    spec: dict[str, Any] = {"purpose": "Maintenance", "owners": {}, "amounts": []}
+    world.state.put_window(a_reservation(OPENS, CLOSES, **spec, nodes=nodes))
+    assert conflicts(world) == want
+
+
 def test_of_the_others_as_many_are_evicted_as_the_amounts_need_the_last_first() -> None:
     jobs = [job(f"job-{number}", 4, created=number) for number in range(3)]
     world = a_world(*jobs, job("own", 4, queue_name="owner"))

@@ -95,4 +95,4 @@ MAX_CREATIONS: Final = 10_000  # pods created by one plan; the next plan creates
 POD_BYTES: Final = 3 * 2**20  # of a request body: an API server reads no larger one
 TASK_RETRIES: Final = 3  # container restarts in a task before the task counts as failed
 
-RESERVATION_RETRY_S: Final = 60.0  # between two searches, during a window, for workloads to evict
+RESERVATION_RETRY_S: Final = 60.0  # between two searches for workloads to evict, or for missing nodes

@@ -242,3 +242,4 @@ def _record_metrics(informers: Informers, state: State, recorder: Recorder) -> N
     informers.cluster_queues.subscribe(lambda change: recorder.cluster_queue_changed(change, state))
     informers.local_queues.subscribe(recorder.local_queue_changed)
     informers.cohorts.subscribe(lambda _: recorder.cohorts_changed(state))
+    informers.reservations.subscribe(recorder.reservation_changed)

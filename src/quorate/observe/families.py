@@ -17,6 +17,7 @@ _GO_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  
 _WAIT_S: Final = tuple(1.0 if n == 0 else 2.5 * 2 ** (n - 1) for n in range(14))  # 1, 2.5, 5 … 10240
 _LONG_WAIT_S: Final = (*_WAIT_S, 20480.0, 40960.0)
 _QUEUE: Final = ("cluster_queue",)
+_RESERVATION: Final = ("reservation",)
 _CLASS: Final = ("priority_class",)
 _WHY: Final = ("reason", "underlying_cause")
 _QUOTA: Final = ("cohort", "cluster_queue", "flavor", "resource")
@@ -301,6 +302,26 @@ OURS: Final[tuple[Family, ...]] = (
     Family(
         "quorate_planned_starts", "gauge", (*_QUEUE, ROLE),
         "Pending workloads of which the start is planned", sources=("ClusterQueue",),
+    ),
+    Family(
+        "quorate_reservation_condition", "gauge", (*_RESERVATION, "condition", ROLE),
+        "1 if a condition of a Reservation is true: Scheduled, Active, Conflicting or Ended; otherwise 0",
+    ),
+    Family(
+        "quorate_reservation_amount", "gauge", (*_RESERVATION, "flavor", "resource", ROLE),
+        "Quota that a Reservation keeps while a window of it is active",
+    ),
+    Family(
+        "quorate_reservation_used", "gauge", (*_RESERVATION, "flavor", "resource", ROLE),
+        "Quota that the owners of a Reservation use of its amounts",
+    ),
+    Family(
+        "quorate_reservation_backfilled", "gauge", (*_RESERVATION, "flavor", "resource", ROLE),
+        "Quota that others use of the amounts of a Reservation, as the other quota of its pool is in use",
+    ),
+    Family(
+        "quorate_reservation_refusals_total", "counter", (*_RESERVATION, ROLE),
+        "Evaluations of workloads that waited because a Reservation keeps what they need",
     ),
     Family(
         "quorate_admission_wait_by_size_seconds", "histogram", (*_QUEUE, "size", ROLE),

@@ -13,8 +13,10 @@ from prometheus_client.registry import Collector
 import quorate
 from quorate.api.configuration.process import Metrics
 from quorate.api.kueue import ACTIVE
-from quorate.api.meta import find_condition
+from quorate.api.meta import find_condition, is_true
 from quorate.api.quantity import NANOS
+from quorate.api.quorate import ACTIVE as RESERVATION_ACTIVE
+from quorate.api.quorate import CONFLICTING, ENDED, SCHEDULED, Reservation
 from quorate.kube.log import logger
 from quorate.observe.exposition import metrics_application
 from quorate.observe.families import BY_NAME, FAMILIES, ROLE
@@ -25,6 +27,7 @@ from quorate.queueing.inactive_reasons import Terminating
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.shape import Shape
 from quorate.queueing.state import State
+from quorate.queueing.window_usage import WindowUsages
 from quorate.quota.amount import Amount, FlavorResource, Unlimited, Usage, as_quantity
 from quorate.quota.fair_sharing import dominant_share
 from quorate.quota.tree import Node
@@ -118,6 +121,9 @@ def readings(view: View, preemption_skips: Mapping[str, int]) -> Iterator[Readin
         yield from _unadmitted(view, rules)
     for node in view.state.ledger.quota.cohorts.values():
         yield from _isolated(node.name, _cohort(node, view))
+    usages = WindowUsages(view.state.ledger)
+    for reservation in view.reservations():
+        yield from _isolated(reservation.metadata.name, _reservation(reservation, view, usages))
 
 
 def _isolated(about: object, readings_of_one: Iterator[Reading]) -> Iterator[Reading]:
@@ -295,6 +301,21 @@ def _cohort(node: Node, view: View) -> Iterator[Reading]:
         admitted[tuple(values.items())] += queue.totals.admitted
     for custom, count in (admitted or {(): 0}).items():
         yield Reading("cohort_subtree_admitted_active_workloads", of_cohort | dict(custom), count)
+
+
+def _reservation(reservation: Reservation, view: View, usages: WindowUsages) -> Iterator[Reading]:
+    of_reservation = {"reservation": reservation.metadata.name}
+    for condition in (SCHEDULED, RESERVATION_ACTIVE, CONFLICTING, ENDED):
+        labels = of_reservation | {"condition": condition}
+        yield Reading("reservation_condition", labels, is_true(reservation.status.conditions, condition))
+    window = view.state.ledger.windows.get(reservation.metadata.name)
+    if window is None:
+        return
+    for pair, usage in usages.of(window).items():
+        labels = of_reservation | _labels(pair)
+        yield Reading("reservation_amount", labels, _units(pair, usage.reserved))
+        yield Reading("reservation_used", labels, _units(pair, usage.used))
+        yield Reading("reservation_backfilled", labels, _units(pair, usage.backfilled))
 
 
 def _amounts(name: str, labels: dict[str, str], amounts: Usage) -> Iterable[Reading]:

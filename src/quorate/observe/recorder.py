@@ -1,13 +1,14 @@
 """Counters and histograms of the controllers; only the replica that decides records, so none counts twice."""
 
 from collections import Counter as Counts
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import prometheus_client
 from prometheus_client import CollectorRegistry, Histogram
 
 from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
+from quorate.api.quorate import Reservation
 from quorate.kube.informer import Change
 from quorate.kube.object_faults import ObjectFault
 from quorate.observe.api_requests import is_refused_write, resource_of
@@ -16,7 +17,8 @@ from quorate.observe.exposition import counter_of
 from quorate.observe.families import BY_NAME, FAMILIES, ROLE, Family
 from quorate.observe.view import is_shown, local_queue_labels, local_queue_of
 from quorate.observe.workload_transitions import planned_start_samples, transition_samples, wait_by_size
-from quorate.queueing.decisions import CycleResult, Decision, Preempt, Reserve
+from quorate.queueing.decisions import CycleResult, Decision, Hold, Preempt, Reserve
+from quorate.queueing.inadmissible_reasons import ReservedWindow
 from quorate.queueing.state import State
 
 NO_LABELS: Final[Mapping[str, str]] = {}
@@ -96,6 +98,12 @@ class Recorder:
             self.record("kueue_preemption_target_recomputations_total", labels)
         for kind, count in Counts(map(type, cycle.decisions)).items():
             self.record("quorate_cycle_decisions_total", {"decision": kind.__name__.lower()}, count=count)
+        for reservation, count in Counts(_refusing_reservations(cycle.decisions)).items():
+            self.record("quorate_reservation_refusals_total", {"reservation": reservation}, count=count)
+
+    def reservation_changed(self, change: Change[Reservation]) -> None:
+        if change.new is None:
+            self.forget({"reservation": change.key.name})
 
     def request_answered(self, verb: str, path: str, code: int, seconds: float) -> None:
         """Record a response of the API server, code 0 for none (see ``kube.client.OnResponse``)."""
@@ -193,3 +201,10 @@ class Recorder:
         for name, metric in (*self._counters.items(), *self._histograms.items()):
             if labels.keys() <= set(BY_NAME[name].labels):
                 metric.remove_by_labels(dict(labels))
+
+
+def _refusing_reservations(decisions: Iterable[Decision]) -> Iterator[str]:
+    """Yield the Reservation of each decision that it has refused."""
+    for decision in decisions:
+        reasons = decision.reasons if isinstance(decision, Hold) else ()
+        yield from {reason.reservation for reason in reasons if isinstance(reason, ReservedWindow)}

@@ -1,13 +1,15 @@
 """A read-only view of the model and the workloads of a replica, for metrics and the visibility API."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from quorate.api.configuration.process import Metrics
 from quorate.api.kueue import ClusterQueue, Cohort, Workload
 from quorate.api.meta import Key, find_condition, matches_selector
+from quorate.api.quorate import Reservation
 from quorate.kube.informer import Change, Informer
+from quorate.kube.resources import RESERVATIONS
 from quorate.observe.custom_labels import CustomLabels
 from quorate.queueing.cluster_queue import LocalQueueState
 from quorate.queueing.conditions import (
@@ -61,6 +63,12 @@ class View:
         ledger = self.state.ledger
         entry = ledger.entries.get(key) or ledger.reservations.get(key)
         return self._workloads.get(key) if entry is None else entry.workload
+
+    def reservations(self) -> Iterator[Reservation]:
+        """Yield the stored Reservations."""
+        for informer in self.informers:
+            if informer.resource is RESERVATIONS:
+                yield from informer
 
     def workload_keys(self, namespace: str) -> list[Key]:
         """Return the stored workloads of a namespace, or of all if it is empty, in order."""

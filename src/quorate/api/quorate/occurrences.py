@@ -103,9 +103,25 @@ def spec_problem(spec: ReservationSpec) -> str | None:
         return "spec.start is not between the years 2000 and 9000"
     if (spec.end is None) == (spec.duration_seconds is None):
         return "either spec.end or spec.durationSeconds is required"
+    if spec.end is not None and spec.end <= spec.start:
+        return "spec.end is not after spec.start"
     if not 0 < _duration_s(spec) <= (_MAX_DURATION_S if spec.end is None else float("inf")):
         return "the duration is not between 1 s and 366 days"
-    return recurrence_problem(spec.recurrence)
+    return _amounts_problem(spec) or recurrence_problem(spec.recurrence)
+
+
+def _amounts_problem(spec: ReservationSpec) -> str | None:
+    negative = (
+        f"spec.amounts: {resource} of flavor {amounts.flavor} is negative"
+        for amounts in spec.amounts
+        for resource, quantity in amounts.resources.items()
+        if quantity.nanos < 0
+    )
+    if spec.nodes is not None and spec.nodes.count is not None and spec.nodes.count < 1:
+        return "spec.nodes.count is not a positive number"
+    if spec.notice_seconds < 0:
+        return "spec.noticeSeconds is negative"
+    return next(negative, None)
 
 
 def recurrence_problem(rule: str) -> str | None:
@@ -113,7 +129,10 @@ def recurrence_problem(rule: str) -> str | None:
     if not rule:
         return None
     if len(rule) > _MAX_LENGTH or _RECURRENCE.fullmatch(rule) is None:
-        return "spec.recurrence is not a rule that Reservations support"
+        return (
+            "spec.recurrence is not a rule that Reservations support (write FREQ=DAILY, WEEKLY, MONTHLY or "
+            "YEARLY first; times are in UTC)"
+        )
     parts = _parts(rule)
     frequency = parts["FREQ"]
     if "UNTIL" in parts and not _is_moment(parts["UNTIL"]):

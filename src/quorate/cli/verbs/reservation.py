@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
+import msgspec
 import typer
 
+from quorate.api import codec
 from quorate.api.meta import Key, at_epoch, find_condition, is_true
-from quorate.api.quorate import ACTIVE, CONFLICTING, ENDED, Reservation
-from quorate.api.quorate.occurrences import occurrences
+from quorate.api.quorate import ACTIVE, CONFLICTING, ENDED, Reservation, ReservationSpec
+from quorate.api.quorate.occurrences import occurrences, spec_problem
 from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.listing import list_objects, print_whole
@@ -152,6 +154,9 @@ def create(
         "atStart": "Evict" if evict else "",
         "noticeSeconds": _seconds("--notice", notice),
     })  # fmt: skip
+    problem = _problem(spec)
+    if problem is not None:
+        raise UsageError(f"reservation {name}: {problem}")
 
     async def write(connection: Connection) -> None:
         with Results(output, dry_run) as results:
@@ -202,6 +207,15 @@ def delete(
                 await delete_object(connection, RESERVATIONS, Key("", name), results)
 
     with_cluster(ClusterOptions(kubeconfig, context), write)
+
+
+def _problem(spec: Mapping[str, Any]) -> str | None:
+    """Return why a Reservation would have no windows; None: it has."""
+    try:
+        decoded = codec.convert(ReservationSpec, spec)
+    except msgspec.ValidationError as error:
+        return f"spec: {error}"
+    return spec_problem(decoded)
 
 
 def _given(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -55,7 +55,10 @@ class ReservationController:
         if reservation is None or window is None:
             return None
         now = self._clock.now()
-        step = decide_reservation(reservation, find_conflicts(self._ledger, window, now), now)
+        conflicts = find_conflicts(self._ledger, window, now)
+        step = decide_reservation(reservation, conflicts, now)
+        if conflicts and step.wake_at is not None and reservation.spec.nodes is not None:
+            step = step._replace(wake_at=min(step.wake_at, now + RESERVATION_RETRY_S))  # nodes come and go
         await send(self._client, status_patch(RESERVATIONS, reservation, step.status))
         for event in step.events:
             self._record(RESERVATIONS, reservation, event)

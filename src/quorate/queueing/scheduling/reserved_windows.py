@@ -8,9 +8,9 @@ of the window, beside the workloads that still run then, by their bounds.  An ow
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from itertools import accumulate, chain, groupby
+from itertools import accumulate, groupby
 from typing import NamedTuple
 
 from quorate.api.meta import Key
@@ -23,11 +23,10 @@ from quorate.queueing.pending.entry import Entry
 from quorate.queueing.scheduling.flavor_assigner import Assignment
 from quorate.queueing.scheduling.nomination import Nomination
 from quorate.queueing.scheduling.timeline import ends_at
+from quorate.queueing.window_usage import Pool, nominal_quota, outside_of_quota, pool_of, queues_of
 from quorate.queueing.windows.window import Window
 from quorate.quota.amount import FlavorResource
 from quorate.quota.tree import Node
-
-Pool = frozenset[Node]  # roots of trees
 
 
 class _Holder(NamedTuple):
@@ -264,33 +263,14 @@ class ReservedWindows:
     def pool(self, window: Window) -> Pool:
         """Return the roots of the trees of which a window keeps amounts."""
         if window.name not in self._pools:
-            self._pools[window.name] = frozenset(queue.node.root for queue in self._owning(window))
+            self._pools[window.name] = pool_of(self._ledger, window)
         return self._pools[window.name]
-
-    def _owning(self, window: Window) -> Iterator[ClusterQueueState]:
-        """Yield the cluster queues of the owners; all of them for maintenance."""
-        ledger, owners = self._ledger, window.spec.owners
-        if window.spec.purpose == "Maintenance":
-            yield from ledger.cluster_queues.values()
-            return
-        keys = chain(
-            (key for key in owners.local_queues if key in ledger.local_queues),
-            (key for key in ledger.local_queues if key.namespace in owners.namespaces)
-            if owners.namespaces
-            else (),
-        )
-        names = (ledger.local_queues[key].cluster_queue for key in keys)
-        for name in chain(owners.cluster_queues, names):
-            if (queue := ledger.cluster_queues.get(name)) is not None:
-                yield queue
 
     def total(self, pool: Pool, pair: FlavorResource) -> int:
         """Return the nominal quota of all queues and cohorts of a pool."""
         known = self._totals.get((pool, pair))
         if known is None:
-            known = self._totals[pool, pair] = sum(
-                limits.nominal for node in _nodes_below(pool) if (limits := node.limits.get(pair)) is not None
-            )
+            known = self._totals[pool, pair] = nominal_quota(pool, pair)
         return known
 
     def _held(self, pool: Pool, pair: FlavorResource, moment: float, owned: Window | None = None) -> int:
@@ -301,7 +281,7 @@ class ReservedWindows:
         key = pool, pair, moment, "" if owned is None else owned.name
         if key not in self._sums:
             if moment == -math.inf:
-                used = [queue.totals.reserved_usage.get(pair, 0) for queue in self._queues_of(pool)]
+                used = [queue.totals.reserved_usage.get(pair, 0) for queue in queues_of(self._ledger, pool)]
             else:
                 used = [
                     holder.reservation.usage.get(pair, 0)
@@ -309,7 +289,7 @@ class ReservedWindows:
                     for holder in self._holders_of(root)
                     if holder.ends > moment and (owned is None or holder.is_owner_of(owned))
                 ]
-            self._sums[key] = sum(used) + (self._outside(pool, pair) if owned is None else 0)
+            self._sums[key] = sum(used) + (outside_of_quota(self._ledger, pool, pair) if owned is None else 0)
         return self._sums[key]
 
     def _holders_of(self, root: Node) -> list[_Holder]:
@@ -320,19 +300,3 @@ class ReservedWindows:
                 for reservation in queue.reservations.values()
             ]
         return self._holders[root]
-
-    def _queues_of(self, pool: Pool) -> Iterator[ClusterQueueState]:
-        for root in pool:
-            yield from self._ledger.queues_below(root)
-
-    def _outside(self, pool: Pool, pair: FlavorResource) -> int:
-        """Return what pods use outside of quota: nothing tells when it ends."""
-        return sum(usage.get(pair, 0) for queue in self._queues_of(pool) for usage in queue.outside.values())
-
-
-def _nodes_below(pool: Pool) -> Iterator[Node]:
-    below = list(pool)  # a stack: trees of cohorts may be deeper than recursion
-    while below:
-        node = below.pop()
-        yield node
-        below.extend(node.children)

@@ -4,9 +4,10 @@ Of the workloads that use reserved amounts only as many are evicted as these nee
 first.  Of those with places on reserved nodes all are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
+from quorate.api.core.scheduling import Node
 from quorate.api.kueue import Workload
 from quorate.api.quorate.occurrences import Interval
 from quorate.queueing.cluster_queue import Reservation
@@ -110,12 +111,27 @@ def find_conflicts(ledger: Ledger, window: Window, now: float) -> tuple[str, ...
             )
     nodes = ledger.topology.nodes
     reserved = ledger.windows.nodes_of(window, nodes)
+    found += _missing_nodes(window, reserved, nodes)
     found += [
         f"{rival.name} reserves {len(shared)} of its nodes, such as {min(shared)}"
         for rival in sorted(rivals, key=lambda rival: rival.name)
         if (shared := reserved & ledger.windows.nodes_of(rival, nodes))
     ]
     return tuple(found)
+
+
+def _missing_nodes(window: Window, reserved: frozenset[str], nodes: Mapping[str, Node]) -> Iterator[str]:
+    """Yield which nodes of a window do not exist, if the model has nodes: without topologies it has none."""
+    if window.spec.nodes is None or not nodes:
+        return
+    wanted, absent = window.spec.nodes.count, sorted(reserved - nodes.keys())
+    if absent:
+        more = f", nor {len(absent) - 1} more" if absent[1:] else ""
+        yield f"node {absent[0]} does not exist{more}"
+    elif wanted is not None and len(reserved) < wanted:
+        yield f"{len(reserved)} of {wanted} nodes exist"
+    elif not reserved:
+        yield "no node has the labels"
 
 
 def _overlap(one: tuple[Interval, ...], other: tuple[Interval, ...]) -> bool:
