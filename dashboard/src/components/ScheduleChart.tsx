@@ -2,24 +2,42 @@
 import { Link } from "react-router";
 import type { ScheduledWorkload } from "../api/types";
 import { workloadAddress } from "../format/addresses";
-import { formatDuration, formatUtc } from "../format/time";
+import { formatTick, formatUtc, rangeAround, ticksBetween } from "../format/time";
 import { useNow } from "../hooks/useNow";
 import css from "./ScheduleChart.module.css";
 
-const LEAST_S = 60;
+const MOST_TICKS = 6;
+const LEAST_PERCENT = 0.6; // of a bar
 const BARS = { Running: css.running, Planned: css.planned, Reserved: css.reserved };
 
 export function ScheduleChart({ rows }: { rows: ScheduledWorkload[] }) {
   const now = useNow();
-  const known = rows.flatMap((row) => [row.starts, row.ends ?? row.starts]).map(Date.parse);
-  const begin = Math.min(now, ...known);
-  const end = Math.max(now + LEAST_S * 1000, ...known);
-  const at = (time: number) => (100 * (Math.min(time, end) - begin)) / (end - begin);
+  const times = (reserved: boolean) =>
+    rows
+      .filter((row) => (row.state === "Reserved") === reserved)
+      .flatMap((row) => [row.starts, row.ends ?? row.starts].map(Date.parse));
+  const [begin, end] = rangeAround(now, times(false), times(true));
+  const at = (time: number) => (100 * (Math.min(Math.max(time, begin), end) - begin)) / (end - begin);
+  const { ticks, step } = ticksBetween(begin, end, MOST_TICKS);
   return (
     <div className={css.chart} role="table" aria-label="Running workloads and planned starts">
-      <div className={css.axis} aria-hidden>
-        <span>{formatDuration((now - begin) / 1000)} ago</span>
-        <span>in {formatDuration((end - now) / 1000)}</span>
+      <div className={css.row} aria-hidden>
+        <span className={css.text}>UTC</span>
+        <span className={css.axis}>
+          {ticks.map((tick) => (
+            <span
+              key={tick}
+              className={css.label}
+              data-tick
+              style={{ left: `${at(tick)}%`, transform: `translateX(-${at(tick)}%)` }}
+            >
+              {formatTick(tick, step)}
+            </span>
+          ))}
+        </span>
+        <span className={css.text}>
+          <span className={css.key} /> now, {formatUtc(new Date(now).toISOString(), now)}
+        </span>
       </div>
       {rows.map((row) => {
         const starts = Date.parse(row.starts);
@@ -34,10 +52,16 @@ export function ScheduleChart({ rows }: { rows: ScheduledWorkload[] }) {
               )}
             </span>
             <span className={css.lane} role="cell">
+              {ticks.map((tick) => (
+                <span key={tick} className={css.tick} style={{ left: `${at(tick)}%` }} aria-hidden />
+              ))}
               <span
                 className={BARS[row.state]}
                 data-open={row.ends ? undefined : true}
-                style={{ left: `${at(starts)}%`, width: `${Math.max(0.6, at(ends) - at(starts))}%` }}
+                style={{
+                  left: `${Math.min(100 - LEAST_PERCENT, at(starts))}%`,
+                  width: `${Math.max(LEAST_PERCENT, at(ends) - at(starts))}%`,
+                }}
                 title={describe(row, now)}
               />
               <span className={css.now} style={{ left: `${at(now)}%` }} aria-hidden />

@@ -5,7 +5,15 @@ import { phasesOf, totals } from "./milestones";
 import { formatAmount, formatShare, parseQuantity } from "./quantity";
 import { extent, resourcesOf, scarcestResource, segments } from "./quota";
 import { linesOf, namedLines } from "./series";
-import { dataAge, formatAge, formatDuration, formatEstimate } from "./time";
+import {
+  dataAge,
+  formatAge,
+  formatDuration,
+  formatEstimate,
+  formatTick,
+  rangeAround,
+  ticksBetween,
+} from "./time";
 import { plural, spaced, withNames } from "./words";
 
 const GIB = 2 ** 30;
@@ -65,6 +73,29 @@ describe("times", () => {
     [86_400, "1d"],
     [360_000, "4d 4h"],
   ])("%s s is written %s", (seconds, text) => expect(formatDuration(seconds)).toBe(text));
+
+  const at = (text: string) => Date.parse(`2026-11-26T${text}Z`);
+
+  test("the ticks between two times are round", () => {
+    const written = (begin: number, hours: number) => {
+      const { ticks, step } = ticksBetween(begin, begin + hours * 3_600_000, 6);
+      return ticks.map((tick) => formatTick(tick, step));
+    };
+    expect(written(at("10:03:00"), 2)).toEqual(["10:30", "11:00", "11:30", "12:00"]);
+    expect(written(at("18:00:00"), 40)).toEqual(["27 Nov", "12:00", "28 Nov"]);
+    expect(written(at("18:00:00"), 100)).toEqual(["27 Nov", "28 Nov", "29 Nov", "30 Nov"]);
+  });
+
+  test("what is far ahead or long past does not compress what is near", () => {
+    const now = at("10:00:00");
+    const hour = 3_600_000;
+    expect(rangeAround(now, [now - 300 * hour, now + 8 * hour], [])).toEqual([
+      now - 16 * hour,
+      now + 8 * hour,
+    ]);
+    expect(rangeAround(now, [now + 8 * hour], [now + 20 * hour])).toEqual([now, now + 20 * hour]);
+    expect(rangeAround(now, [now + hour], [now + 500 * hour])).toEqual([now, now + 12 * hour]);
+  });
 
   test("a clock that is behind shows no negative age", () => {
     expect(formatAge("2026-11-26T10:00:05Z", Date.parse("2026-11-26T10:00:00Z"))).toBe("now");

@@ -60,6 +60,39 @@ export function formatUtc(at: string, now: number): string {
   return new Date(now).toISOString().startsWith(day) ? time : `${day} ${time}`;
 }
 
+const MINUTE_MS = 60_000;
+const STEPS_MS = [1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1_440, 2_880, 10_080, 43_200, 525_600].map(
+  (minutes) => minutes * MINUTE_MS,
+);
+
+const FAR_MS = 12 * 60 * MINUTE_MS;
+
+/**
+ * Return the part of time to show around ``now``: all ``near`` times ahead, of ``far`` ones those within thrice
+ * that or half a day, and as much of the past as twice what is ahead.
+ */
+export function rangeAround(now: number, near: number[], far: number[]): [number, number] {
+  const ahead = Math.max(MINUTE_MS, ...near.map((time) => time - now));
+  const further = Math.min(Math.max(3 * ahead, FAR_MS), Math.max(0, ...far.map((time) => time - now)));
+  const end = now + Math.max(ahead, further);
+  return [Math.max(Math.min(now, ...near, ...far), now - 2 * (end - now)), end];
+}
+
+/** Return at most ``most`` round times in UTC between two times, in ms, and their distance. */
+export function ticksBetween(begin: number, end: number, most: number): { ticks: number[]; step: number } {
+  const step = STEPS_MS.find((each) => (end - begin) / each <= most) ?? end - begin;
+  const first = Math.ceil(begin / step) * step;
+  const count = Math.max(0, Math.floor((end - first) / step) + 1);
+  return { ticks: Array.from({ length: Math.min(count, most) }, (_, at) => first + at * step), step };
+}
+
+/** Return a tick in UTC: the time of the day, or the day at midnight and if the ticks are days apart. */
+export function formatTick(tick: number, step: number): string {
+  const time = new Date(tick);
+  if (step < 1_440 * MINUTE_MS && tick % (1_440 * MINUTE_MS)) return time.toISOString().slice(11, 16);
+  return time.toLocaleDateString("en-GB", { day: "numeric", month: "short", timeZone: "UTC" });
+}
+
 const OLD_MS = 5_000;
 
 /**

@@ -1,1 +1,0 @@
-import{Et as e,T as t}from"./PageState-BzINfNM5.js";var n=e();function r({to:e,label:r}){return(0,n.jsxs)(`nav`,{"aria-label":`Breadcrumb`,className:`small`,children:[(0,n.jsx)(t,{to:e,children:r}),` `,(0,n.jsx)(`span`,{className:`muted`,"aria-hidden":!0,children:`/`})]})}export{r as t};

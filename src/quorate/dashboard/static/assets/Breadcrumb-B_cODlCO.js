@@ -1,0 +1,1 @@
+import{O as e,kt as t}from"./PageState-BO96GS_5.js";var n=t();function r({to:t,label:r}){return(0,n.jsxs)(`nav`,{"aria-label":`Breadcrumb`,className:`small`,children:[(0,n.jsx)(e,{to:t,children:r}),` `,(0,n.jsx)(`span`,{className:`muted`,"aria-hidden":!0,children:`/`})]})}export{r as t};

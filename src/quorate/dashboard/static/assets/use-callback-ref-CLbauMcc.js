@@ -1,1 +1,0 @@
-import{Zt as e,rn as t}from"./PageState-BzINfNM5.js";var n=t(e(),1);function r(e){let t=(0,n.useRef)(e);return(0,n.useEffect)(()=>{t.current=e}),(0,n.useMemo)(()=>((...e)=>t.current?.(...e)),[])}export{r as t};

@@ -1,0 +1,1 @@
+import{en as e,on as t}from"./PageState-BO96GS_5.js";var n=t(e(),1);function r(e){let t=(0,n.useRef)(e);return(0,n.useEffect)(()=>{t.current=e}),(0,n.useMemo)(()=>((...e)=>t.current?.(...e)),[])}export{r as t};

@@ -1,1 +1,0 @@
-import{Zt as e,rn as t}from"./PageState-BzINfNM5.js";var n=t(e(),1);function r(e){(0,n.useEffect)(()=>{document.title=`${e} · Quorate`},[e])}export{r as t};

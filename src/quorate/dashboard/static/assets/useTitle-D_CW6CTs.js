@@ -1,0 +1,1 @@
+import{en as e,on as t}from"./PageState-BO96GS_5.js";var n=t(e(),1);function r(e){(0,n.useEffect)(()=>{document.title=`${e} · Quorate`},[e])}export{r as t};
