@@ -24,7 +24,7 @@ from quorate.api.kueue import QueueingStrategy
 from quorate.quota import tree
 from tests.loop_searches import selection_of
 from tests.queueing.choices import Choices, every
-from tests.queueing.small_worlds import Group, Job, Loop, Queue, Quota, Quotas, Simulation, SmallWorld
+from tests.queueing.small_worlds import Group, Job, Loop, Queue, Quota, Quotas, Simulation, SmallWorld, Window
 
 CLASSICAL: Final = Configuration()
 STRATEGIES: Final[tuple[tuple[PreemptionStrategy, ...], ...]] = (
@@ -72,7 +72,9 @@ def explore(world: SmallWorld) -> Outcome:
 
     def run(choices: Choices) -> Outcome:
         simulation = Simulation(world, choices)
-        fits = not is_overdrawn(simulation)
+        fits = (
+            not is_overdrawn(simulation) and not world.windows
+        )  # a window may keep what a queue may reclaim
         loop = simulation.find_loop()
         lost_claim = "" if loop is not None or not fits else simulation.lost_claim()
         return Outcome(
@@ -170,6 +172,13 @@ def aging_queues() -> Iterator[Mapping[str, Queue]]:
             }
 
 
+def with_windows(given: Iterator[SmallWorld]) -> Iterator[SmallWorld]:
+    """Return worlds with a Reservation each day; jobs declare that they end before it, or do not."""
+    windows = (Window("a"), Window("a", "Evict"), Window(), Window("", "Evict"))
+    for world, window, maximum_s in product(given, windows, (None, 3_600)):
+        yield world._replace(windows=(window,), maximum_s=maximum_s)
+
+
 def nested_queues() -> Iterator[Mapping[str, Queue]]:
     for quotas in product(equal_quotas(1), repeat=3):
         yield {
@@ -240,6 +249,22 @@ FAMILIES: Final[Mapping[str, Family]] = {
             configurations=FAIR[-1:],
             starts=NONE_RUNNING,
         ),
+    ),
+    "windows": Family(
+        "2 queues of nominal 0..1 beside a window each day, size 1, classical and fair sharing",
+        lambda: with_windows(
+            worlds(
+                flat_queues("ab", equal_quotas(1)),
+                ((1,),),
+                configurations=(CLASSICAL, FAIR[-1]),
+                interchangeable=False,
+                starts=NONE_OR_ONE_RUNNING[:2],
+            )
+        ),
+    ),
+    "aging windows": Family(
+        "2 queues with priority ageing beside a window each day, size 1, none runs at first",
+        lambda: with_windows(worlds(aging_queues(), ((1,),), interchangeable=False, starts=NONE_RUNNING)),
     ),
     "nested": Family(
         "2 queues in a child of the cohort of a third, of nominal 0..1, size 1, none runs at first",

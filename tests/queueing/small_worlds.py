@@ -10,6 +10,7 @@ that decides what happens next: reservations and their order, evictions, pending
 last.
 """
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
@@ -47,10 +48,19 @@ from quorate.api.kueue import (
 )
 from quorate.api.meta import LabelSelector, ObjectMeta, Uid, at_epoch
 from quorate.api.quantity import Quantity, parse_quantity
+from quorate.api.quorate import (
+    AtStart,
+    Reservation,
+    ReservationOwners,
+    ReservationSpec,
+    ReservedAmounts,
+)
 from quorate.queueing import conditions as c
 from quorate.queueing.decisions import Preempt, Reserve
 from quorate.queueing.lifecycle.statuses import admit_status, preempt_status, release_status
+from quorate.queueing.lifecycle.transition import evict
 from quorate.queueing.scheduling.cycle import AdmissionCycle
+from quorate.queueing.scheduling.window_evictions import evicts_at, workloads_to_evict
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
@@ -58,6 +68,8 @@ from tests.queueing.choices import Choices
 
 STARTED: Final = 100  # later than every given timestamp
 MAX_VISITS: Final = 3  # of one fingerprint; see ``preemption.history`` for why there can be three
+DAY_S: Final = 86_400
+MOST_DAYS: Final = 3  # of a world with windows, which recur for ever
 MAX_EVENTS: Final = 60  # a world in which preemption ends has less than half of them
 replace = msgspec.structs.replace
 
@@ -95,12 +107,26 @@ class Job(NamedTuple):
     min_count: int = 1
 
 
+class Window(NamedTuple):
+    """A Reservation of one unit each day, which begins six hours after the first job is created."""
+
+    owner: str = ""  # a queue; empty: maintenance
+    at_start: AtStart = "Drain"
+
+
 class SmallWorld(NamedTuple):
     queues: dict[str, Queue]
     jobs: tuple[Job, ...]  # in order of creation
     running: tuple[int, ...]  # indices of jobs, in the order of their reservations; the others are pending
     cohorts: dict[str, Group]
     configuration: Configuration = Configuration()
+    windows: tuple[Window, ...] = ()
+    maximum_s: int | None = None  # that each job declares
+
+    @property
+    def began(self) -> int:
+        """When the first job was created: Reservations are of the years from 2000 on."""
+        return 946_684_800 if self.windows else 0
 
 
 class _Policy:
@@ -167,7 +193,8 @@ class Simulation:
 
     def __init__(self, world: SmallWorld, choices: Choices) -> None:
         self._world, self._choices = world, choices
-        self._now = STARTED
+        self._now = world.began + STARTED
+        self._ends = self._now + MOST_DAYS * DAY_S if world.windows else math.inf
         self._versions = 0
         self._workloads: dict[str, Workload] = {}
         self.preemptions = 0
@@ -227,7 +254,9 @@ class Simulation:
             state.put_cluster_queue(self._cluster_queue(name))
             state.put_local_queue(_local_queue(name))
         for index, job in enumerate(world.jobs):
-            self._put(_workload(index, job))
+            self._put(_workload(index, job, world.began, world.maximum_s))
+        for number, window in enumerate(world.windows):
+            state.put_window(_reservation(number, window, world.began))
         for at, index in enumerate(world.running):
             workload = self._workloads[f"w{index}"]
             reserve = Reserve(
@@ -239,7 +268,7 @@ class Simulation:
                 admitted=True,
                 waited_s=0,
             )
-            self._put(replace(workload, status=admit_status(workload, reserve, at)))
+            self._put(replace(workload, status=admit_status(workload, reserve, world.began + at)))
 
     def _cluster_queue(self, name: str) -> ClusterQueue:
         queue = self._world.queues[name]
@@ -287,13 +316,15 @@ class Simulation:
         """Run cycles until anything happens, when they are due; return False if none is due any more."""
         before = len(events)
         wake_at: float | None = self._now
-        while len(events) == before and wake_at is not None:
+        while len(events) == before and wake_at is not None and wake_at < self._ends:
             self._now = max(self._now + 1, int(wake_at))
             wake_at = self._run_cycle(events)
         return len(events) > before
 
     def _run_cycle(self, events: list[str]) -> float | None:
         """Run a cycle and stop some preempted workloads; return when the next cycle is due."""
+        self.state.advance_windows(self._now)
+        self._evict_for_windows(events)
         result = self._admission_cycle.run(self._now)
         for decision in result.decisions:
             name = decision.key.name
@@ -314,9 +345,23 @@ class Simulation:
                 events.append(f"{name} stops")
         return result.wake_at
 
+    def _evict_for_windows(self, events: list[str]) -> None:
+        ledger = self.state.ledger
+        for window in ledger.windows:
+            evict_at = evicts_at(window, self._now)
+            for workload in workloads_to_evict(ledger, window) if evict_at is not None else ():
+                name = workload.metadata.name
+                self._put_status(name, evict(workload, c.RESERVED_WINDOW, "", self._now).status)
+                events.append(f"{name} is evicted for {window.name}")
+
     def _fingerprint(self) -> Any:
-        """Return everything that decides what happens next."""
+        """Return everything that decides what happens next; the beginning or end of a window is an event."""
         state = self.state
+        windows = tuple(
+            (interval, interval.opens <= self._now)
+            for window in state.ledger.windows
+            for interval in window.occurrences(self._now)[:1]
+        )
         reserving = sorted(state.ledger.reservations.values(), key=lambda one: one.reserved_at)
         reservations = tuple((one.key.name, one.evicted, *one.usage.items()) for one in reserving)
         waiting = []
@@ -328,7 +373,7 @@ class Simulation:
             for entry in state.ledger.entries.values()
             if entry.last_assignment is not None and entry.last_assignment.has_untried_flavors
         )
-        return reservations, tuple(waiting), last_tried
+        return reservations, tuple(waiting), last_tried, windows
 
 
 @cache
@@ -369,15 +414,35 @@ def _local_queue(name: str) -> LocalQueue:
 
 
 @cache
-def _workload(index: int, job: Job) -> Workload:
+def _reservation(number: int, window: Window, began: int) -> Reservation:
+    amounts = ReservedAmounts(flavor="f0", resources={"r0": Quantity.of_units(1)})
+    spec = ReservationSpec(
+        start=at_epoch(began + DAY_S // 4),
+        duration_seconds=DAY_S // 4,
+        recurrence="FREQ=DAILY",
+        amounts=(amounts,),
+        purpose="Workloads" if window.owner else "Maintenance",
+        owners=ReservationOwners(cluster_queues=(window.owner,) if window.owner else ()),
+        at_start=window.at_start,
+    )
+    return Reservation(metadata=ObjectMeta(name=f"window-{number}"), spec=spec)
+
+
+@cache
+def _workload(index: int, job: Job, began: int, maximum_s: int | None) -> Workload:
     requests = {f"r{which}": str(amount) for which, amount in enumerate(job.size) if amount}
     template = {"spec": {"containers": [{"name": "main", "resources": {"requests": requests}}]}}
     pods = PodSet(count=job.pods, min_count=job.min_count, template=msgspec.Raw(codec.encode(template)))
     name = f"w{index}"
-    metadata = ObjectMeta(name=name, uid=Uid(name), generation=1, creation_timestamp=at_epoch(index))
+    metadata = ObjectMeta(name=name, uid=Uid(name), generation=1, creation_timestamp=at_epoch(began + index))
     return Workload(
         metadata=metadata,
-        spec=WorkloadSpec(pod_sets=(pods,), queue_name=job.queue, priority=job.priority),
+        spec=WorkloadSpec(
+            pod_sets=(pods,),
+            queue_name=job.queue,
+            priority=job.priority,
+            maximum_execution_time_seconds=maximum_s,
+        ),
     )
 
 

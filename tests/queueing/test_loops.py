@@ -51,8 +51,8 @@ def test_preemption_ends_in_small_worlds(configuration: Configuration) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["aging", "fair aging"])
-def test_preemption_ends_while_priorities_rise(family: str) -> None:
+@pytest.mark.parametrize("family", ["aging", "fair aging", "windows", "aging windows"])
+def test_preemption_ends_while_priorities_rise_and_beside_windows(family: str) -> None:
     total = Outcome()
     for world in Random(3).sample(list(FAMILIES[family].worlds()), SAMPLE):
         total = total.and_(explore(world))
