@@ -19,7 +19,7 @@ from tests.queueing.loop_search import (
     flat_queues,
     worlds,
 )
-from tests.queueing.small_worlds import Job, Queue, Quota, Simulation, SmallWorld
+from tests.queueing.small_worlds import Job, Queue, Quota, Simulation, SmallWorld, Window
 
 pytestmark = pytest.mark.no_cover  # many generated examples of rules that other tests measure
 
@@ -114,3 +114,13 @@ def test_a_workload_that_preempted_for_fewer_pods_starts_with_them() -> None:
         "w1 starts, 1 on ['f0']",
         "w0 starts, 2 on ['f0']",
     ]
+
+
+def test_nothing_starts_and_is_evicted_in_turn_while_a_window_is_open() -> None:
+    """A job outlives its bound beside the window: another one would be admitted, evicted, and admitted."""
+    queues = {name: Queue("all", ONE_EACH) for name in "ab"}
+    jobs = (Job("b", 0, (1,)),) * 3
+    world = SmallWorld(queues, jobs, (0,), {}, windows=(Window("a", "Evict"),), maximum_s=3600)
+    outcome = explore(world)
+    assert outcome.runs > 10
+    assert outcome.loops == ()

@@ -239,7 +239,7 @@ class ReservedWindows:
             holder
             for root in (pool if leaving else ())
             for holder in self._holders_of(root)
-            if holder.reservation.key in leaving and holder.ends > moment
+            if holder.reservation.key in leaving and self._holds(holder, moment)
         ]
         others = [each.window for each in open_ if each.pool <= pool]
         shortages: list[Shortage] = []
@@ -287,10 +287,14 @@ class ReservedWindows:
                     holder.reservation.usage.get(pair, 0)
                     for root in pool
                     for holder in self._holders_of(root)
-                    if holder.ends > moment and (owned is None or holder.is_owner_of(owned))
+                    if self._holds(holder, moment) and (owned is None or holder.is_owner_of(owned))
                 ]
             self._sums[key] = sum(used) + (outside_of_quota(self._ledger, pool, pair) if owned is None else 0)
         return self._sums[key]
+
+    def _holds(self, holder: _Holder, moment: float) -> bool:
+        """Return True if a workload uses its quota after ``moment``; now also if it outlives its bound."""
+        return holder.ends > moment or moment <= self._ledger.now
 
     def _holders_of(self, root: Node) -> list[_Holder]:
         if root not in self._holders:
