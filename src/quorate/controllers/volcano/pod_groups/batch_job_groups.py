@@ -116,8 +116,17 @@ def decide(info: BatchJobInfo) -> BatchGroupPlan:
     if job.metadata.deletion_timestamp is not None:
         return BatchGroupPlan()  # its group is garbage-collected
     if any(is_true(job.status.conditions, finished) for finished in ("Complete", "Failed")):
-        return _without_group(info)
+        return _without_group(info) if _is_pending(info.group) else BatchGroupPlan()
     return _plan_queued(info) if info.queued else _plan_unqueued(info)
+
+
+def _is_pending(group: PodGroup | None) -> bool:
+    """Return True if the group of a finished Job does not become Completed, and might reserve room again.
+
+    Another group stays as long as the Job, as with Volcano: the scheduler completes a group with members that
+    ended, and returns one that lost its members to Pending.
+    """
+    return group is not None and group.status.phase in ("", PENDING)
 
 
 def _plan_queued(info: BatchJobInfo) -> BatchGroupPlan:
