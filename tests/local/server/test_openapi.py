@@ -85,7 +85,7 @@ def test_version_2_describes_all_kinds() -> None:
             for each in definition.get("x-kubernetes-group-version-kind", ())
         }
         assert {("", "v1", "Pod"), ("batch", "v1", "Job"), ("example.com", "v1", "Widget")} <= kinds
-        assert definitions["JobSpec"]["properties"]["parallelism"] == {"type": "integer"}
+        assert definitions["JobSpec"]["properties"]["parallelism"] == {"type": "integer", "format": "int32"}
         assert "labels" in definitions["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]["properties"]
         widget = keys(definitions["com.example.v1.Widget"])
         assert not {"oneOf", "anyOf", "allOf", "not", "nullable"} & widget

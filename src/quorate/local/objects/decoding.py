@@ -171,8 +171,8 @@ def _scalar(value: Any, name: str, owner: str, path: str) -> Any:
             return _bytes(value)
         case "boolean", bool():
             return value
-        case "integer", int() if not isinstance(value, bool):
-            return _integer(value, owner, path)
+        case "int32" | "int64", int() if not isinstance(value, bool):
+            return _integer(value, name, owner, path)
         case "number" | "int-or-string", int() if not isinstance(value, bool):
             return value
         case "number", float():
@@ -182,21 +182,10 @@ def _scalar(value: Any, name: str, owner: str, path: str) -> Any:
     raise _unmarshal_error(value, owner, path, Scalar(name))
 
 
-INT64_FIELDS = frozenset(
-    {
-        "activeDeadlineSeconds", "deletionGracePeriodSeconds", "expirationSeconds", "fsGroup", "generation",
-        "gracePeriodSeconds", "maxItems", "maxLength", "maxProperties", "minItems", "minLength",
-        "minProperties", "observedGeneration", "runAsGroup", "runAsUser", "sizeBytes", "supplementalGroups",
-        "terminationGracePeriodSeconds", "tolerationSeconds",
-    }
-)  # fmt: skip
-"""Integers of 64 bits; all others have 32."""
-
-
-def _integer(value: int, owner: str, path: str) -> int:
-    bits = 64 if owner.rpartition(".")[2] in INT64_FIELDS else 32
+def _integer(value: int, name: str, owner: str, path: str) -> int:
+    bits = int(name.removeprefix("int"))
     if not -(1 << bits - 1) <= value < 1 << bits - 1:
-        raise _unmarshal_error(value, owner, path, Scalar("integer"))
+        raise _unmarshal_error(value, owner, path, Scalar(name))
     return value
 
 
@@ -248,7 +237,7 @@ def _unmarshal_error(value: Any, owner: str, path: str, wanted: Type) -> Undecod
     if not f".{fields}".endswith(f".{field}"):  # the value of a key of the map `field`
         fields = fields[: f".{fields}".rfind(f".{field}.") + len(field)]
     kind = go_kind(value)
-    if kind == "number" and isinstance(wanted, Scalar) and wanted.name == "integer":
+    if kind == "number" and isinstance(wanted, Scalar) and wanted.name in ("int32", "int64"):
         kind = f"number {value}"
     where = f"{struct}.{fields}" if struct else owner
     return UndecodableObject(
@@ -265,10 +254,8 @@ _GO_SCALARS: Final = {
 
 def _go_type(kind: Type, field: str) -> str:
     match kind:
-        case Scalar("integer"):
-            return "int64" if field in INT64_FIELDS else "int32"
         case Scalar(name):
-            return "types.UID" if field == "uid" else _GO_SCALARS[name]
+            return "types.UID" if (name, field) == ("string", "uid") else _GO_SCALARS.get(name, name)
         case ListOf(item):
             return f"[]{_go_type(item, field)}"
         case MapOf(name="", rest=Scalar("quantity")):

@@ -90,6 +90,8 @@ Type: TypeAlias = Scalar | Untyped | ListOf | MapOf
 
 SCALARS = (
     "string",
+    "int32",
+    "int64",
     "integer",
     "number",
     "boolean",
@@ -179,8 +181,8 @@ _JSON_TYPES = {
     "string": "string",
     "bytes": "bytes",
     "bool": "boolean",
-    "int32": "integer",
-    "int64": "integer",
+    "int32": "int32",
+    "int64": "int64",
     "double": "number",
 }
 

@@ -11,6 +11,8 @@ Json = dict[str, Any]
 
 RBAC = "rbac.authorization.k8s.io"
 VOLUME = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}
+TIME = "2026-01-01T00:00:00.000000Z"
+SLICE = {"pool": {"name": "p", "resourceSliceCount": 1}, "nodeName": "n"}
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
@@ -44,7 +46,7 @@ CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage":
                         "name": "a.example.com",
                         "admissionReviewVersions": ["v1"],
                         "sideEffects": "None",
-                        "clientConfig": {"url": "https://[::1"},
+                        "clientConfig": {"url": "https://[::1", "caBundle": "YQ=="},
                     }
                 ]
             },
@@ -66,6 +68,32 @@ CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage":
         ("leases.coordination.k8s.io", {"spec": {"leaseTransitions": -1}}, ["spec.leaseTransitions Invalid"]),
         ("runtimeclasses.node.k8s.io", {"handler": "Bad_Name"}, ["handler Invalid"]),
         ("events", {"involvedObject": {"namespace": "other"}}, ["involvedObject.namespace Invalid"]),
+        (
+            "events",
+            {"eventTime": TIME, "involvedObject": {"namespace": "other"}, "reportingComponent": "a b"},
+            [
+                "reportingInstance Required",
+                "action Required",
+                "reason Required",
+                "reportingComponent Invalid",
+            ],
+        ),
+        (
+            "endpointslices.discovery.k8s.io",
+            {
+                "addressType": "IPv4",
+                "ports": [{"port": 0}, {"port": 70_000, "name": "A", "appProtocol": "a b"}],
+            },
+            ["ports[1].name Invalid", "ports[1].appProtocol Invalid"],
+        ),
+        (
+            "endpointslices.discovery.k8s.io",
+            {"addressType": "IPv4", "ports": [{}, {}]},
+            ["ports[1].name Duplicate"],
+        ),
+        ("resourceslices.resource.k8s.io", {"spec": {**SLICE, "driver": "Driver.Example"}}, []),
+        ("resourceslices.resource.k8s.io", {"spec": {**SLICE, "driver": "a_b"}}, ["spec.driver Invalid"]),
+        ("resourceslices.resource.k8s.io", {"spec": {**SLICE, "driver": "x" * 64}}, ["spec.driver TooLong"]),
         (
             "persistentvolumes",
             {"spec": {"local": {"path": "/disk"}}},

@@ -30,7 +30,8 @@ WORDS = (
 )
 SCALARS: dict[str, tuple[Any, ...]] = {
     "string": WORDS,
-    "integer": (-1, 0, 1, 100_001),
+    "int32": (-1, 0, 1, 100_001),
+    "int64": (-1, 0, 1, 100_001),
     "number": (-1, 0, 1),
     "boolean": (False, True),
     "time": ("2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"),

@@ -28,6 +28,8 @@ TYPE_NAMES = {"ObjectMeta": "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}
 REFERENCE_PREFIX = "#/components/schemas/"
 SCALARS: Mapping[str, Json] = {
     "string": {"type": "string"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
     "integer": {"type": "integer"},
     "number": {"type": "number"},
     "boolean": {"type": "boolean"},

@@ -26,10 +26,12 @@ async def create_review(context: RequestContext) -> ApiResponse:
 
 
 async def _self_access(context: RequestContext, review: Json) -> Json:
+    _check_metadata(review)
     return _access_status(context, context.user, review.get("spec") or {})
 
 
 async def _subject_access(context: RequestContext, review: Json) -> Json:
+    _check_metadata(review)
     spec = review.get("spec") or {}
     if not spec.get("user") and not spec.get("groups"):
         raise _invalid([required("spec.user", "at least one of user or group must be specified")])
@@ -69,6 +71,14 @@ def _resource_attributes(given: Json) -> AuthorizationAttributes:
         resource += f"/{given['subresource']}"
     names = (given.get(field, "") for field in ("namespace", "name"))
     return AuthorizationAttributes(given.get("verb", ""), given.get("group", ""), resource, *names)
+
+
+def _check_metadata(review: Json) -> None:
+    """Raise StatusError: 422 if an access review has metadata, except its namespace."""
+    if metadata := {
+        name: value for name, value in review["metadata"].items() if name != "namespace" and value
+    }:
+        raise _invalid([invalid_value("metadata", metadata, "must be empty")])
 
 
 def _invalid(causes: list[Cause]) -> Exception:

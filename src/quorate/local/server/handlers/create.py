@@ -1,5 +1,7 @@
 """POST: create an object."""
 
+import re
+
 from quorate.api.codec import Json
 from quorate.local.objects.errors import already_exists, bad_request, internal, invalid
 from quorate.local.server.admission import plugins, resource_quota
@@ -29,6 +31,9 @@ async def create(context: RequestContext) -> ApiResponse:
     dry_run = context.dry_run("CreateOptions")
     obj = await read_object(context, context.kind, "CreateOptions")
     check_namespace(context, obj)
+    revision = obj["metadata"].get("resourceVersion", "")
+    if not dry_run and re.fullmatch("[0-9]{1,19}", revision) and int(revision):
+        raise internal("resourceVersion should not be set on objects to be created")
     return await create_object(context, obj, dry_run)
 
 
@@ -40,8 +45,6 @@ def check_namespace(context: RequestContext, obj: Json) -> None:
     elif meta.setdefault("namespace", context.namespace) != context.namespace:
         message = "the namespace of the provided object does not match the namespace sent on the request"
         raise bad_request(message)
-    if meta.get("resourceVersion"):
-        raise internal("resourceVersion should not be set on objects to be created")
 
 
 async def create_object(

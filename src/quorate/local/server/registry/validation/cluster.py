@@ -55,11 +55,24 @@ def priority_value(priority_class: Json, path: str, _: Scope) -> Causes:
 
 @relation
 def event_namespace(event: Json, path: str, _: Scope) -> Causes:
-    """Check that an event is in the namespace of the object it is about, or in default."""
+    """Check that an event is in the namespace of the object it is about, or in default.
+
+    Events with an event time may be in any namespace if they name that of the object.
+    """
     about = event.get("involvedObject") or event.get("regarding") or {}
-    namespace = about.get("namespace", "")
-    if (namespace or "default") != event["metadata"].get("namespace", ""):
+    own, namespace = event["metadata"].get("namespace", ""), about.get("namespace", "")
+    if event.get("eventTime"):
+        fits = namespace or own in ("default", "kube-system")
+    else:
+        fits = own == (namespace or "default")
+    if not fits:
         yield invalid_value("involvedObject.namespace", namespace, "does not match event.namespace")
+
+
+@relation
+def timed_event(event: Json, path: str, _: Scope) -> Causes:
+    if event.get("eventTime"):
+        yield from check("TimedEvent", event)
 
 
 @relation

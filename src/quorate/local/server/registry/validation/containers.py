@@ -41,6 +41,15 @@ VARIABLE_RESOURCES = tuple(
 
 
 @relation
+def host_names(spec: Json, path: str, scope: Scope) -> Causes:
+    """Check the host name of pods, which a StatefulSet replaces in its own."""
+    if not any(owner.type == "StatefulSetSpec" for owner in scope.owners):
+        for field in ("hostname", "subdomain"):
+            if spec.get(field):
+                yield from check_format(spec[field], f"{path}.{field}", label)
+
+
+@relation
 def hostname_override(spec: Json, path: str, _: Scope) -> Causes:
     for field in ("hostNetwork", "setHostnameAsFQDN"):
         if spec.get("hostnameOverride") and spec.get(field):
@@ -111,7 +120,7 @@ def seccomp_file(profile: Json, path: str, _: Scope) -> Causes:
         if file is not None:
             value = {"Type": profile.get("type", ""), "LocalhostProfile": file}
             yield invalid_value(where, value, "can only be set when seccomp type is Localhost")
-    elif not file:
+    elif file is None:
         yield required(where, "must be set when seccomp type is Localhost")
     else:
         yield from check_format(file, where, FORMATS["relativePath"])

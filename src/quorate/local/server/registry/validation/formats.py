@@ -368,6 +368,7 @@ FORMATS: Mapping[str, Format] = {
     "devicePath": _holds(lambda path: ".." not in path.split("/"), "can not contain backsteps ('..')"),
     "distinctKeys": _holds(lambda keys: len(set(keys)) == len(keys), "must not name a key twice"),
     "domainPath": domain_path,
+    "driverName": lambda value: subdomain(value.lower()),
     "environmentName": _pattern(
         ENVIRONMENT_NAME,
         "a valid environment variable name must consist only of printable ASCII characters other than '='",

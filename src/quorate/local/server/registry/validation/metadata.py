@@ -7,6 +7,7 @@ from quorate.local.objects.errors import (
     Cause,
     forbidden_field,
     format_value,
+    group_resource,
     invalid_value,
     required,
     too_long,
@@ -18,21 +19,41 @@ STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 ANNOTATIONS_LIMIT = 256 * 1024  # bytes of all keys and values together
 
 NAME_RULES: dict[str, Callable[[str], Iterator[str]]] = {
+    "events": formats.path_segment,
     "namespaces": formats.label,
+    "poddisruptionbudgets.policy": formats.path_segment,
     "services": formats.label,
+    "statefulsets.apps": formats.label,
     "roles.rbac.authorization.k8s.io": formats.path_segment,
     "rolebindings.rbac.authorization.k8s.io": formats.path_segment,
     "clusterroles.rbac.authorization.k8s.io": formats.path_segment,
     "clusterrolebindings.rbac.authorization.k8s.io": formats.path_segment,
 }
 """Resources with names that are not DNS subdomains."""
+FREE_PREFIXES = frozenset({"deviceclasses.resource.k8s.io", "replicationcontrollers"})
+"""Resources of which kube-apiserver does not check the ``generateName``."""
+FREE_FINALIZERS = frozenset(
+    {
+        "customresourcedefinitions.apiextensions.k8s.io",
+        "events",
+        "leases.coordination.k8s.io",
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+        "poddisruptionbudgets.policy",
+        "runtimeclasses.node.k8s.io",
+        "validatingadmissionpolicies.admissionregistration.k8s.io",
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+        "validatingwebhookconfigurations.admissionregistration.k8s.io",
+    }
+)
+"""Resources of which the finalizers need no domain."""
 
 
 def validate(kind: Kind, obj: Json) -> list[Cause]:
     metadata: Json = obj["metadata"]
-    name_format = NAME_RULES.get(kind.resource, formats.subdomain)
+    resource = group_resource(kind.group, kind.plural)  # Events of both groups are stored as one
+    name_format = NAME_RULES.get(resource, formats.subdomain)
     findings = []
-    if "generateName" in metadata:
+    if "generateName" in metadata and resource not in FREE_PREFIXES:
         base = metadata["generateName"].removesuffix("-")
         findings += [
             invalid_value("metadata.generateName", metadata["generateName"], message)
@@ -41,7 +62,7 @@ def validate(kind: Kind, obj: Json) -> list[Cause]:
     findings += _name(metadata.get("name", ""), name_format)
     findings += labels(metadata.get("labels") or {}, "metadata.labels")
     findings += annotations(metadata.get("annotations") or {}, "metadata.annotations")
-    findings += _finalizers(metadata.get("finalizers") or [])
+    findings += _finalizers(metadata.get("finalizers") or [], resource not in FREE_FINALIZERS)
     findings += _owner_references(metadata.get("ownerReferences") or [])
     return findings
 
@@ -74,12 +95,12 @@ def annotations(values: dict[str, str], path: str) -> list[Cause]:
     return findings
 
 
-def _finalizers(values: list[str]) -> list[Cause]:
+def _finalizers(values: list[str], qualified: bool) -> list[Cause]:
     findings: list[Cause] = []
     for index, finalizer in enumerate(values):
         path = f"metadata.finalizers[{index}]"
         messages = list(formats.qualified(finalizer))
-        if not messages and "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
+        if qualified and not messages and not (finalizer in STANDARD_FINALIZERS or "/" in finalizer):
             messages = ["name is neither a standard finalizer name nor is it fully qualified"]
         findings += [invalid_value(path, finalizer, message) for message in messages]
     if "orphan" in values and "foregroundDeletion" in values:
@@ -95,6 +116,11 @@ def _owner_references(values: list[Json]) -> list[Cause]:
         for reference in values
         for field in ("apiVersion", "kind", "name", "uid")
         if not reference.get(field)
+    ]
+    findings += [
+        invalid_value(path, reference, "/v1, Kind=Event is disallowed from being an owner")
+        for reference in values
+        if (reference.get("apiVersion"), reference.get("kind")) == ("v1", "Event")
     ]
     controllers = [reference for reference in values if reference.get("controller")]
     if len(controllers) > 1:

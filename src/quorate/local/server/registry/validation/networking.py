@@ -52,7 +52,9 @@ def service_address(spec: Json, path: str, scope: Scope) -> Causes:
 
 @relation
 def external_traffic_policy(spec: Json, path: str, _: Scope) -> Causes:
-    if "externalTrafficPolicy" in spec and _service_type(spec) in ("ClusterIP", "ExternalName"):
+    kind = _service_type(spec)
+    internal = kind == "ExternalName" or (kind == "ClusterIP" and not spec.get("externalIPs"))
+    if "externalTrafficPolicy" in spec and internal:
         message = "may only be set for externally-accessible services"
         yield invalid_value(f"{path}.externalTrafficPolicy", spec["externalTrafficPolicy"], message)
 
