@@ -129,3 +129,23 @@ def test_equal_sub_groups_are_placed_whenever_a_choice_of_hyper_nodes_takes_them
     for number in range(groups):
         used = {node for name, node in found.items() if name.startswith(f"p{number}-")}
         assert any(used <= domain for domain in domains)
+
+
+LEAVING = st.lists(st.integers(0, 2), min_size=8, max_size=8)
+
+
+@given(TREES, LEAVING, st.integers(2, 6), st.integers(1, 2), st.booleans())
+def test_a_soft_request_makes_no_pod_wait_for_others_to_leave(
+    tree: Tree, leaving: Sequence[int], count: int, cpu: int, all_needed: bool
+) -> None:
+    minimum = count if all_needed else 1
+    group = {"minMember": minimum, "networkTopology": {"mode": "soft", "highestTierAllowed": 1}}
+    world = world_of(tree, group, [{"name": "p", "count": count, "cpu": cpu}])
+    idle = dict(tree.nodes)
+    for node, most in zip(tree.nodes, leaving, strict=False):
+        used = min(most, idle[node])
+        idle[node] -= used
+        old = {"name": f"old-{node}", "cpu": used, "node": node, "phase": "Running", "deleting": True}
+        world.do("addPods", [old | {"schedulerName": "other"}])
+    now = sum(cpus // cpu for cpus in idle.values())
+    assert len(places(world)) == (min(now, count) if now >= minimum else 0)

@@ -1,8 +1,8 @@
 """The placement of gangs that have a ``networkTopology`` or sub groups.
 
 A gang with a hard limit is placed within one HyperNode of the allowed tiers, or not at all; one without a
-limit prefers the lowest tier and may use all nodes.  The HyperNodes are tried in the order of
-``hyper_nodes.domains``; one that does not take the gang leaves no trace.  Members that have nodes already
+limit prefers the lowest tier and may use all nodes; it waits for leaving pods only if it would anywhere.  The
+HyperNodes are tried in the order of ``hyper_nodes.domains``; one that does not take the gang leaves no trace.  Members that have nodes already
 stay: the HyperNode must contain these nodes, so later members join them.
 
 Each sub group is placed within the HyperNode of its gang in the same way, with the limit of its own policy,
@@ -32,7 +32,7 @@ from quorate.gang.pending_reasons import (
 )
 from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
-from quorate.gang.session.statement import Statement
+from quorate.gang.session.statement import Move, Statement
 from quorate.gang.topology_reasons import NetworkTopologyUnsatisfied
 from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.framework import Capacity
@@ -132,19 +132,27 @@ class TopologyPlacement:
             session.pending_reasons[gang.key] = known
             return False
         before = self._trials.version.current
+        waiting: tuple[Move, ...] = ()  # in the first domain that has room when pods have left
         with session.statement() as statement:
             for domain in self._gang_domains():
                 filling = self._fill(domain, statement)
-                if statement.moves and session.is_ready(gang):
-                    session.dispatch(statement.commit(), gang)
+                if session.is_ready(gang) and _binds_any(statement.moves):
                     self._filling = filling
-                    self._tasks = [task for task in self._tasks if task.status is TaskStatus.PENDING]
-                    return bool(self._tasks)
+                    return self._dispatch(statement)
                 if statement.moves and session.is_pipelined(gang):
-                    session.hold(statement.commit())
-                    return False
+                    waiting = waiting or tuple(statement.moves)
+                    if self._limit is not None and self._limit.is_hard:
+                        break
                 self._most_placed = max(self._most_placed, len(statement.moves))
                 statement.undo_after(0)
+            if waiting:
+                statement.undo_after(0)
+                for move in waiting:
+                    statement.redo(move)
+                if session.is_ready(gang):
+                    return self._dispatch(statement)
+                session.hold(statement.commit())
+                return False
         self._trials.version.restored(before)
         if not session.is_ready(gang):
             reason = session.pending_reasons[gang.key] = self._reason()
@@ -153,6 +161,12 @@ class TopologyPlacement:
         elif self._tasks:
             session.report_further_members(gang, self._cause())
         return False
+
+    def _dispatch(self, statement: Statement) -> bool:
+        """Commit ``statement``; return True if members are left."""
+        self._session.dispatch(statement.commit(), self._gang)
+        self._tasks = [task for task in self._tasks if task.status is TaskStatus.PENDING]
+        return bool(self._tasks)
 
     def _trial_key(self) -> Hashable:
         """Return what a trial with a gang of one shape depends on; None if it depends on more."""
@@ -357,6 +371,10 @@ class TopologyPlacement:
             text, room.needed, best.hyper_nodes, best.best, best.pods, sub_group, beside,
             never_fits=never and bool(best.hyper_nodes),
         )  # fmt: skip
+
+
+def _binds_any(moves: Iterable[Move]) -> bool:
+    return any(move.to_status is TaskStatus.ALLOCATED for move in moves)
 
 
 def _unit_order(unit: _Unit) -> tuple[object, ...]:
