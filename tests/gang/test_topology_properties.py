@@ -134,6 +134,33 @@ def test_equal_sub_groups_are_placed_whenever_a_choice_of_hyper_nodes_takes_them
 LEAVING = st.lists(st.integers(0, 2), min_size=8, max_size=8)
 
 
+def with_leaving(world: World, tree: Tree, leaving: Sequence[int]) -> dict[str, int]:
+    """Add pods that leave their nodes, with these cpus at most; return what is idle."""
+    idle = dict(tree.nodes)
+    for node, most in zip(tree.nodes, leaving, strict=False):
+        used = min(most, idle[node])
+        idle[node] -= used
+        old = {"name": f"old-{node}", "cpu": used, "node": node, "phase": "Running", "deleting": True}
+        world.do("addPods", [old | {"schedulerName": "other"}])
+    return idle
+
+
+@given(TREES, LEAVING, ONE_TO_THREE, st.integers(2, 3), st.integers(0, 2))
+def test_no_sub_group_is_bound_in_part(
+    tree: Tree, leaving: Sequence[int], groups: int, size: int, needed: int
+) -> None:
+    policy = {"name": "w", "subGroupSize": size, "minSubGroups": min(needed, groups)}
+    policy |= {"matchLabelKeys": ["part"], "networkTopology": {"highestTierAllowed": 1}}
+    pods = [
+        {"name": f"p{number}", "count": size, "cpu": 1, "labels": {"part": str(number)}}
+        for number in range(groups)
+    ]
+    world = world_of(tree, {"minMember": 1, "subGroupPolicy": [policy]}, pods)
+    with_leaving(world, tree, leaving)
+    bound = Counter(name.partition("-")[0] for name in places(world))
+    assert all(count == size for count in bound.values()), bound
+
+
 @given(TREES, LEAVING, st.integers(2, 6), st.integers(1, 2), st.booleans())
 def test_a_soft_request_makes_no_pod_wait_for_others_to_leave(
     tree: Tree, leaving: Sequence[int], count: int, cpu: int, all_needed: bool
@@ -141,11 +168,6 @@ def test_a_soft_request_makes_no_pod_wait_for_others_to_leave(
     minimum = count if all_needed else 1
     group = {"minMember": minimum, "networkTopology": {"mode": "soft", "highestTierAllowed": 1}}
     world = world_of(tree, group, [{"name": "p", "count": count, "cpu": cpu}])
-    idle = dict(tree.nodes)
-    for node, most in zip(tree.nodes, leaving, strict=False):
-        used = min(most, idle[node])
-        idle[node] -= used
-        old = {"name": f"old-{node}", "cpu": used, "node": node, "phase": "Running", "deleting": True}
-        world.do("addPods", [old | {"schedulerName": "other"}])
+    idle = with_leaving(world, tree, leaving)
     now = sum(cpus // cpu for cpus in idle.values())
     assert len(places(world)) == (min(now, count) if now >= minimum else 0)

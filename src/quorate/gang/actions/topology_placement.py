@@ -1,9 +1,10 @@
 """The placement of gangs that have a ``networkTopology`` or sub groups.
 
 A gang with a hard limit is placed within one HyperNode of the allowed tiers, or not at all; one without a
-limit prefers the lowest tier and may use all nodes; it waits for leaving pods only if it would anywhere.  The
-HyperNodes are tried in the order of ``hyper_nodes.domains``; one that does not take the gang leaves no trace.  Members that have nodes already
-stay: the HyperNode must contain these nodes, so later members join them.
+limit prefers the lowest tier and may use all nodes, and waits for leaving pods only if it would anywhere.
+The HyperNodes are tried in the order of ``hyper_nodes.domains``; one that does not take the gang leaves no
+trace.  Members that have nodes already stay: the HyperNode must contain these nodes, so later members join
+them.
 
 Each sub group is placed within the HyperNode of its gang in the same way, with the limit of its own policy,
 as a whole or not at all.  Sub groups that are needed for ``minSubGroups`` come first, then members of no sub
@@ -270,6 +271,7 @@ class TopologyPlacement:
             before = len(statement.moves)
             filling = _Filling(self._session, self._search, each, room)
             if self._place_sub_group(unit.tasks, needed, filling, statement):
+                _start_together(statement, before)
                 return True
             self._failed |= filling.failed
             statement.undo_after(before)
@@ -371,6 +373,15 @@ class TopologyPlacement:
             text, room.needed, best.hyper_nodes, best.best, best.pods, sub_group, beside,
             never_fits=never and bool(best.hyper_nodes),
         )  # fmt: skip
+
+
+def _start_together(statement: Statement, before: int) -> None:
+    """Have all members placed by the moves after the first ``before`` wait if one waits for leaving pods."""
+    moves = statement.moves[before:]
+    if len({move.to_status for move in moves}) > 1:
+        statement.undo_after(before)
+        for move in moves:
+            statement.pipeline(move.task, move.to_node)
 
 
 def _binds_any(moves: Iterable[Move]) -> bool:
