@@ -8,6 +8,7 @@ import pytest
 
 from quorate.api.meta import Key
 from quorate.kube.resources import NAMESPACES, untyped
+from quorate.local.controllers.namespace import NAMESPACES as TERMINATING
 from quorate.local.nodes import NodePool
 from tests.local.controllers.running_cluster import CONFIG_MAPS, JOBS, PODS, LocalCluster, local_cluster
 
@@ -235,6 +236,33 @@ def test_a_namespace_is_deleted_with_its_contents() -> None:
         await local.client.delete(NAMESPACES, Key("", "short"))
         await local.until("the namespace is gone", lambda: local.gone(NAMESPACES, "short", ""))
         assert not (await local.client.list(CONFIG_MAPS, "short")).items
+
+    run_scenario(story)
+
+
+def test_a_namespace_says_which_finalizers_keep_it() -> None:
+    async def story(local: LocalCluster) -> None:
+        await local.client.create(NAMESPACES, {"metadata": {"name": "kept"}})
+        held = {"metadata": {"name": "c", "finalizers": ["example.com/hold"]}}
+        await local.client.create(CONFIG_MAPS, held, "kept")
+        await local.client.delete(NAMESPACES, Key("", "kept"))
+
+        async def messages() -> dict[str, str]:
+            conditions = (await local.client.get(TERMINATING, Key("", "kept"))).status.conditions
+            return {each.type: each.message for each in conditions if each.status == "True"}
+
+        async def is_reported() -> bool:
+            return await messages() == {
+                "NamespaceContentRemaining": "Some resources are remaining: "
+                "configmaps. has 1 resource instances",
+                "NamespaceFinalizersRemaining": "Some content in the namespace has finalizers remaining: "
+                "example.com/hold in 1 resource instances",
+            }
+
+        await local.until("the namespace says what keeps it", is_reported)
+        release = {"metadata": {"finalizers": None}}
+        await local.client.patch(CONFIG_MAPS, Key("kept", "c"), release)
+        await local.until("the namespace is gone", lambda: local.gone(NAMESPACES, "kept", ""))
 
     run_scenario(story)
 

@@ -1,11 +1,23 @@
 """Namespaces: system namespaces, the service account ``default`` of each, and deletion with all contents."""
 
 import asyncio
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 
+from quorate.api import codec
 from quorate.api.core import ServiceAccount
-from quorate.api.meta import Key, ObjectMeta, Struct, epoch
+from quorate.api.meta import (
+    Condition,
+    ConditionStatus,
+    Key,
+    ObjectMeta,
+    Struct,
+    at_epoch,
+    epoch,
+    with_condition,
+)
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
@@ -26,9 +38,14 @@ class NamespaceSpec(Struct):
     finalizers: tuple[str, ...] = ()
 
 
+class NamespaceStatus(Struct):
+    conditions: tuple[Condition, ...] = ()
+
+
 class Namespace(Struct):
     metadata: ObjectMeta
     spec: NamespaceSpec = NamespaceSpec()
+    status: NamespaceStatus = NamespaceStatus()
 
 
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", False, Namespace)
@@ -73,6 +90,9 @@ class NamespaceController(Controller):
         if self._clock.now() < due:
             return due
         left = self._metadata_cache.in_namespace(key.name)
+        await self._report_remaining(
+            namespace, [entry for entry in left if entry.metadata.deletion_timestamp is not None]
+        )
         await asyncio.gather(*(self._delete(entry) for entry in left))
         # Watches may lag: only a list shows that the namespace is empty.
         if left or await self._empty(key.name):
@@ -82,6 +102,20 @@ class NamespaceController(Controller):
         with suppress(NotFound):
             await self._client.replace(NAMESPACES, key, body, subresource="finalize")
         return None
+
+    async def _report_remaining(self, namespace: Namespace, remaining: Collection[CachedObject]) -> None:
+        """Write the conditions that say which objects keep the namespace, and which finalizers keep them."""
+        if not remaining:
+            return
+        conditions: tuple[Condition, ...] = namespace.status.conditions
+        for condition in remaining_conditions(remaining, self._clock.now()):
+            conditions = with_condition(conditions, condition)
+        old = [(each.type, each.status, each.message) for each in namespace.status.conditions]
+        if [(each.type, each.status, each.message) for each in conditions] == old:
+            return
+        status = {"status": {"conditions": codec.to_builtins(conditions)}}
+        with suppress(NotFound, Conflict):
+            await self._client.patch(NAMESPACES, namespace.metadata.key, status, subresource="status")
 
     async def _create(self, name: str) -> None:
         with suppress(AlreadyExists):  # the server created it itself
@@ -108,6 +142,41 @@ class NamespaceController(Controller):
         if listing.items:
             await self._client.request("DELETE", kind.path(namespace))
         return len(listing.items)
+
+
+def remaining_conditions(remaining: Iterable[CachedObject], now: float) -> Iterator[Condition]:
+    """Yield the conditions of a terminating namespace, in the words of kube-controller-manager."""
+    objects, finalizers = Counter[str](), Counter[str]()
+    for entry in remaining:
+        objects[f"{entry.resource.plural}.{entry.resource.group}"] += 1
+        finalizers.update(entry.metadata.finalizers)
+    kept = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(objects.items()))
+    held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
+    rows: tuple[tuple[str, ConditionStatus, str, str], ...] = (
+        (
+            "NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered",
+            "All resources successfully discovered",
+        ),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure", "False", "ParsedGroupVersions",
+            "All legacy kube types successfully parsed",
+        ),
+        (
+            "NamespaceDeletionContentFailure", "False", "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
+        ("NamespaceContentRemaining", "True", "SomeResourcesRemain", f"Some resources are remaining: {kept}"),
+        (
+            "NamespaceFinalizersRemaining", "True" if held else "False",
+            "SomeFinalizersRemain" if held else "ContentHasNoFinalizers",
+            f"Some content in the namespace has finalizers remaining: {held}"
+            if held else "All content-preserving finalizers finished",
+        ),
+    )  # fmt: skip
+    for type_, status, reason, message in rows:
+        yield Condition(
+            type=type_, status=status, reason=reason, message=message, last_transition_time=at_epoch(now)
+        )
 
 
 DEFAULT_SERVICE_ACCOUNT: Final = "default"
