@@ -122,13 +122,13 @@ def test_an_admission_webhook_gets_its_version_from_the_conversion_webhook() -> 
     ("conversion", "field"),
     [
         ({"strategy": "Magic"}, "strategy"),
-        ({"strategy": "Webhook"}, "webhook.clientConfig"),
+        ({"strategy": "Webhook"}, "webhookClientConfig"),
         (
             {
                 "strategy": "Webhook",
                 "webhook": {"clientConfig": {"url": "https://h"}, "conversionReviewVersions": ["v9"]},
             },
-            "webhook.conversionReviewVersions",
+            "conversionReviewVersions",
         ),
     ],
 )

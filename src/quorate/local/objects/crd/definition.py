@@ -222,9 +222,13 @@ def _name_conflict(spec: Json, served: Sequence[Definition]) -> str:
     return ""
 
 
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LOWERCASE_NAME = "must be a lowercase RFC 1035 label"
+_LOWERCASE_NAME = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic"
+    " character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for"
+    " validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
 _ABOUT_APPROVAL = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
@@ -304,6 +308,10 @@ def _name_findings(spec: Json) -> Iterator[Cause]:
             name in ("plural", "singular") and value != value.lower()
         ):
             yield errors.invalid_value(f"spec.names.{name}", value, _LOWERCASE_NAME)
+    for name in ("shortNames", "categories"):
+        for index, value in enumerate(names.get(name, ())):
+            if not _LABEL.fullmatch(value):
+                yield errors.invalid_value(f"spec.names.{name}[{index}]", value, _LOWERCASE_NAME)
     if names.get("kind") and names.get("kind") == names.get("listKind"):
         why = "kind and listKind may not be the same"
         yield errors.invalid_value("spec.names.listKind", names["listKind"], why)
@@ -319,6 +327,7 @@ def _stored_version_findings(spec: Json) -> Iterator[Cause]:
         yield errors.invalid_value("status.storedVersions", storage[:1], rule)
 
 
+_COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 
 
@@ -333,6 +342,9 @@ def _column_findings(columns: Sequence[Json], path: str) -> Iterator[Cause]:
         elif kind not in _COLUMN_TYPES:
             rule = f"must be one of {','.join(_COLUMN_TYPES)}"
             yield errors.invalid_value(f"{where}.type", kind, rule)
+        if column.get("format") and column["format"] not in _COLUMN_FORMATS:
+            rule = f"must be one of {','.join(_COLUMN_FORMATS)}"
+            yield errors.invalid_value(f"{where}.format", column["format"], rule)
         if not json_path:
             yield errors.required(f"{where}.JSONPath")
         elif not json_path.startswith("."):
@@ -399,7 +411,27 @@ def _common_path(versions: Sequence[Json], field: str, name: str, index: int) ->
     return f"spec{name}" if same else f"spec.versions[{index}]{name.replace('.validation', '.schema')}"
 
 
+def _deprecation_findings(version: Json, path: str) -> Iterator[Cause]:
+    warning, where = version.get("deprecationWarning"), f"{path}.deprecationWarning"
+    if warning is None:
+        return
+    if not version.get("deprecated"):
+        yield errors.invalid_value(where, warning, "can only be set for deprecated versions")
+    if not warning:
+        yield errors.invalid_value(where, warning, "must not be an empty string")
+    at = next((index for index, letter in enumerate(warning) if not letter.isprintable()), None)
+    if at is not None:
+        why = f"must only contain printable UTF-8 characters; non-printable character found at index {at}"
+        yield errors.invalid_value(where, warning, why)
+
+
 def _version_findings(spec: Json) -> Iterator[Cause]:
+    if spec.get("preserveUnknownFields"):
+        why = (
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in"
+            " spec.versions[*].schema instead"
+        )
+        yield errors.invalid_value("spec.preserveUnknownFields", True, why)
     versions = spec.get("versions") or []
     if sum(bool(version.get("storage")) for version in versions) != 1:
         why = "must have exactly one version marked as storage version"
@@ -412,6 +444,7 @@ def _version_findings(spec: Json) -> Iterator[Cause]:
         if name in seen:
             yield errors.invalid_value(f"{path}.name", name, "must be unique")
         seen.add(name)
+        yield from _deprecation_findings(version, path)
         shared_columns = _common_path(versions, "additionalPrinterColumns", "", index)
         if index == 0 or shared_columns != "spec":
             yield from _column_findings(version.get("additionalPrinterColumns") or [], shared_columns)
@@ -421,7 +454,7 @@ def _version_findings(spec: Json) -> Iterator[Cause]:
             yield from _scale_findings(scale, f"{shared_subresources}.subresources.scale")
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         if not schema:
-            yield errors.required(f"{path}.schema.openAPIV3Schema", "schemas are required")
+            yield errors.required(f"{path}.schema.openAPIV3Schema")
             continue
         selectable = version.get("selectableFields") or []
         shared_fields = _common_path(versions, "selectableFields", "", index)

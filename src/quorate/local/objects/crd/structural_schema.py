@@ -6,6 +6,7 @@ evaluated.
 """
 
 import copy
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -19,11 +20,13 @@ from quorate.local.objects.errors import Cause
 
 UNSUPPORTED_KEYWORDS = ("$ref", "additionalItems", "definitions", "dependencies", "id", "patternProperties")
 LIST_AND_MAP_TYPES = (
-    ("x-kubernetes-list-type", "array", ("atomic", "map", "set")),
+    ("x-kubernetes-list-type", "array", ("atomic", "set", "map")),
     ("x-kubernetes-map-type", "object", ("atomic", "granular")),
 )
+ROOT = "openAPIV3Schema"
 SCHEMA_TYPES = ("array", "boolean", "integer", "number", "object", "string")
 INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
+REASONS = tuple(f"FieldValue{name}" for name in ("Duplicate", "Forbidden", "Invalid", "Required"))
 STRUCTURAL_KEYWORDS = (
     "additionalProperties", "default", "description", "nullable", "title", "type",
     "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string", "x-kubernetes-list-map-keys",
@@ -45,8 +48,11 @@ def _root_findings(schema: Json, path: str) -> Iterator[Cause]:
         yield errors.required(f"{path}.type", "must not be empty at the root")
     elif kind and kind != "object":
         yield errors.invalid_value(f"{path}.type", kind, "must be object at the root")
-    if schema.get("additionalProperties"):
+    if "additionalProperties" in schema:
         yield errors.forbidden_field(f"{path}.additionalProperties", "must not be used at the root")
+    if schema.get("nullable"):
+        yield errors.forbidden_field(f"{path}.nullable", "nullable cannot be true at the root")
+    yield from _identity_findings(schema, path)
     properties = schema.get("properties") or {}
     for name in IDENTITY:
         if "default" in properties.get(name, {}):
@@ -62,6 +68,27 @@ def _root_findings(schema: Json, path: str) -> Iterator[Cause]:
         yield errors.forbidden_field(f"{path}.properties[metadata]", why)
 
 
+def _identity_findings(schema: Json, path: str) -> Iterator[Cause]:
+    """Validate the types of the fields that every object has."""
+    for name, wanted in (("apiVersion", "string"), ("kind", "string"), ("metadata", "object")):
+        kind = (schema.get("properties") or {}).get(name, {}).get("type") or wanted
+        if kind != wanted:
+            yield errors.invalid_value(f"{path}.properties[{name}].type", kind, f"must be {wanted}")
+
+
+def _embedded_findings(schema: Json, path: str) -> Iterator[Cause]:
+    if not schema.get("properties") and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        why = (
+            "must not be empty if x-kubernetes-embedded-resource is true without"
+            " x-kubernetes-preserve-unknown-fields"
+        )
+        yield errors.required(f"{path}.properties", why)
+    if schema.get("type") not in (None, "", "object"):
+        why = "must be object if x-kubernetes-embedded-resource is true"
+        yield errors.invalid_value(f"{path}.type", schema["type"], why)
+    yield from _identity_findings(schema, path)
+
+
 def _is_typeless(schema: Json) -> bool:
     return bool(
         schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
@@ -70,21 +97,14 @@ def _is_typeless(schema: Json) -> bool:
 
 def _findings(schema: Json, path: str) -> Iterator[Cause]:
     """Validate a schema and its descendants, except rules for the root and for defaults."""
-    if isinstance(schema.get("items"), list):
-        yield errors.forbidden_field(f"{path}.items", "items must be a schema object and not an array")
+    yield from _keyword_findings(schema, path)
+    if schema.get("x-kubernetes-embedded-resource"):
+        yield from _embedded_findings(schema, path)
     if schema.get("type") == "array" and "items" not in schema:
         yield errors.required(f"{path}.items", "must be specified")
-    if "properties" in schema and schema.get("additionalProperties"):
-        why = "additionalProperties and properties are mutual exclusive"
-        yield errors.forbidden_field(f"{path}.additionalProperties", why)
-    if schema.get("uniqueItems"):
-        yield errors.forbidden_field(f"{path}.uniqueItems", "uniqueItems cannot be set to true")
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         where = f"{path}.x-kubernetes-preserve-unknown-fields"
         yield errors.invalid_value(where, False, "must be true or undefined")
-    for name in UNSUPPORTED_KEYWORDS:
-        if name in schema:
-            yield errors.forbidden_field(f"{path}.{name}", f"{name} is not supported")
     yield from _kind_findings(schema, path)
     yield from _compilation_findings(schema, path)
     for where, condition in _value_validations(schema, path):
@@ -94,6 +114,24 @@ def _findings(schema: Json, path: str) -> Iterator[Cause]:
             what = "array items" if where.endswith(".items") else "object fields"
             yield errors.required(f"{where}.type", f"must not be empty for specified {what}")
         yield from _findings(part, where)
+
+
+def _keyword_findings(schema: Json, path: str) -> Iterator[Cause]:
+    """Validate what holds for schemas and for conditions on values."""
+    if isinstance(schema.get("items"), list):
+        yield errors.forbidden_field(f"{path}.items", "items must be a schema object and not an array")
+    if schema.get("properties") and "additionalProperties" in schema:
+        why = "additionalProperties and properties are mutual exclusive"
+        yield errors.forbidden_field(f"{path}.additionalProperties", why)
+    if schema.get("uniqueItems"):
+        why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        yield errors.forbidden_field(f"{path}.uniqueItems", why)
+    for name in UNSUPPORTED_KEYWORDS:
+        if name in schema:
+            yield errors.forbidden_field(f"{path}.{name}", f"{name} is not supported")
+    if schema.get("$schema"):
+        root = path[: path.index(ROOT) + len(ROOT)] if ROOT in path else path
+        yield errors.invalid_value(root, "", "OpenAPIV3Schema 'schema' is not supported")
 
 
 def _nested_schemas(schema: Json, path: str) -> Iterator[tuple[str, Json]]:
@@ -121,9 +159,14 @@ def _value_validations(schema: Json, path: str) -> Iterator[tuple[str, Json]]:
 
 
 def _value_validation_findings(condition: Json, path: str) -> Iterator[Cause]:
+    yield from _keyword_findings(condition, path)
+    yield from _compilation_findings(
+        {name: condition[name] for name in ("pattern",) if name in condition}, path
+    )
     for name in STRUCTURAL_KEYWORDS:
-        if condition.get(name):
-            yield errors.forbidden_field(f"{path}.{name}", "must be undefined to be structural")
+        if condition.get(name) or (name == "default" and name in condition):
+            what = "empty" if name in ("description", "title", "type") else "undefined"
+            yield errors.forbidden_field(f"{path}.{name}", f"must be {what} to be structural")
     if "metadata" in (condition.get("properties") or {}):
         where = f"{path}.properties[metadata]"
         yield errors.forbidden_field(where, "must not be specified in a nested context")
@@ -146,18 +189,32 @@ def _kind_findings(schema: Json, path: str) -> Iterator[Cause]:
     if schema.get("x-kubernetes-list-type") == "map":
         yield from _key_findings(schema, path)
     elif schema.get("x-kubernetes-list-map-keys"):
-        where, why = (
-            f"{path}.x-kubernetes-list-type",
-            "must be map if x-kubernetes-list-map-keys is non-empty",
-        )
-        yield errors.invalid_value(where, schema.get("x-kubernetes-list-type", ""), why)
+        why = "must be map if x-kubernetes-list-map-keys is non-empty"
+        yield errors.required(f"{path}.x-kubernetes-list-type", why)
+    if schema.get("x-kubernetes-list-type") == "set" and isinstance(schema.get("items"), dict):
+        yield from _member_findings(schema["items"], f"{path}.items")
+
+
+def _member_findings(items: Json, path: str) -> Iterator[Cause]:
+    """Validate the items of a set, which are compared as a whole."""
+    if items.get("nullable"):
+        why = "cannot be nullable when x-kubernetes-list-type is set"
+        yield errors.forbidden_field(f"{path}.nullable", why)
+    for kind, name in (("object", "x-kubernetes-map-type"), ("array", "x-kubernetes-list-type")):
+        absent = None if kind == "object" else "atomic"
+        if items.get("type") == kind and items.get(name, absent) != "atomic":
+            why = "must be atomic as item of a list with x-kubernetes-list-type=set"
+            yield errors.invalid_value(f"{path}.{name}", items.get(name), why)
 
 
 def _key_findings(schema: Json, path: str) -> Iterator[Cause]:
     keys = schema.get("x-kubernetes-list-map-keys") or []
     if not keys:
-        why = "must not be empty if list-type is map"
+        why = "must not be empty if x-kubernetes-list-type is map"
         yield errors.required(f"{path}.x-kubernetes-list-map-keys", why)
+    elif len(set(keys)) < len(keys):
+        why = "must not contain duplicate entries"
+        yield errors.invalid_value(f"{path}.x-kubernetes-list-map-keys", keys, why)
     items = schema.get("items") or {}
     for index, key in enumerate(keys):
         part = (items.get("properties") or {}).get(key)
@@ -166,9 +223,20 @@ def _key_findings(schema: Json, path: str) -> Iterator[Cause]:
             yield errors.invalid_value(
                 at, key, f"entries must all be names of item properties ({key} is not)"
             )
-        elif key not in items.get("required", ()) and "default" not in part:
-            where = f"{path}.items.properties[{key}].default"
-            yield errors.required(where, f"the key {key} must be required or have a default")
+            continue
+        where, reason = (
+            f"{path}.items.properties[{key}]",
+            "this property is in x-kubernetes-list-map-keys, so it",
+        )
+        if key not in items.get("required", ()) and "default" not in part:
+            yield errors.required(
+                f"{where}.default", f"{reason} must have a default or be a required property"
+            )
+        if part.get("nullable"):
+            yield errors.forbidden_field(f"{where}.nullable", f"{reason} cannot be nullable")
+        if part.get("type") in ("array", "object"):
+            why = "must be a scalar type if parent array's x-kubernetes-list-type is map"
+            yield errors.invalid_value(f"{where}.type", part["type"], why)
 
 
 def _compilation_findings(schema: Json, path: str) -> Iterator[Cause]:
@@ -176,6 +244,7 @@ def _compilation_findings(schema: Json, path: str) -> Iterator[Cause]:
         if not rule.get("rule", "").strip():
             yield errors.required(f"{path}.x-kubernetes-validations[{index}].rule", "rule is not specified")
             return
+        yield from _rule_findings(rule, schema, f"{path}.x-kubernetes-validations[{index}]")
     alone: Json = {name: schema[name] for name in ("pattern", "x-kubernetes-validations") if name in schema}
     if not alone:
         return
@@ -187,6 +256,20 @@ def _compilation_findings(schema: Json, path: str) -> Iterator[Cause]:
     except InvalidRule as refusal:
         where = f"{path}.x-kubernetes-validations[{refusal.index}].{refusal.field}"
         yield errors.invalid_value(where, refusal.text, refusal.why)
+
+
+def _rule_findings(rule: Json, schema: Json, path: str) -> Iterator[Cause]:
+    """Validate what a rule says beside its expressions."""
+    if "\n" in rule.get("message", ""):
+        yield errors.invalid_value(f"{path}.message", rule["message"], "must not contain line breaks")
+    if "reason" in rule and rule["reason"] not in REASONS:
+        yield errors.not_supported(f"{path}.reason", rule["reason"], REASONS)
+    if rule.get("optionalOldSelf") is not None and "oldSelf" not in rule["rule"]:
+        why = "may not be set if oldSelf is not used in rule"
+        yield errors.invalid_value(f"{path}.optionalOldSelf", rule["optionalOldSelf"], why)
+    first = re.match(r"\.([A-Za-z_]\w*)", rule.get("fieldPath", ""))
+    if first and first[1] not in (schema.get("properties") or ()) and "additionalProperties" not in schema:
+        yield errors.invalid_value(f"{path}.fieldPath", rule["fieldPath"], "must be a valid path")
 
 
 def _defaults_findings(schema: Json, path: str) -> Iterator[Cause]:

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 from quorate.api.codec import Json
 from quorate.local.objects.crd import definition as definitions
-from quorate.local.objects.errors import Cause, invalid_value, not_supported, required
+from quorate.local.objects.errors import Cause, forbidden_field, invalid_value, not_supported, required
 from quorate.local.server.admission_rules.expressions import InvalidExpression
 from quorate.local.server.admission_rules.webhooks import compile_condition
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, check, relation
@@ -77,5 +77,11 @@ def _conversion(conversion: Json) -> Causes:
     strategy = conversion.get("strategy")
     if strategy not in CONVERSION_STRATEGIES:
         yield not_supported("spec.conversion.strategy", strategy or "", CONVERSION_STRATEGIES)
+    if strategy == "None" and "webhook" in conversion:
+        message = "should not be set when strategy is not set to Webhook"
+        for field in ("clientConfig", "conversionReviewVersions"):
+            if conversion["webhook"].get(field):
+                place = {"clientConfig": "webhookClientConfig"}.get(field, field)
+                yield forbidden_field(f"spec.conversion.{place}", message)
     if strategy == "Webhook":
-        yield from check("WebhookConversion", conversion.get("webhook") or {}, "spec.conversion.webhook")
+        yield from check("WebhookConversion", conversion.get("webhook") or {}, "spec.conversion")
