@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 DIRECTORY = ROOT / "docs" / "reference"
 SOURCES = [ROOT / "src" / "quorate" / package for package in ("controllers", "queueing", "witness")]
 RECORDER = ROOT / "src" / "quorate" / "kube" / "events.py"
+VOLCANO_JOB = ROOT / "src" / "quorate" / "api" / "volcano" / "job.py"  # with a reason of events
 WORDS = re.compile(r"KEY|VALUE|VOLUME|REQUEST|PROBLEM|SHORTAGE")  # placeholders of the page for names
 REASON = re.compile(r"[A-Z][a-z]+[A-Za-z]*")
 
@@ -54,7 +55,7 @@ def test_every_event_is_on_the_page() -> None:
     page_text = (DIRECTORY / "events.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\| `(.*?)` \|", page_text, re.MULTILINE))
     assert named - evictions - listed == set()
-    modules = [RECORDER, *(path for source in SOURCES for path in source.rglob("*.py"))]
+    modules = [RECORDER, VOLCANO_JOB, *(path for source in SOURCES for path in source.rglob("*.py"))]
     text = "\n".join(path.read_text() for path in modules)
     assert [each for each in sorted(listed) if f'"{each}"' not in text and each != "EvictedDueTo…"] == []
 

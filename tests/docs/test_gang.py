@@ -256,7 +256,8 @@ def test_every_example_is_run() -> None:
 
 def test_the_page_lists_every_reason() -> None:
     documented = {row["reason"].strip("`") for row in _reasons().table("reason", "remedy")}
-    assert documented == {each.reason for each in get_args(pending_reasons.PendingReason)}
+    reasons = [each.reason for each in get_args(pending_reasons.PendingReason)]
+    assert documented == {each for each in reasons if isinstance(each, str)}  # else that of another reason
 
 
 def _reasons() -> Section:

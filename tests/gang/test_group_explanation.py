@@ -5,7 +5,7 @@ from typing import Any, get_args
 import pytest
 
 from quorate.api import codec
-from quorate.api.core.started_pod import StartedPod
+from quorate.api.core.started_pod import FailedCreation, StartedPod
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid
 from quorate.api.volcano import PodGroup
@@ -18,7 +18,7 @@ from quorate.gang.explanation import (
     waiting_group,
 )
 from quorate.gang.pending_reasons import PendingReason
-from quorate.queueing.explanation.pods import FailedCreation, with_members
+from quorate.queueing.explanation.pods import with_members
 
 SHORT = {
     "type": "Unschedulable", "status": "True", "reason": "NotEnoughResources",
@@ -89,7 +89,7 @@ def test_members_of_an_incomplete_gang_need_no_room_on_a_node() -> None:
         "annotations": {"scheduling.k8s.io/group-name": "g"},
     }  # fmt: skip
     member = codec.convert(StartedPod, {"metadata": metadata})
-    failure = FailedCreation("Pod g-1 is invalid", None)
+    failure = FailedCreation(message="Pod g-1 is invalid")
     found = with_members(explain_group(group), [member], failure)
     assert [reason.code for reason in found.reasons] == [
         "NotEnoughTasks", "PodsUnschedulable", "PodsNotCreated",

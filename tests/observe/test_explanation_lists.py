@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from quorate.api import codec
-from quorate.api.core.started_pod import StartedPod
+from quorate.api.core.started_pod import FailedCreation, StartedPod
 from quorate.api.explanation import ExplanationSummary, ExplanationSummaryList
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, at_epoch
@@ -32,7 +32,7 @@ from quorate.observe.explanation_lists import (
 from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted, is_finished
 from quorate.queueing.explain import pending_facts, run
-from quorate.queueing.explanation.pods import FailedCreation, failed_creation, with_members
+from quorate.queueing.explanation.pods import failed_creation, with_members
 from quorate.queueing.explanation.scope import UNLIMITED_SCOPE, Scope
 from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
 from quorate.queueing.scheduling.cycle import AdmissionCycle
@@ -191,7 +191,7 @@ def groups_of(draw: st.DrawFn, workload: Workload) -> list[PodGroup]:
 def failures_of(draw: st.DrawFn, *workloads: Workload) -> dict[Uid, FailedCreation]:
     owners = [owner.uid for workload in workloads for owner in workload.metadata.owner_references]
     failed = draw(st.sets(st.sampled_from(owners))) if owners else set()
-    return {uid: FailedCreation(f"pods of {uid} are forbidden", at_epoch(NOW)) for uid in failed}
+    return {uid: FailedCreation(message=f"pods of {uid} are forbidden", at=at_epoch(NOW)) for uid in failed}
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)

@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.core.host_node import HostNode
-from quorate.api.core.started_pod import StartedPod
+from quorate.api.core.started_pod import FailedCreation, StartedPod
 from quorate.api.explanation import Explanation, Reason
 from quorate.api.kueue import AdmissionCheck, Workload
 from quorate.api.meta import Key, OwnerReference, Uid
 from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.explain import pending_facts, run
-from quorate.queueing.explanation.pods import FailedCreation, explain_pod, selector_of
+from quorate.queueing.explanation.pods import explain_pod, selector_of
 from quorate.queueing.explanation.scope import HIDDEN, Scope, namespaces_of, scoped
 from quorate.queueing.explanation.workload import Started, explain_workload
 from quorate.queueing.state import State
@@ -164,7 +164,7 @@ def test_an_admitted_workload_runs_only_if_all_its_pods_do(
     ],
 )
 def test_the_answer_of_the_api_server_says_why_pods_are_not_created(message: str, state: str) -> None:
-    failure = FailedCreation(message, FAILED_AT)
+    failure = FailedCreation(message=message, at=FAILED_AT)
     found = explained(a_workload(*ADMITTED), [], failure=failure)
     (reason,) = found.reasons
     assert (found.state, found.message) == (
@@ -175,7 +175,7 @@ def test_the_answer_of_the_api_server_says_why_pods_are_not_created(message: str
 
 
 def test_a_failure_is_not_told_of_pods_that_exist() -> None:
-    failure = FailedCreation("exceeded quota: small", None)
+    failure = FailedCreation(message="exceeded quota: small")
     found = explained(a_workload(*ADMITTED), [UNSCHEDULED] * 3, failure=failure)
     assert [reason.code for reason in found.reasons] == ["PodsUnschedulable"]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
-from quorate.api.core.started_pod import StartedPod
+from quorate.api.core.started_pod import FailedCreation, StartedPod
 from quorate.api.meta import Key, Uid
 from quorate.api.native_groups import VERSIONS
 from quorate.api.volcano import PodGroup
@@ -12,7 +12,6 @@ from quorate.kube.client import Client
 from quorate.kube.discovery import served_version
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.resources import EVENTS, NATIVE_POD_GROUPS, POD_GROUPS, Resource
-from quorate.queueing.explanation.pods import FailedCreation
 
 STARTED_PODS: Final = Resource("", "v1", "pods", "Pod", True, StartedPod)  # as explanations read them
 _FAILED_CREATE: Final = "reason=FailedCreate"  # of the job controllers of Kubernetes and of Volcano Jobs
@@ -65,7 +64,7 @@ class ClusterReader:
         except Forbidden:
             return {}
         return {
-            event.regarding.uid: FailedCreation(event.note, event.last_at)
+            event.regarding.uid: FailedCreation(message=event.note, at=event.last_at)
             for event in sorted(events, key=attrgetter("last_at"))
             if event.regarding is not None
         }

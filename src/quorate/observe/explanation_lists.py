@@ -22,7 +22,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from quorate.api import codec
-from quorate.api.core.started_pod import StartedPod
+from quorate.api.core.started_pod import FailedCreation, StartedPod
 from quorate.api.explanation import ExplanationSummary, ExplanationSummaryList, ListMeta, summary_of
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
@@ -34,7 +34,7 @@ from quorate.observe.limits import KEEP_S, SLICE_S
 from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted, is_finished
 from quorate.queueing.explain import outcome_of
-from quorate.queueing.explanation.pods import FailedCreation, PodIndex, failed_creation, with_members
+from quorate.queueing.explanation.pods import PodIndex, failed_creation, with_members
 from quorate.queueing.explanation.scope import Scope, scoped
 from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
 from quorate.queueing.state import State

@@ -74,7 +74,7 @@ async def _story() -> None:
                         assert answer.reason == "the cluster is being read"
                 return answer
 
-            now = StartAnswer(starts="Within", p50_seconds=0.0, p90_seconds=0.0)
+            now = StartAnswer(starts="Within", p50_seconds=0.0, p90_seconds=0.0, spare=1 / 3)
             assert await ask("x", 3) == now
             never = await ask("x", 5)
             assert never.starts == "Never"

@@ -1,5 +1,7 @@
 """Pods as explanations read them: what tells why a pod does not run."""
 
+from datetime import datetime
+
 from quorate.api.core import SchedulingGate
 from quorate.api.meta import Condition, ObjectMeta, Struct
 
@@ -35,3 +37,10 @@ class StartedPod(Struct):
     metadata: ObjectMeta
     spec: StartedPodSpec = StartedPodSpec()
     status: StartedPodStatus = StartedPodStatus()
+
+
+class FailedCreation(Struct):
+    """The last attempt of a controller to create a pod, which the API server refused."""
+
+    message: str  # of the event FailedCreate
+    at: datetime | None = None

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from quorate.api.core.started_pod import StartedPod, Waiting
+from quorate.api.core.started_pod import FailedCreation, StartedPod, Waiting
 from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, Uid, find_condition
@@ -46,13 +46,6 @@ _FAILED = _Wait("PodsFailed", "failed", "the controller of the job must replace 
 _ENDED = ("Succeeded", "Failed")
 _UNSCHEDULABLE: Final = "PodsUnschedulable"
 _INVALID: Final = " is invalid: "  # in a message of the API server: the same pod is refused for ever
-
-
-class FailedCreation(msgspec.Struct, frozen=True):
-    """The last attempt of a controller to create a pod, which the API server refused."""
-
-    message: str  # of the event FailedCreate
-    at: datetime | None
 
 
 def failed_creation(metadata: ObjectMeta, failures: Mapping[Uid, FailedCreation]) -> FailedCreation | None:

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from quorate.api.core.started_pod import StartedPod
+from quorate.api.core.started_pod import FailedCreation, StartedPod
 from quorate.api.explanation import (
     ExplainedState,
     Explanation,
@@ -30,7 +30,7 @@ from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.explain import PendingFacts
 from quorate.queueing.explanation.dispatch import awaited_clusters, dispatch_of
 from quorate.queueing.explanation.planned import planned_start_of
-from quorate.queueing.explanation.pods import FailedCreation, expected_pods, pods_found
+from quorate.queueing.explanation.pods import expected_pods, pods_found
 from quorate.queueing.explanation.reasons import code_of, pending_reason, reason_with_remedy, sufficient
 from quorate.queueing.scheduling.second_pass_places import FoundPlaces, SecondPassPlaces
 from quorate.queueing.state import State
