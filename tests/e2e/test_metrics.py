@@ -137,10 +137,10 @@ def test_preemptions_count_for_the_preemptor_queue_and_evictions_for_the_victim_
 
 
 ESTIMATES = (
-    "quorate_pending_start_seconds",
     "quorate_estimates_timestamp_seconds",
     "quorate_estimates_processor_seconds",
 )
+RESERVATIONS = tuple(f"quorate_reservation_{name}" for name in ("condition", "amount", "used", "backfilled"))
 
 
 async def counted(url: str) -> Scrape | None:
@@ -150,7 +150,9 @@ async def counted(url: str) -> Scrape | None:
         "kueue_local_queue_admission_fair_sharing_usage",  # not configured
         "multikueue_cluster_status",  # there are no worker clusters
         "quorate_audit_differences",  # no audit has run
-        *ESTIMATES,  # nothing waits for long
+        "quorate_pending_start_seconds",  # nothing waits for long
+        *RESERVATIONS,  # there are none
+        *ESTIMATES,
     ]
     done = (
         got["kueue_finished_workloads_total"] and got["kueue_pending_workloads"]["research", "inadmissible"]
