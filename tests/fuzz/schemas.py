@@ -55,7 +55,7 @@ def _of_builtin(type_: Type, depth: int) -> FieldSchema:
         return ANY
     match type_:
         case Scalar(name):
-            names = {"micro-time": "time", "bytes": "string"}
+            names = {"micro-time": "time", "bytes": "string", "int32": "integer", "int64": "integer"}
             return FieldSchema(names.get(name, name))
         case ListOf(item):
             return FieldSchema("array", item=_of_builtin(item, depth - 1))

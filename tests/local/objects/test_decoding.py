@@ -38,7 +38,11 @@ def test_unknown_fields_are_dropped_and_reported() -> None:
             {"lastTimestamp": "2024-01-01T02:00:00.5+02:00"},
             {"lastTimestamp": "2024-01-01T00:00:00Z"},
         ),
-        ("Event", {"eventTime": "2024-01-01T00:00:00Z"}, {"eventTime": "2024-01-01T00:00:00.000000Z"}),
+        (
+            "Event",
+            {"eventTime": "2024-01-01T02:00:00.000000+02:00"},
+            {"eventTime": "2024-01-01T00:00:00.000000Z"},
+        ),
         ("Event", {"lastTimestamp": "0001-01-01T00:00:00Z"}, {"lastTimestamp": "0001-01-01T00:00:00Z"}),
         (
             "Service",

@@ -286,3 +286,28 @@ def test_a_failed_match_condition_follows_the_failure_policy() -> None:
             assert hook_server.received == []
 
     run_with_server(scenario)
+
+
+def test_a_webhook_with_certificates_that_cannot_be_read_fails() -> None:
+    async def scenario(client: ApiClient) -> None:
+        rule = {
+            "apiGroups": [""],
+            "apiVersions": ["v1"],
+            "operations": ["CREATE"],
+            "resources": ["configmaps"],
+        }
+        hook = {
+            "name": "a.example.com",
+            "clientConfig": {"url": "https://127.0.0.1:1/", "caBundle": "YQ=="},
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "rules": [rule],
+        }
+        path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+        code, _ = await client.send("POST", path, {"metadata": {"name": "w"}, "webhooks": [hook]})
+        assert code == 201
+        config_map = {"metadata": {"name": "c"}}
+        code, error = await client.send("POST", "/api/v1/namespaces/default/configmaps", config_map)
+        assert (code, "unable to load root certificates" in error["message"]) == (500, True)
+
+    run_with_server(scenario)

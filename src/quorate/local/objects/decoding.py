@@ -205,6 +205,10 @@ def _quantity(value: str | float, finest: int = NANO) -> str:
 
 
 def _time(value: str, micro: bool) -> str:
+    if micro and (found := _SECONDS.match(value)) and not _MICROSECONDS.fullmatch(value, found.end()):
+        layout = "2006-01-02T15:04:05.000000Z07:00"
+        rest = value[found.end() :]
+        raise UndecodableObject(f'parsing time "{value}" as "{layout}": cannot parse "{rest}" as ".000000"')
     try:
         moment = datetime.fromisoformat(value)
     except ValueError as refusal:
@@ -217,6 +221,10 @@ def _time(value: str, micro: bool) -> str:
         raise UndecodableObject(f'parsing time "{value}": year outside of 1 to 9999') from refusal
     text = moment.replace(tzinfo=None).isoformat(timespec="microseconds" if micro else "seconds")
     return f"{text}Z"  # not strftime, which does not pad the year
+
+
+_SECONDS: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
+_MICROSECONDS: Final = re.compile(r"\.[0-9]{6}(Z|[+-][0-9]{2}:[0-9]{2})")
 
 
 def _bytes(value: str) -> str:

@@ -196,7 +196,11 @@ class BackendClient:
 
 @lru_cache(maxsize=64)
 def _ssl_context(ca_bundle: bytes, verify_tls: bool, client_certificate: KeyPair | None) -> ssl.SSLContext:
-    ssl_context = ssl.create_default_context(cadata=ca_bundle.decode() if ca_bundle else None)
+    """Return the context of connections to a backend.  Raises BackendUnreachable."""
+    try:
+        ssl_context = ssl.create_default_context(cadata=ca_bundle.decode() if ca_bundle else None)
+    except (UnicodeDecodeError, ssl.SSLError) as refusal:  # a stored caBundle may be anything
+        raise BackendUnreachable("unable to load root certificates") from refusal
     if not verify_tls:
         ssl_context.check_hostname, ssl_context.verify_mode = False, ssl.CERT_NONE
     if client_certificate is not None:

@@ -164,7 +164,8 @@ def _value_validation_findings(condition: Json, path: str) -> Iterator[Cause]:
         {name: condition[name] for name in ("pattern",) if name in condition}, path
     )
     for name in STRUCTURAL_KEYWORDS:
-        if condition.get(name) or (name == "default" and name in condition):
+        value = condition.get(name)
+        if value not in (None, False, "", []) or (name == "default" and name in condition):
             what = "empty" if name in ("description", "title", "type") else "undefined"
             yield errors.forbidden_field(f"{path}.{name}", f"must be {what} to be structural")
     if "metadata" in (condition.get("properties") or {}):

@@ -127,6 +127,7 @@ _OWN_FUNCTIONS: dict[str, Strategy] = {
         default=cluster_defaults.default_service,
         prepare_for_create=cluster_defaults.prepare_service_for_create,
         prepare_for_update=cluster_defaults.prepare_service_for_update,
+        validate_create=networking.validate_new_service,
         validate_update=networking.validate_service_update,
     ),
     "events": Strategy(validate=validate_as("CoreEvent")),

@@ -99,14 +99,33 @@ def prepare_service_for_create(obj: Json) -> None:
 
 
 def prepare_service_for_update(new: Json, old: Json) -> None:
-    """Restore allocated addresses that an update leaves out."""
+    """Restore allocated addresses that an update leaves out, and drop what only the former type has."""
     spec = new.setdefault("spec", {})
+    _drop_of_former_type(spec, old["spec"])
     if spec.get("type", "ClusterIP") == "ExternalName":
         return
     for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
         if name in old["spec"]:
             spec.setdefault(name, old["spec"][name])
     set_missing(spec, _ip_families(spec))
+
+
+def _drop_of_former_type(spec: Json, former: Json) -> None:
+    """Delete what the new type does not have and the update does not change."""
+    kind, dropped = spec.get("type", "ClusterIP"), list[str]()
+    if kind != "LoadBalancer":
+        dropped += ["allocateLoadBalancerNodePorts", "healthCheckNodePort", "loadBalancerClass"]
+    if kind == "ExternalName" or (kind == "ClusterIP" and not spec.get("externalIPs")):
+        dropped.append("externalTrafficPolicy")
+    if kind == "ExternalName":
+        dropped += ["clusterIP", "clusterIPs", "internalTrafficPolicy", "ipFamilies", "ipFamilyPolicy"]
+    for name in dropped:
+        if name in spec and spec[name] == former.get(name):
+            del spec[name]
+    numbers = [[port.get("nodePort") for port in part.get("ports", ())] for part in (spec, former)]
+    if kind in ("ClusterIP", "ExternalName") and numbers[0] == numbers[1]:
+        for port in spec.get("ports", ()):
+            port.pop("nodePort", None)
 
 
 def default_network_policy(obj: Json) -> None:

@@ -34,6 +34,7 @@ OTHER_FIELDS = (
     "status.phase",
 )
 """Fields of pods that selectors or files may name, but no environment variable."""
+FILE_FIELDS = ("metadata.annotations", "metadata.labels", *FIELDS_OF_PODS)
 SUBSCRIPT = re.compile(r"metadata\.(annotations|labels)\['[^']*'\]")
 VARIABLE_RESOURCES = tuple(
     f"{side}.{name}" for side in ("limits", "requests") for name in ("cpu", "ephemeral-storage", "memory")
@@ -191,6 +192,39 @@ def known_field_path(selector: Json, path: str, _: Scope) -> Causes:
         yield not_supported(where, field, VARIABLE_FIELDS)
     else:
         yield invalid_value(where, field, f"error converting fieldPath: field label not supported: {field}")
+
+
+@relation
+def known_file_path(selector: Json, path: str, _: Scope) -> Causes:
+    """Check the field of a pod that a file has."""
+    where, field = f"{path}.fieldPath", selector.get("fieldPath", "")
+    if field in FILE_FIELDS or SUBSCRIPT.fullmatch(field):
+        return
+    if field in VARIABLE_FIELDS or field in OTHER_FIELDS:
+        yield not_supported(where, field, FILE_FIELDS)
+    elif field:
+        yield invalid_value(where, field, f"error converting fieldPath: field label not supported: {field}")
+
+
+@relation
+def one_downward_source(file: Json, path: str, _: Scope) -> Causes:
+    if not {"fieldRef", "resourceFieldRef"} & file.keys():
+        yield required(path, "one of fieldRef and resourceFieldRef is required")
+    elif {"fieldRef", "resourceFieldRef"} <= file.keys():
+        message = "fieldRef and resourceFieldRef can not be specified simultaneously"
+        yield invalid_value(path, "resource", message)
+
+
+@relation
+def distinct_projected_paths(volume: Json, path: str, scope: Scope) -> Causes:
+    for source in volume.get("sources", ()):
+        for kind, projection in source.items():
+            if projection is not None:
+                for file in (projection, *projection.get("items", ())):
+                    if file.get("path") and scope.is_duplicate("paths", file["path"]):
+                        named = kind in ("configMap", "secret")
+                        value = projection.get("name", "") if named else file["path"]
+                        yield invalid_value(path, value, "conflicting duplicate paths")
 
 
 @relation

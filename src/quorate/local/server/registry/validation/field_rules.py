@@ -366,7 +366,8 @@ def _check_union(rule: FieldRule, obj: Json, path: str, scope: Scope) -> Causes:
     """Yield what is wrong with alternatives of which an object has exactly one."""
     present = [field for field in rule.union if field in obj]
     if not present:
-        yield required(path, rule.missing)
+        if rule.missing:
+            yield required(path, rule.missing)
         return
     for field in present[1:]:
         yield forbidden_field(_join(path, field), rule.surplus)

@@ -218,6 +218,30 @@ def relative_path(value: str) -> Iterator[str]:
     yield from no_backsteps(value)
 
 
+def file_path(value: str) -> Iterator[str]:
+    """Check the path of a file of a volume, which may not look like those that kubelets write."""
+    yield from relative_path(value)
+    if value.startswith("..") and not value.startswith("../"):
+        yield "must not start with '..'"
+
+
+def cidr(value: str) -> Iterator[str]:
+    try:
+        ipaddress.ip_network(value, strict=False)
+        valid = "/" in value
+    except ValueError:
+        valid = False
+    if not valid:
+        yield "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+
+
+def token_seconds(value: int) -> Iterator[str]:
+    if value < MIN_TOKEN_S:
+        yield "may not specify a duration less than 10 minutes"
+    if value > MAX_TOKEN_S:
+        yield "may not specify a duration larger than 2^32 seconds"
+
+
 def no_backsteps(value: str) -> Iterator[str]:
     if ".." in value.split("/"):
         yield "must not contain '..'"
@@ -344,8 +368,13 @@ def _holds(test: Callable[[Any], bool], message: str) -> Format:
     return check
 
 
+MIN_TOKEN_S, MAX_TOKEN_S = 600, 2**32
+MAX_AFFINITY_S = 86_400
 FORMATS: Mapping[str, Format] = {
     "absolutePath": absolute_path,
+    "affinitySeconds": _holds(
+        lambda seconds: 0 < seconds <= MAX_AFFINITY_S, "must be greater than 0 and less than 86400"
+    ),
     "anyExitCode": _holds(bool, "at least one value is required"),
     "apiServicePriority": _holds(
         lambda value: 0 < value <= MAX_API_SERVICE_PRIORITY,
@@ -354,6 +383,7 @@ FORMATS: Mapping[str, Format] = {
     "celName": _pattern(CEL_NAME, "name is not a valid CEL identifier"),
     "certificateBundle": certificate_bundle,
     "certificateRequest": certificate_request,
+    "cidr": cidr,
     "conditionReason": _pattern(
         CONDITION_REASON,
         "a condition reason must start with alphabetic character, optionally followed by a string of"
@@ -374,6 +404,10 @@ FORMATS: Mapping[str, Format] = {
         "a valid environment variable name must consist only of printable ASCII characters other than '='",
     ),
     "eventType": _holds(lambda value: value in ("Normal", "Warning"), "must be Normal or Warning"),
+    "fileMode": _holds(
+        lambda mode: 0 <= mode <= 0o777, "must be a number between 0 and 0777 (octal), both inclusive"
+    ),
+    "filePath": file_path,
     "httpHeader": http_header,
     "ingressHost": ingress_host,
     "ipAddress": ip_address,
@@ -399,6 +433,7 @@ FORMATS: Mapping[str, Format] = {
     "subdomain": subdomain,
     "sysctl": sysctl,
     "timeZone": time_zone,
+    "tokenSeconds": token_seconds,
     "trimmed": trimmed,
     "urlPath": url_path,
     "webhookName": webhook_name,

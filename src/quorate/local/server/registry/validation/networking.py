@@ -1,7 +1,14 @@
 """Rules that relate fields of Services, Endpoints and EndpointSlices."""
 
 from quorate.api.codec import Json
-from quorate.local.objects.errors import Cause, duplicate, forbidden_field, invalid_value, required
+from quorate.local.objects.errors import (
+    Cause,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, check, relation
 from quorate.local.server.registry.validation.formats import check_format, ip_address
 
@@ -59,6 +66,25 @@ def external_traffic_policy(spec: Json, path: str, _: Scope) -> Causes:
         yield invalid_value(f"{path}.externalTrafficPolicy", spec["externalTrafficPolicy"], message)
 
 
+@relation
+def load_balancer_fields(spec: Json, path: str, _: Scope) -> Causes:
+    kind = _service_type(spec)
+    if kind != "LoadBalancer":
+        for field in ("loadBalancerClass", "allocateLoadBalancerNodePorts", "loadBalancerSourceRanges"):
+            if spec.get(field) not in (None, []):
+                where = field if field != "loadBalancerSourceRanges" else "LoadBalancerSourceRanges"
+                yield forbidden_field(f"{path}.{where}", "may only be used when `type` is 'LoadBalancer'")
+    is_local = kind == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
+    if spec.get("healthCheckNodePort") and not is_local:
+        message = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        yield invalid_value(f"{path}.healthCheckNodePort", spec["healthCheckNodePort"], message)
+
+
+def validate_new_service(service: Json) -> list[Cause]:
+    """Check that the cluster has the IP families of a new service."""
+    return list(_single_stack(service["spec"]))
+
+
 def validate_service_update(new: Json, old: Json) -> list[Cause]:
     """Check that an allocated cluster IP does not change, and that the cluster has the IP families."""
     return [*_single_stack(new["spec"]), *_kept_address(new, old)]
@@ -72,7 +98,9 @@ def _single_stack(spec: Json) -> Causes:
         message = "this cluster is not configured for dual-stack services"
         yield invalid_value("spec.ipFamilyPolicy", "RequireDualStack", message)
     for index, family in enumerate(spec.get("ipFamilies", ())):
-        if family != "IPv4":
+        if family not in ("IPv4", "IPv6"):
+            yield not_supported(f"spec.ipFamilies[{index}]", family, ("IPv4", "IPv6"))
+        elif family != "IPv4":
             yield invalid_value(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
 
 

@@ -23,6 +23,7 @@ from quorate.local.server.registry.validation.resource_amounts import may_overco
 
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 VALUE_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+RECURSIVE_MODES = ("Disabled", "Enabled", "IfPossible")
 SEVERAL_SOURCES = "may not have more than one field specified at a time"
 
 
@@ -151,15 +152,28 @@ def mounts_a_volume(mount: Json, path: str, scope: Scope) -> Causes:
     if mount.get("mountPropagation") == "Bidirectional" and not security.get("privileged"):
         message = "Bidirectional mount propagation is available only to privileged containers"
         yield forbidden_field(f"{mounts}.mountPropagation", message)
+    yield from _recursively_read_only(mount, f"{mounts}.recursiveReadOnly")
     if mount.get("subPath") and mount.get("subPathExpr"):
         message = "subPathExpr and subPath are mutually exclusive"
         yield invalid_value(f"{path}.subPathExpr", mount["subPathExpr"], message)
 
 
+def _recursively_read_only(mount: Json, path: str) -> Causes:
+    value = mount.get("recursiveReadOnly", "Disabled")
+    if value not in RECURSIVE_MODES:
+        yield not_supported(path, value, RECURSIVE_MODES)
+    elif value != "Disabled":
+        if not mount.get("readOnly"):
+            yield forbidden_field(path, "may only be specified when readOnly is true")
+        if mount.get("mountPropagation", "None") != "None":
+            message = "may only be specified when mountPropagation is None or not specified"
+            yield forbidden_field(path, message)
+
+
 @relation
 def empty_dir_size(source: Json, path: str, _: Scope) -> Causes:
     if "sizeLimit" in source and parse_quantity(source["sizeLimit"]).nanos < 0:
-        yield forbidden_field(f"{path}.sizeLimit", "must be a quantity that is not negative")
+        yield forbidden_field(f"{path}.sizeLimit", "SizeLimit field must be a valid resource quantity")
 
 
 @relation

@@ -27,6 +27,19 @@ EXISTS_ONLY = (
     " ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
 )
 
+NOT_OF_SCOPE = "unsupported scope applied to resource"
+COMPUTE_OF_PODS = frozenset(
+    {"pods", *(f"{side}{name}" for side in ("", "requests.", "limits.") for name in ("cpu", "memory"))}
+)
+SCOPED_RESOURCES = {
+    "BestEffort": frozenset({"pods"}),
+    "VolumeAttributesClass": frozenset({"persistentvolumeclaims", "requests.storage"}),
+} | dict.fromkeys(
+    ("CrossNamespacePodAffinity", "NotBestEffort", "NotTerminating", "PriorityClass", "Terminating"),
+    COMPUTE_OF_PODS,
+)
+"""By scope, the resources of Kubernetes that a quota with the scope may limit."""
+
 
 @relation
 def quota_scopes(quota: Json, path: str, _: Scope) -> Causes:
@@ -34,14 +47,36 @@ def quota_scopes(quota: Json, path: str, _: Scope) -> Causes:
     for scope in scopes:
         if scope not in SCOPES:
             yield invalid_value("spec.scopes", scopes, "unsupported scope")
+    for scope in scopes:
+        for _name in unscoped_resources(quota, scope):
+            yield invalid_value("spec.scopes", scopes, NOT_OF_SCOPE)
     if any(pair <= set(scopes) for pair in CONFLICTING_SCOPES):
         yield invalid_value("spec.scopes", scopes, "conflicting scopes")
 
 
+def unscoped_resources(quota: Json, scope: str) -> list[str]:
+    """Return the resources of a quota that it cannot count by a scope."""
+    counted = SCOPED_RESOURCES.get(scope)
+    names = quota.get("spec", {}).get("hard", {})
+    return [] if counted is None else [name for name in names if "/" not in name and name not in counted]
+
+
 @relation
-def scope_requirement(requirement: Json, path: str, _: Scope) -> Causes:
+def scope_requirement(requirement: Json, path: str, owner: Scope) -> Causes:
     scope, operator = requirement.get("scopeName", ""), requirement.get("operator", "")
     values = requirement.get("values", [])
+    for _name in unscoped_resources(owner.container.obj, scope):
+        where = path.rpartition("[")[0]
+        terms = owner.container.obj["spec"]["scopeSelector"]["matchExpressions"]
+        listed = [
+            {
+                "ScopeName": term.get("scopeName", ""),
+                "Operator": term.get("operator", ""),
+                "Values": term.get("values"),
+            }
+            for term in terms
+        ]
+        yield invalid_value(where, {"MatchExpressions": listed}, NOT_OF_SCOPE)
     if scope not in SCOPES:
         yield invalid_value(f"{path}.scopeName", scope, "unsupported scope")
     elif scope not in SCOPES_WITH_VALUES and operator != "Exists":
