@@ -199,8 +199,9 @@ class Player:
         return self._jobs
 
     def outcome(self, ended_ms: int) -> Run:
-        """Return what was recorded, as a run that ended at ``ended_ms``."""
-        return self._recorder.run(self._world, ended_ms, tuple(self._unended()))
+        """Return what was recorded, as a run that ended at ``ended_ms``; one until starts lists no jobs."""
+        unended = () if self._until_started else tuple(self._unended())
+        return self._recorder.run(self._world, ended_ms, unended)
 
     def next_ms(self, submitted_ms: int | None = None) -> int | None:
         """Return when the next thing happens; ``submitted_ms``: when the next job is submitted.
