@@ -1,6 +1,7 @@
 """States and reasons of the summaries that the controllers serve, in lists and in the overview."""
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
@@ -123,6 +124,7 @@ def test_workloads_of_a_queue_that_admits_nothing_are_held_before_a_summary_says
 def test_each_time_that_the_controllers_stop_to_answer_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO)  # an earlier test may have left a higher one
     served = False
 
     def answer(request: Request) -> Answer:
