@@ -75,7 +75,8 @@ def job_statuses(session: Session) -> tuple[GangStatus, ...]:
         is_computed = is_final and not gang.has_lost_all
         gang.reported.generation = gang.generation if is_computed else TO_BE_COMPUTED
         gang.reported.reason = reason
-    for gang in session.model.gangs.values():
+    gangs = session.model.gangs
+    for gang in gangs.values() if len(session.gangs) < len(gangs) else ():
         if gang.exists and gang.queue not in session.queues:
             status = updater.report_missing_queue(gang)
             if status is not None:
