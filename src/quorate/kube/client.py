@@ -13,17 +13,16 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import aclosing
 from enum import StrEnum
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 
 import aiohttp
-import msgspec
 from yarl import URL
 
 from quorate.api import codec
 from quorate.api.limits import LARGE_BYTES
 from quorate.api.meta import Key, ObjectMeta
 from quorate.kube.cancellation import end_tasks, retrieve_exception
-from quorate.kube.errors import AnswerTooLarge, ApiError, Gone, Unauthorized, Unreachable, Unreadable
+from quorate.kube.errors import AnswerTooLarge, ApiError, Gone, Unauthorized, Unreachable
 from quorate.kube.flowcontrol import TokenBucketRateLimiter, retry_delay_s
 from quorate.kube.limits import (
     CONNECT_S,
@@ -45,6 +44,7 @@ from quorate.kube.rest.decoding import (
     Listing,
     PartialObjectMetadata,
     WatchEvent,
+    decode_answer,
     decode_frame,
     decode_page,
     read_undecodable_event,
@@ -57,8 +57,6 @@ from quorate.kube.rest.encoding import (
     namespace_of,
     selectors_query,
 )
-
-D = TypeVar("D")
 
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
@@ -141,7 +139,7 @@ class Client:
 
     async def get(self, resource: Resource[T], key: Key) -> T:
         path = resource.path(key.namespace, key.name)
-        return _decode(resource, f"GET {path}", await self.request("GET", path))
+        return decode_answer(resource.type, f"GET {path}", await self.request("GET", path))
 
     async def list(
         self,
@@ -192,7 +190,7 @@ class Client:
         path = resource.path(namespace or namespace_of(body))
         encoded = await encode_object(resource, body)
         answer = await self.request("POST", path, query=self._query(dry_run), body=encoded)
-        return _decode(resource, f"POST {path}", answer)
+        return decode_answer(resource.type, f"POST {path}", answer)
 
     async def replace(
         self, resource: Resource[T], key: Key, body: Body, *, subresource: str = "", dry_run: bool = False
@@ -200,7 +198,7 @@ class Client:
         path = resource.path(key.namespace, key.name, subresource)
         encoded = await encode_object(resource, body)
         answer = await self.request("PUT", path, query=self._query(dry_run), body=encoded)
-        return _decode(resource, f"PUT {path}", answer)
+        return decode_answer(resource.type, f"PUT {path}", answer)
 
     async def patch(
         self,
@@ -229,7 +227,7 @@ class Client:
             body=await encode_patch(resource, patch),
             headers={"Content-Type": kind.value},
         )
-        return _decode(resource, f"PATCH {path}", answer)
+        return decode_answer(resource.type, f"PATCH {path}", answer)
 
     async def patch_metadata(
         self, resource: Resource[Any], key: Key, patch: Mapping[str, Any], *, subresource: str = ""
@@ -242,7 +240,7 @@ class Client:
         headers = {"Content-Type": PatchKind.MERGE.value, "Accept": METADATA_ONLY}
         body = await encode_patch(resource, patch)
         answer = await self.request("PATCH", path, query=self._query(False), body=body, headers=headers)
-        return _decode_as(PartialObjectMetadata, f"PATCH {path}", answer).metadata
+        return decode_answer(PartialObjectMetadata, f"PATCH {path}", answer).metadata
 
     async def apply(
         self,
@@ -489,14 +487,3 @@ class Client:
 
     def _query(self, dry_run: bool) -> dict[str, str]:
         return {"fieldManager": self._field_manager} | ({"dryRun": "All"} if dry_run else {})
-
-
-def _decode(resource: Resource[T], request: str, body: bytes) -> T:
-    return _decode_as(resource.type, request, body)
-
-
-def _decode_as(type_: type[D], request: str, body: bytes) -> D:
-    try:
-        return codec.decode(type_, body)
-    except msgspec.DecodeError as error:
-        raise Unreadable(request, str(error)) from error

@@ -17,7 +17,7 @@ Pool = frozenset[Node]  # roots of trees
 
 
 class WindowUsage(NamedTuple):
-    """What is in use of one amount of a window, in base units."""
+    """Amounts of one flavor and resource, in base units: what a window reserves, and what of it is in use."""
 
     reserved: int
     used: int  # by owners, at most the amount

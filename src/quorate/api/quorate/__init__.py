@@ -20,7 +20,7 @@ AtStart = Literal["Drain", "Evict"]
 
 
 class ReservedAmounts(Struct):
-    """Quota of one flavor that a Reservation keeps for its owners during a window: quantities by resource."""
+    """How much quota of ``flavor`` a Reservation keeps for its owners: a quantity for each resource."""
 
     flavor: str
     resources: Resources = {}

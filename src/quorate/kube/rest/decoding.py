@@ -142,6 +142,14 @@ def _decode_other_frame(
     return _undecodable(resource, request, frame.object, undecodable, deleted=frame.type == "DELETED")
 
 
+def decode_answer(type_: type[E], request: str, body: bytes) -> E:
+    """Decode one object that the server answered with.  Raises ``Unreadable``."""
+    try:
+        return codec.decode(type_, body)
+    except msgspec.DecodeError as error:
+        raise Unreadable(request, str(error)) from error
+
+
 def _decode_envelope(type_: type[E], request: str, data: bytes) -> E:
     """Decode a list or a frame without its objects; levels that are nested too deeply are dropped."""
     try:

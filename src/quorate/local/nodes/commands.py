@@ -33,7 +33,11 @@ _MAX_SCRIPT: Final = 1_000  # characters; longer ones are no simple commands
 
 
 def run_of(containers: Iterable[Container]) -> Run | None:
-    """Return what the containers of a pod do together; None if the command of one is not simple."""
+    """Return how long a pod runs and with which exit code it ends, by the commands of its ``containers``.
+
+    The longest container decides how long, and the first code that is not 0 is that of the pod.  Return None
+    if the command of a container is not a simple one.
+    """
     runs = [_run(each.image, each.command, each.args) for each in containers]
     known = [run for run in runs if run is not None]
     if not known or len(known) < len(runs):

@@ -109,7 +109,10 @@ class _Ended:
 
 
 class _EndsOfQueue(NamedTuple):
-    """When the workloads of one queue end, with the rules and bounds from which these times were computed."""
+    """The ends of the workloads of one cluster queue, and the inputs of their computation.
+
+    The ends are computed again when the rules for planned starts or the learned bounds differ from these.
+    """
 
     ends: dict[Key, End]
     rules: PlannedStartRules | None
