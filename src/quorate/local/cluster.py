@@ -98,6 +98,7 @@ async def run_cluster(
             client, clock, rng, volumes,
             with_scheduler=settings.plain_scheduler,
             with_job_pod_groups=not {GENERIC_WORKLOAD, WORKLOAD_WITH_JOB} & settings.disabled_gates,
+            authority=directory.credentials(clock.now()).authority,
         )  # fmt: skip
         tasks = [
             parts.create_task(controllers),

@@ -122,6 +122,7 @@ async def local_cluster(
     volumes: Path | None = None,
     *,
     with_job_pod_groups: bool = False,
+    authority: bytes = b"",
 ) -> AsyncIterator[LocalCluster]:
     """Run a cluster; any part that ends on its own ends the scenario with its exception."""
     async with api_server() as server:
@@ -129,7 +130,12 @@ async def local_cluster(
         async with Client(cluster, random.Random(1)) as client, asyncio.TaskGroup() as tasks:
             controllers = tasks.create_task(
                 run_controllers(
-                    client, WallClock(), random.Random(2), volumes, with_job_pod_groups=with_job_pod_groups
+                    client,
+                    WallClock(),
+                    random.Random(2),
+                    volumes,
+                    with_job_pod_groups=with_job_pod_groups,
+                    authority=authority,
                 )
             )
             local = LocalCluster(client, tasks)

@@ -275,3 +275,25 @@ def test_a_finished_job_is_deleted_after_its_ttl() -> None:
         await local.until("and its pods", lambda: _phases_are(local, []))
 
     run_scenario(story, TWO_SMALL)
+
+
+def test_every_namespace_keeps_a_config_map_with_the_authority_of_the_server() -> None:
+    async def run() -> None:
+        async with local_cluster(authority=b"certificate") as local:
+            await local.client.create(NAMESPACES, {"metadata": {"name": "later"}})
+            for namespace in ("default", "later"):
+                key = Key(namespace, "kube-root-ca.crt")
+
+                async def published(key: Key = key) -> bool:
+                    maps = (await local.client.list(CONFIG_MAPS, key.namespace)).items
+                    return [(each["metadata"]["name"], each["data"]) for each in maps] == [
+                        (key.name, {"ca.crt": "certificate"})
+                    ]
+
+                await local.until(f"published in {namespace}", published)
+                await local.client.patch(CONFIG_MAPS, key, {"data": {"ca.crt": None, "other": "x"}})
+                await local.until("restored", published)
+                await local.client.delete(CONFIG_MAPS, key)
+                await local.until("created again", published)
+
+    asyncio.run(run())

@@ -33,7 +33,12 @@ from quorate.local.controllers.garbage_collector import GarbageCollector
 from quorate.local.controllers.job import types as job
 from quorate.local.controllers.job.controller import JobController, TtlAfterFinishedController
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache
-from quorate.local.controllers.namespace import NAMESPACES, NamespaceController, ServiceAccountController
+from quorate.local.controllers.namespace import (
+    NAMESPACES,
+    NamespaceController,
+    RootAuthorityPublisher,
+    ServiceAccountController,
+)
 from quorate.local.controllers.persistent_volumes import (
     CLAIMS,
     CLASSES,
@@ -95,16 +100,18 @@ async def run_controllers(
     *,
     with_scheduler: bool = True,
     with_job_pod_groups: bool = False,
+    authority: bytes = b"",
 ) -> None:
     """Run the built-in controllers until cancelled, optionally with the plain scheduler.
 
     ``rng`` generates names of events.  ``volumes``: the directory of volumes that are provisioned by default;
-    None: no volume is.  ``with_job_pod_groups``: the gate WorkloadWithJob is on.  After an exception that
+    None: no volume is.  ``with_job_pod_groups``: the gate WorkloadWithJob is on.  ``authority``: certificates
+    of the server's authority, which every namespace gets; empty if it has none.  After an exception that
     nothing expected all start over.
     """
     run = partial(
         _run_controllers, client, clock, rng, volumes,
-        with_scheduler=with_scheduler, with_job_pod_groups=with_job_pod_groups,
+        with_scheduler=with_scheduler, with_job_pod_groups=with_job_pod_groups, authority=authority,
     )  # fmt: skip
     await run_restarting("built-in controllers", run, clock)
 
@@ -117,6 +124,7 @@ async def _run_controllers(
     *,
     with_scheduler: bool,
     with_job_pod_groups: bool,
+    authority: bytes,
 ) -> None:
     if volumes is not None:
         await create_default_class(client)
@@ -140,6 +148,11 @@ async def _run_controllers(
         ClusterRoleAggregator(client, clock, roles),
         EndpointsController(client, clock),
         *((Scheduler(client, clock, rng, pods, nodes),) if with_scheduler else ()),
+        *(
+            (RootAuthorityPublisher(client, clock, namespaces, metadata_cache, authority.decode()),)
+            if authority
+            else ()
+        ),
     )
     on_demand = (
         (

@@ -1,12 +1,13 @@
-"""Namespaces: system namespaces, the service account ``default`` of each, and deletion with all contents."""
+"""Namespaces: system namespaces, the objects that each namespace has, and deletion with all contents."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from quorate.api import codec
+from quorate.api.codec import Json
 from quorate.api.core import ServiceAccount
 from quorate.api.meta import (
     Condition,
@@ -22,7 +23,7 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import SERVICE_ACCOUNTS, Resource
+from quorate.kube.resources import CONFIG_MAPS, SERVICE_ACCOUNTS, Resource
 from quorate.local.controllers.controller import Controller
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache, PartialObjectMetadata
 
@@ -213,13 +214,59 @@ class ServiceAccountController(Controller):
             return
         if self._accounts.get(Key(key.name, DEFAULT_SERVICE_ACCOUNT)) is not None:
             return
+        await _create_in(
+            self._client, key.name, SERVICE_ACCOUNTS, {"metadata": {"name": DEFAULT_SERVICE_ACCOUNT}}
+        )
+
+
+ROOT_AUTHORITY: Final = "kube-root-ca.crt"
+
+
+class RootAuthorityPublisher(Controller):
+    """Keeps the ConfigMap of each namespace from which pods read the certificate authority of the server."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        namespaces: Informer[Namespace],
+        metadata_cache: MetadataCache,
+        authority: str,
+    ) -> None:
+        """``authority``: certificates in PEM."""
+        super().__init__("root-ca-certificate-publisher", client, clock, namespaces, metadata_cache)
+        self._namespaces = namespaces
+        self._data = {"ca.crt": authority}
+        namespaces.subscribe(lambda change: self._reconciler.enqueue(change.key))
+        metadata_cache.subscribe(self._on_object)
+
+    def _on_object(self, old: CachedObject | None, new: CachedObject | None) -> None:
+        entry = new or old
+        assert entry is not None
+        if entry.metadata.name == ROOT_AUTHORITY and entry.resource.plural == CONFIG_MAPS.plural:
+            self._reconciler.enqueue(Key("", entry.metadata.namespace))
+
+    async def reconcile(self, key: Key) -> None:
+        namespace = self._namespaces.get(key)
+        if namespace is None or namespace.metadata.deletion_timestamp is not None:
+            return
+        target = Key(key.name, ROOT_AUTHORITY)
         try:
-            await self._client.create(
-                SERVICE_ACCOUNTS, {"metadata": {"name": DEFAULT_SERVICE_ACCOUNT}}, key.name
-            )
-        except (AlreadyExists, NotFound):
-            return  # already created, or the namespace was deleted
-        except Forbidden as refusal:
-            # A terminating namespace needs no account; other rejections are retried.
-            if all(cause.reason != "NamespaceTerminating" for cause in refusal.details.causes):
-                raise
+            stored = (await self._client.get(CONFIG_MAPS, target)).data
+            if stored != self._data:
+                patch = {"data": {**dict.fromkeys(stored), **self._data}}
+                await self._client.patch(CONFIG_MAPS, target, patch)
+        except NotFound:
+            body = {"metadata": {"name": ROOT_AUTHORITY}, "data": self._data}
+            await _create_in(self._client, key.name, CONFIG_MAPS, body)
+
+
+async def _create_in(client: Client, namespace: str, kind: Resource[Any], body: Json) -> None:
+    """Create an object, unless it exists or ``namespace`` is terminating or deleted."""
+    try:
+        await client.create(kind, body, namespace)
+    except (AlreadyExists, NotFound):
+        return
+    except Forbidden as refusal:  # other rejections are retried
+        if all(cause.reason != "NamespaceTerminating" for cause in refusal.details.causes):
+            raise
