@@ -129,15 +129,18 @@ def test_an_eviction_resets_checks_and_is_counted_and_keeps_the_reservation() ->
 
 
 @pytest.mark.parametrize(
-    ("reason", "requeued"),
+    ("reason", "requeued", "past_s"),
     [
-        ("Preempted", "True"),
-        ("NodeFailures", "True"),
-        ("PodsReadyTimeout", "False"),
-        ("Deactivated", "False"),
+        ("Preempted", "True", 105),
+        ("NodeFailures", "True", 105),
+        ("PodsReadyTimeout", "False", 105),
+        ("Deactivated", "False", 105),
+        ("DeactivatedDueToMaximumExecutionTimeExceeded", "False", None),
     ],
 )
-def test_a_release_removes_the_reservation_and_sets_requeued(reason: str, requeued: str) -> None:
+def test_a_release_removes_the_reservation_and_sets_requeued(
+    reason: str, requeued: str, past_s: int | None
+) -> None:
     workload = a_workload(
         RESERVED,
         is_(c.ADMITTED, at=900),
@@ -148,7 +151,7 @@ def test_a_release_removes_the_reservation_and_sets_requeued(reason: str, requeu
     status = release_status(workload, NOW, DEFAULT_GATES)
     assert status is not None
     assert status.admission is None
-    assert status.accumulated_past_execution_time_seconds == 105
+    assert status.accumulated_past_execution_time_seconds == past_s
     got = {condition.type: (condition.status, condition.reason) for condition in status.conditions}
     assert got == {
         c.QUOTA_RESERVED: ("False", "PendingEvaluation"),

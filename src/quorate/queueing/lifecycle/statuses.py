@@ -34,6 +34,7 @@ from quorate.queueing.planning.announced_starts import planned_start_conditions
 from quorate.queueing.typed_reasons import waiting_condition
 
 _REQUEUED_AT_ONCE: Final = frozenset({"Preempted", c.NODE_FAILURES, c.RESERVED_WINDOW, c.BOUND_OVERRUN})
+_RAN_TOO_LONG: Final = f"{c.DEACTIVATED}DueTo{c.MAXIMUM_EXECUTION_TIME_EXCEEDED}"
 
 
 def admit_status(workload: Workload, reserve: Reserve, now: float) -> WorkloadStatus:
@@ -261,6 +262,9 @@ def clear_reservation(workload: Workload, now: float, gates: Gates, *conditions:
     if admitted is not None and admitted.status == "True":
         new.append(not_admitted(workload, now, gates, reserving=False))
         past_s = (past_s or 0) + int(now - c.transition_time(admitted))
+    evicted = find_condition(status.conditions, c.EVICTED)
+    if evicted is not None and evicted.reason == _RAN_TOO_LONG:
+        past_s = None  # a workload that is activated again may run for the whole time
     ready = find_condition(status.conditions, c.PODS_READY)
     if ready is not None and ready.reason != "WaitForStart":
         # Otherwise the next admission, if within the same second, would begin as ready.

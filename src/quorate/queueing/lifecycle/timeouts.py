@@ -177,12 +177,8 @@ def _on_execution_time_exceeded(context: WorkloadContext) -> Transition:
         return Transition()
     limit_s = _maximum_execution_time_s(context)
     target = _deactivation_target(context, c.MAXIMUM_EXECUTION_TIME_EXCEEDED)
-    assert target.status is not None, "a deactivation target is written to the status"
     text = f"The maximum execution time ({limit_s:.0f}s) exceeded"
-    return Transition(
-        replace(target.status, accumulated_past_execution_time_seconds=None),
-        events=(Event("Warning", "MaximumExecutionTimeExceeded", text),),
-    )
+    return replace(target, events=(Event("Warning", "MaximumExecutionTimeExceeded", text),))
 
 
 def _deactivation_target(context: WorkloadContext, cause: str) -> Transition:
