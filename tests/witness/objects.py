@@ -114,17 +114,19 @@ def _groups(quota: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{"coveredResources": covered, "flavors": flavors}]
 
 
-def a_queue(name: str = "q", cpu: Any = 4, cohort: str = "", **quota: Mapping[str, Any]) -> ClusterQueue:
+def a_queue(
+    name: str = "q", cpu: Any = 4, cohort: str = "", *, generation: int = 1, **quota: Mapping[str, Any]
+) -> ClusterQueue:
     """Return a cluster queue with ``cpu`` of flavor default, or with ``quota`` by flavor."""
     groups = _groups(quota or {"default": {"cpu": cpu}})
     spec = {"cohortName": cohort, "resourceGroups": groups}
-    return codec.convert(ClusterQueue, {"metadata": {"name": name}, "spec": spec})
+    return codec.convert(ClusterQueue, {"metadata": {"name": name, "generation": generation}, "spec": spec})
 
 
-def a_cohort(name: str, cpu: Any = None, parent: str = "") -> Cohort:
+def a_cohort(name: str, cpu: Any = None, parent: str = "", generation: int = 1) -> Cohort:
     groups = [] if cpu is None else _groups({"default": {"cpu": cpu}})
     spec = {"parentName": parent, "resourceGroups": groups}
-    return codec.convert(Cohort, {"metadata": {"name": name}, "spec": spec})
+    return codec.convert(Cohort, {"metadata": {"name": name, "generation": generation}, "spec": spec})
 
 
 def a_node(

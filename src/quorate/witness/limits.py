@@ -77,17 +77,17 @@ class QuotaTrees:
 
     def queues_below(self, holder: Holder) -> frozenset[str]:
         """Return the names of the cluster queues in the subtree of ``holder``, itself included."""
-        return frozenset(below.name for below in self._subtree(holder) if below.kind == "ClusterQueue")
+        return frozenset(below.name for below in self.below(holder) if below.kind == "ClusterQueue")
 
     def flavor_resources(self, root: Holder) -> set[FlavorResource]:
         """Return the resources with quota anywhere in the tree of ``root``."""
-        return {of for holder in self._subtree(root) for of in self._nodes[holder].quotas}
+        return {of for holder in self.below(root) for of in self._nodes[holder].quotas}
 
     def limits_of(self, root: Holder, of: FlavorResource) -> dict[Holder, int]:
         """Return the limit of each holder in the tree that has one."""
         limits: dict[Holder, int] = {}
         quotas = self._tree_quotas(root, of)
-        for holder in self._subtree(root):
+        for holder in self.below(root):
             node = self._nodes[holder]
             own = node.quotas.get(of)
             if node.parent is None:
@@ -102,7 +102,7 @@ class QuotaTrees:
         """Return the use of each holder in the tree, given the use of its cluster queues by name."""
         use: dict[Holder, int] = {}
         quotas = self._tree_quotas(root, of)
-        for holder in reversed(self._subtree(root)):
+        for holder in reversed(self.below(root)):
             if holder.kind == "ClusterQueue":
                 use[holder] = used.get(holder.name, 0)
                 continue
@@ -122,7 +122,7 @@ class QuotaTrees:
                     below[child] = Kept(amount, self.queues_below(child))
         return kept
 
-    def _subtree(self, root: Holder) -> list[Holder]:
+    def below(self, root: Holder) -> list[Holder]:
         """Return a holder and all below it, parents before children; a tree can have thousands of levels."""
         holders: list[Holder] = []
         left = [root]
@@ -134,7 +134,7 @@ class QuotaTrees:
     def _tree_quotas(self, root: Holder, of: FlavorResource) -> dict[Holder, int]:
         """Return the quota of each holder in the tree, children before parents."""
         quotas: dict[Holder, int] = {}
-        for holder in reversed(self._subtree(root)):
+        for holder in reversed(self.below(root)):
             node = self._nodes[holder]
             own = node.quotas.get(of)
             lent = sum(self._lent(child, of, quotas[child]) for child in node.children)

@@ -1,10 +1,12 @@
 """When limits were lowered: what was admitted under a higher limit may stay above the present one."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Generic, TypeVar
 
+from quorate.api.kueue import ClusterQueue, Cohort
+from quorate.api.meta import Uid
 from quorate.witness.limits import Holder, Kept
 from quorate.witness.report import Reason
 
@@ -16,6 +18,33 @@ class _Seen:
     limit: int | None  # None: no limit
     queues: frozenset[str]  # the cluster queues that share it
     kept: Mapping[Holder, Kept]  # below it: use within what is kept does not count
+
+
+class SpecVersions:
+    """The versions of the specs of cluster queues and cohorts that the last observation saw.
+
+    Changes may be closer together than observations.  What was admitted under a version in between may be
+    above the limits before and after it.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[Holder, tuple[Uid, int]] = {}
+
+    def missed(self, objects: Iterable[ClusterQueue | Cohort]) -> frozenset[Holder]:
+        """Return the holders with a version since the last observation that is not that of ``objects``."""
+        metadata = {
+            Holder("ClusterQueue" if isinstance(each, ClusterQueue) else "Cohort", each.metadata.name): (
+                each.metadata.uid, each.metadata.generation
+            )
+            for each in objects
+        }  # fmt: skip
+        missed = set()
+        for holder, (uid, generation) in metadata.items():
+            old_uid, old_generation = self._seen.get(holder, (uid, 0))
+            if generation > (old_generation if uid == old_uid else 0) + 1:
+                missed.add(holder)
+        self._seen = metadata
+        return frozenset(missed)
 
 
 class LoweredLimits(Generic[K]):
@@ -41,10 +70,10 @@ class LoweredLimits(Generic[K]):
         """Return the reason of a difference that is excused by the limit before ``lowered_at``."""
         return Reason.BEFORE_START if lowered_at == self._started_at else Reason.LIMIT_LOWERED
 
-    def _lowered_at(self, key: K, new: _Seen, now: float) -> float:
+    def _lowered_at(self, key: K, new: _Seen, now: float, *, may_be_lower: bool) -> float:
         old = self._seen.get(key)
         is_lower = bool(new.queues & self._queues) if old is None else self._is_lower(new, old)
-        if now == self._started_at or is_lower:
+        if now == self._started_at or is_lower or may_be_lower:
             self._lowered[key] = now
         return self._lowered.get(key, -inf)
 
@@ -70,11 +99,20 @@ class _Observation(Generic[K]):
     _seen: dict[K, _Seen] = field(default_factory=dict)
 
     def lowered_at(
-        self, key: K, limit: int | None, queues: frozenset[str], kept: Mapping[Holder, Kept]
+        self,
+        key: K,
+        limit: int | None,
+        queues: frozenset[str],
+        kept: Mapping[Holder, Kept],
+        *,
+        may_be_lower: bool = False,
     ) -> float:
-        """Return when the limit was last lowered, -inf if it never was."""
+        """Return when the limit was last lowered, -inf if it never was.
+
+        ``may_be_lower``: a limit between the last observation and this one is not known.
+        """
         self._seen[key] = seen = _Seen(limit, queues, kept)
-        return self._limits._lowered_at(key, seen, self._now)
+        return self._limits._lowered_at(key, seen, self._now, may_be_lower=may_be_lower)
 
     def end(self) -> None:
         self._limits._replace(self._seen)

@@ -14,7 +14,7 @@ from quorate.api.quantity import NANOS
 from quorate.witness.admissions import Admissions, WitnessedWorkload, assignment_of
 from quorate.witness.devices import ClaimedDevices, WitnessedClaim
 from quorate.witness.limits import FlavorResource, Holder, QuotaTrees
-from quorate.witness.lowered import LoweredLimits
+from quorate.witness.lowered import LoweredLimits, SpecVersions
 from quorate.witness.pods import WitnessedPod
 from quorate.witness.report import Difference, Place, Reason, Report, Usage
 
@@ -59,6 +59,7 @@ class Witness:
     def __init__(self, grace_s: float) -> None:
         self._grace_s = grace_s
         self._admissions = Admissions()
+        self._spec_versions = SpecVersions()
         self._quota_limits: LoweredLimits[tuple[Holder, FlavorResource]] = LoweredLimits()
         self._node_limits: LoweredLimits[tuple[str, str]] = LoweredLimits()
         self._since: dict[tuple[Place, Reason], float] = {}
@@ -136,7 +137,9 @@ class Witness:
         usage: list[Usage] = []
         differences: list[Difference] = []
         seen = self._quota_limits.observation(now)
+        missed = self._spec_versions.missed((*facts.cluster_queues, *facts.cohorts))
         for root in trees.roots():
+            may_be_lower = bool(missed and missed.intersection(trees.below(root)))
             here = [charge for name in trees.queues_below(root) for charge in by_queue.get(name, ())]
             used_here = {of for charge in here for of in charge.amounts}
             for of in sorted(trees.flavor_resources(root) | used_here):
@@ -145,7 +148,9 @@ class Witness:
                 usage += [Usage(holder, of, used) for holder, used in sorted(use.items())]
                 for holder, used in sorted(use.items()):
                     queues = trees.queues_below(holder)
-                    lowered = seen.lowered_at((holder, of), limits.get(holder), queues, kept[holder])
+                    lowered = seen.lowered_at(
+                        (holder, of), limits.get(holder), queues, kept[holder], may_be_lower=may_be_lower
+                    )
                     if used > limits.get(holder, used):
                         excused = [charge for charge in here if charge.reserved_at <= lowered + self._grace_s]
                         is_excused = used <= trees.use_of(root, of, _by_queue(excused, of))[holder]
