@@ -8,6 +8,10 @@ from quorate.api import codec
 from quorate.api.core.pod import Pod
 from quorate.api.volcano import Queue
 from quorate.gang.cache.from_objects import differ_only_in_status, queue_from_object
+from quorate.gang.cache.model import Model
+from tests.gang import objects
+
+PREEMPTABLE = "volcano.sh/preemptable"
 
 
 @pytest.mark.parametrize(
@@ -42,3 +46,26 @@ def test_container_resources_matter_only_beyond_the_request(cpu: str, alike: boo
     started = a_pod(phase="Running", containerStatuses=[{"name": "main", "allocatedResources": {"cpu": cpu}}])
     assert differ_only_in_status(a_pod(), started) is alike
     assert differ_only_in_status(started, a_pod()) is alike
+
+
+@pytest.mark.parametrize(
+    ("annotations", "labels", "want"),
+    [
+        pytest.param({}, {}, True, id="neither"),
+        pytest.param({}, {PREEMPTABLE: "false"}, False, id="a label alone"),
+        pytest.param({PREEMPTABLE: "true"}, {PREEMPTABLE: "false"}, True, id="the annotation comes first"),
+        pytest.param({PREEMPTABLE: "0"}, {}, False, id="false in a notation of Go"),
+        pytest.param({PREEMPTABLE: "T"}, {}, True, id="true in a notation of Go"),
+        pytest.param({PREEMPTABLE: "no"}, {}, False, id="what is neither protects"),
+    ],
+)
+def test_annotation_or_label_say_whether_pods_and_groups_are_preemptable(
+    annotations: dict[str, str], labels: dict[str, str], want: bool
+) -> None:
+    model, marks = Model(("volcano",)), {"annotations": annotations, "labels": labels}
+    group = objects.pod_group({"name": "g", **marks})
+    model.set_group(group)
+    (pod,) = objects.pods({"name": "p", "group": "g", **marks}, {})
+    model.set_pod(pod)
+    gang = model.gangs[group.metadata.key]
+    assert (gang.preemptable, gang.tasks[pod.metadata.key].preemptable) == (want, want)

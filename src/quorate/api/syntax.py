@@ -103,6 +103,17 @@ INT32_MAX: Final = 2**31 - 1
 _DIGITS: Final = len(str(INT32_MAX))
 
 
+_BOOLEANS: Final = {
+    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
+}
+
+
+def parse_boolean(text: str) -> bool | None:
+    """Return the boolean in the notation of Go's ``strconv.ParseBool``; None: ``text`` has none."""
+    return _BOOLEANS.get(text)
+
+
 def positive_int32(text: str) -> int | None:
     """Return the positive int32 that ``text`` holds in ASCII digits, or None."""
     # Check the length first: parsing a long text of digits is slow or raises an error.

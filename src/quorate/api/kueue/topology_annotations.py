@@ -21,13 +21,9 @@ from quorate.api.names.topology import (
     SLICE_SIZE,
     UNCONSTRAINED,
 )
-from quorate.api.syntax import signed_int32
+from quorate.api.syntax import parse_boolean, signed_int32
 
 MAX_SLICE_LAYERS: Final = 3
-_BOOLEANS: Final[Mapping[str, bool]] = {
-    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
-    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
-}
 
 
 class PodIndex(msgspec.Struct, frozen=True):
@@ -44,11 +40,6 @@ NO_INDEX: Final = PodIndex()
 class _Constraint(Struct):
     topology: str = ""
     size: Int32 = 0
-
-
-def parse_boolean(text: str) -> bool | None:
-    """Return the boolean in the notation of Go's ``strconv.ParseBool``; None: ``text`` has none."""
-    return _BOOLEANS.get(text)
 
 
 def parse_constraints(text: str) -> tuple[SliceConstraint, ...] | str:

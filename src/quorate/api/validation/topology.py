@@ -12,7 +12,7 @@ import msgspec
 from quorate.api.configuration.feature_gates import DEFAULT_TOPOLOGY_GATES, TopologyGates
 from quorate.api.findings import Finding, child_path
 from quorate.api.kueue.topology import PodSetTopologyRequest, SliceConstraint
-from quorate.api.kueue.topology_annotations import MAX_SLICE_LAYERS, parse_boolean, parse_constraints
+from quorate.api.kueue.topology_annotations import MAX_SLICE_LAYERS, parse_constraints
 from quorate.api.names.topology import (
     GROUP_NAME,
     INDEX_OFFSET,
@@ -24,7 +24,7 @@ from quorate.api.names.topology import (
     SLICE_SIZE,
     UNCONSTRAINED,
 )
-from quorate.api.syntax import is_qualified_name, signed_int32
+from quorate.api.syntax import is_qualified_name, parse_boolean, signed_int32
 from quorate.api.validation.fields import Findings
 
 _MODES: Final = (REQUIRED, PREFERRED, UNCONSTRAINED)

@@ -12,7 +12,7 @@ from quorate.api.kueue.topology_annotations import PodIndex
 from quorate.api.meta import epoch, is_true
 from quorate.api.names.kueue import MIN_PARALLELISM, STOPPING
 from quorate.api.native_groups import PodGroupSpec
-from quorate.api.syntax import signed_int32
+from quorate.api.syntax import parse_boolean, signed_int32
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE
 from quorate.controllers.jobframework.interface import JobKind, ManagedBy, Outcome, Stop, ValidationScope
 from quorate.controllers.jobframework.pod_counts import PodCounts, PodSetCounts
@@ -26,7 +26,6 @@ from quorate.controllers.jobframework.podset_info import (
 from quorate.controllers.jobframework.topology import TopologySource
 from quorate.controllers.jobs.batch_validation import (
     COMPLETIONS_EQUAL_PARALLELISM,
-    TRUE,
     job_findings,
     parallel_pods,
 )
@@ -221,7 +220,7 @@ def _counts(job: Job, count: int) -> dict[str, int]:
     if _min_parallelism(job) is None:
         return {}
     counts = {"parallelism": count}
-    if job.metadata.annotations.get(COMPLETIONS_EQUAL_PARALLELISM) in TRUE:
+    if parse_boolean(job.metadata.annotations.get(COMPLETIONS_EQUAL_PARALLELISM, "")):
         counts["completions"] = count
     present = {"parallelism": job.spec.parallelism, "completions": job.spec.completions}
     return {name: value for name, value in counts.items() if present[name] != value}

@@ -7,13 +7,10 @@ from quorate.api.batch import Job, decode_template
 from quorate.api.findings import Finding
 from quorate.api.names.kueue import ELASTIC_JOB, MIN_PARALLELISM
 from quorate.api.names.topology import PREFERRED, REQUIRED
-from quorate.api.syntax import signed_int32
+from quorate.api.syntax import parse_boolean, signed_int32
 from quorate.controllers.jobframework.interface import ValidationScope
 
 COMPLETIONS_EQUAL_PARALLELISM: Final = "kueue.x-k8s.io/job-completions-equal-parallelism"
-
-TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})  # Go's strconv.ParseBool
-_FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 
 def parallel_pods(job: Job) -> int:
@@ -62,9 +59,10 @@ def _minimum(job: Job, scope: ValidationScope) -> Iterator[Finding]:
 
 def _completions(job: Job) -> Iterator[Finding]:
     text = _annotation(job, COMPLETIONS_EQUAL_PARALLELISM)
-    if text is None or text in _FALSE:
+    enabled = False if text is None else parse_boolean(text)
+    if enabled is False:
         return
-    if text not in TRUE:
+    if enabled is None:
         yield Finding(_at(COMPLETIONS_EQUAL_PARALLELISM), text, "is neither true nor false")
         return
     if job.spec.completion_mode != "Indexed":

@@ -17,7 +17,7 @@ from quorate.api.core import ResourceQuota, Resources
 from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import quota_usage
 from quorate.api.core.scheduling import PodSpec
-from quorate.api.meta import Key, epoch
+from quorate.api.meta import Key, ObjectMeta, epoch
 from quorate.api.names.kueue import MAX_EXEC_TIME_SECONDS
 from quorate.api.names.volcano import (
     GROUP_NAME,
@@ -31,7 +31,7 @@ from quorate.api.names.volcano import (
 )
 from quorate.api.native_groups import PodGroupSpec as NativeGroupSpec
 from quorate.api.quantity import Quantity
-from quorate.api.syntax import positive_int32, signed_int32
+from quorate.api.syntax import parse_boolean, positive_int32, signed_int32
 from quorate.api.volcano import OPEN, ROOT_QUEUE, PodGroup
 from quorate.api.volcano import Queue as QueueObject
 from quorate.gang.admission_record import admission_record
@@ -116,7 +116,7 @@ def task_from_pod(pod: Pod, key: Key, gang: Key, shape: Shape, quota_usage: Mapp
         shape=shape,
         priority=_priority_of(pod),
         created=_created(metadata.creation_timestamp),
-        preemptable=_is_preemptable(annotations),
+        preemptable=_is_preemptable(metadata),
         may_preempt=spec.preemption_policy != "Never",
         critical=spec.priority_class_name in CRITICAL_CLASSES or metadata.namespace == "kube-system",
         gated=bool(gates),
@@ -272,13 +272,15 @@ def set_group_fields(gang: Gang, group: PodGroup, native: NativeGroupSpec | None
     elif gang.topology is not None:
         gang.set_topology(None)
     gang.maximum_s = positive_int32(metadata.labels.get(MAX_EXEC_TIME_SECONDS, ""))
-    gang.preemptable = _is_preemptable(annotations)
+    gang.preemptable = _is_preemptable(metadata)
     gang.created = _created(metadata.creation_timestamp)
     gang.annotations = annotations
 
 
-def _is_preemptable(annotations: Mapping[str, str]) -> bool:
-    return annotations.get(PREEMPTABLE, "true").lower() != "false"
+def _is_preemptable(metadata: ObjectMeta) -> bool:
+    """Return what the annotation says, or else the label; what is neither true nor false protects."""
+    text = metadata.annotations.get(PREEMPTABLE, metadata.labels.get(PREEMPTABLE))
+    return text is None or bool(parse_boolean(text))
 
 
 def quota_amounts(quantities: Mapping[str, Quantity]) -> Mapping[str, int]:

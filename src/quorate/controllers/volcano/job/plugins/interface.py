@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from quorate.api.codec import decode
 from quorate.api.meta import Struct
-from quorate.api.syntax import is_dns_label
+from quorate.api.syntax import is_dns_label, parse_boolean
 from quorate.api.volcano.job import Job, TaskSpec
 from quorate.controllers.volcano.job.derived_names import label_name
 from quorate.controllers.volcano.job.pod_manifest import PodManifest
@@ -17,8 +17,6 @@ SECRETS: Final = untyped("", "v1", "secrets", "Secret", namespaced=True)
 NETWORK_POLICIES: Final = untyped(
     "networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", namespaced=True
 )
-
-_TRUE: Final = ("", "1", "t", "T", "true", "TRUE", "True")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +78,7 @@ def task_named(job: Job, name: str) -> TaskSpec | None:
 
 
 def is_on(value: str) -> bool:
-    return value in _TRUE
+    return not value or bool(parse_boolean(value))
 
 
 def port(value: str, default: int) -> int:
