@@ -8,6 +8,8 @@ from quorate.api import codec
 from quorate.api.core.pod import Pod
 from quorate.controllers.volcano.job.job_pod_group import pod_group_patch
 from quorate.controllers.volcano.pod_groups.pod_group_builder import (
+    changed_annotations,
+    names_queue,
     needs_pod_group,
     pod_group_for,
     too_few_replicas,
@@ -117,6 +119,28 @@ def test_annotations_are_inherited_and_those_of_the_pod_take_precedence() -> Non
     assert (topology.mode, topology.highest_tier_allowed) == ("soft", 2)
 
 
+TOPOLOGY = "volcano.sh/network-topology"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "want"),
+    [
+        pytest.param({}, None, id="none"),
+        pytest.param({"mode": "hard", "highest-tier": "2"}, ("hard", 2), id="both"),
+        pytest.param({"highest-tier": "1"}, ("hard", 1), id="a tier alone is hard"),
+        pytest.param({"mode": "Soft"}, ("soft", None), id="the mode in any case"),
+        pytest.param({"mode": "loose", "highest-tier": "1"}, ("hard", 1), id="another mode is hard"),
+        pytest.param({"mode": "hard", "highest-tier": "-1"}, ("hard", None), id="a malformed tier"),
+    ],
+)
+def test_the_topology_comes_from_annotations(
+    annotations: dict[str, str], want: tuple[str, int | None] | None
+) -> None:
+    pod = a_pod({f"{TOPOLOGY}-{name}": text for name, text in annotations.items()})
+    topology = pod_group_for(pod, {}, {}).spec.network_topology
+    assert want == (None if topology is None else (topology.mode, topology.highest_tier_allowed))
+
+
 @pytest.mark.parametrize(
     ("pod", "want"),
     [
@@ -129,11 +153,18 @@ def test_only_unfinished_pods_without_a_group_need_one(pod: Pod, want: bool) -> 
     assert needs_pod_group(pod) is want
 
 
-def test_a_changed_template_updates_the_group_but_not_its_queue() -> None:
-    group = pod_group_for(a_pod({QUEUE: "old"}), {}, {})
-    wanted = pod_group_for(a_pod({QUEUE: "new"}, cpu="2"), {}, {})
-    assert pod_group_patch(group, group) == {}
-    assert pod_group_patch(group, wanted) == {"minResources": {"cpu": "2", "requests.cpu": "2"}}
+def test_a_changed_template_updates_the_group_and_the_queue_that_it_names() -> None:
+    protected = {"volcano.sh/preemptable": "false"}
+    group = pod_group_for(a_pod({QUEUE: "old"}), protected | {"volcano.sh/cooldown-time": "5m"}, {})
+    new = a_pod({QUEUE: "new", "volcano.sh/preemptable": "true"}, cpu="2")
+    wanted, resources = pod_group_for(new, {}, {}), {"minResources": {"cpu": "2", "requests.cpu": "2"}}
+    assert (pod_group_patch(group, group, moves=True), changed_annotations(group, group)) == ({}, {})
+    assert pod_group_patch(group, wanted) == resources
+    assert pod_group_patch(group, wanted, moves=True) == {"queue": "new", **resources}
+    assert changed_annotations(group, wanted) == {"volcano.sh/preemptable": "true"}
+    assert (names_queue(new, {}), names_queue(a_pod(), {}), names_queue(a_pod(), {QUEUE: "a"})) == (
+        True, False, True,
+    )  # fmt: skip
     assert tracks_owner_template(a_pod())
     assert not tracks_owner_template(a_pod(owner=None))
 

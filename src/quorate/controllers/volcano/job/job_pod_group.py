@@ -122,13 +122,13 @@ def owner_reference_to(job: Job) -> OwnerReference:
     )
 
 
-def pod_group_patch(group: PodGroup, wanted: PodGroup) -> dict[str, Any]:
+def pod_group_patch(group: PodGroup, wanted: PodGroup, *, moves: bool = False) -> dict[str, Any]:
     """Return the merge patch of ``spec`` from ``group`` to ``wanted``; empty if they are equal.
 
-    The queue does not change: the owner of a group cannot change its queue, and an administrator may have
-    moved the group to another one.
+    The queue changes only if the group ``moves``.  That of a job does not change, and an administrator may
+    have moved its group to another one.
     """
-    spec = msgspec.structs.replace(wanted.spec, queue=group.spec.queue)
+    spec = wanted.spec if moves else msgspec.structs.replace(wanted.spec, queue=group.spec.queue)
     return merge_patch(group.spec, spec)
 
 

@@ -72,6 +72,21 @@ def pod_group_for(
     )
 
 
+def names_queue(pod: Pod, owner_annotations: Mapping[str, str]) -> bool:
+    """Return True if the pod or its owner selects the queue of the group."""
+    return QUEUE_NAME in pod.metadata.annotations or QUEUE_NAME in owner_annotations
+
+
+def changed_annotations(group: PodGroup, wanted: PodGroup) -> dict[str, str]:
+    """Return the inherited annotations that ``wanted`` has and ``group`` does not.
+
+    Annotations that only ``group`` has stay: they may be written by others.
+    """
+    stored = group.metadata.annotations
+    inherited = volcano_annotations(wanted.metadata.annotations)
+    return {name: text for name, text in inherited.items() if stored.get(name) != text}
+
+
 def tracks_owner_template(pod: Pod) -> bool:
     """Return True if each new pod updates the group: the owner's template may change."""
     owner = pod.metadata.controller
@@ -128,12 +143,10 @@ def _count(text: str) -> int | None:
 
 
 def annotated_topology(annotations: Mapping[str, str]) -> NetworkTopology | None:
-    mode, tier = annotations.get(TOPOLOGY_MODE, ""), annotations.get(TOPOLOGY_TIER, "")
-    highest = int(tier) if tier.isascii() and tier.isdigit() and len(tier) < 10 else None
-    match mode:
-        case "hard":
-            return NetworkTopology(mode="hard", highest_tier_allowed=highest)
-        case "soft":
-            return NetworkTopology(mode="soft", highest_tier_allowed=highest)
-        case _:
-            return None
+    """Return the topology that annotations request; one of them suffices, and only soft is not hard."""
+    if TOPOLOGY_MODE not in annotations and TOPOLOGY_TIER not in annotations:
+        return None
+    is_soft = annotations.get(TOPOLOGY_MODE, "").lower() == "soft"
+    return NetworkTopology(
+        mode="soft" if is_soft else "hard", highest_tier_allowed=_count(annotations.get(TOPOLOGY_TIER, ""))
+    )

@@ -1,6 +1,7 @@
 """The pod group controller: create groups for plain pods, delete groups without pods."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 from quorate.api import codec
@@ -15,6 +16,8 @@ from quorate.controllers.volcano.job.job_pod_group import pod_group_patch
 from quorate.controllers.volcano.pod_groups.pod_group_builder import (
     POD_GROUP_PREFIX,
     SCALABLE_KINDS,
+    changed_annotations,
+    names_queue,
     needs_pod_group,
     pod_group_for,
     too_few_replicas,
@@ -72,11 +75,17 @@ class PodGroupWriter:
             raise
         self._log.info("pod group created", key=key, min_member=wanted.spec.min_member)
 
-    async def update(self, group: PodGroup, wanted: PodGroup, size: int) -> None:
-        """Update ``group`` to ``wanted``, which was made from an object of ``size`` bytes."""
-        if changes := await self._computations.run(size, pod_group_patch, group, wanted):
-            version = {"resourceVersion": group.metadata.resource_version}
-            await self._client.patch(POD_GROUPS, group.metadata.key, {"metadata": version, "spec": changes})
+    async def update(self, group: PodGroup, wanted: PodGroup, size: int, *, moves: bool = False) -> None:
+        """Update ``group`` to ``wanted``, which was made from an object of ``size`` bytes.
+
+        ``moves``: to the queue of ``wanted``.
+        """
+        patch = partial(pod_group_patch, moves=moves)
+        changes = await self._computations.run(size, patch, group, wanted)
+        annotations = changed_annotations(group, wanted)
+        if changes or annotations:
+            metadata = {"resourceVersion": group.metadata.resource_version, "annotations": annotations}
+            await self._client.patch(POD_GROUPS, group.metadata.key, {"metadata": metadata, "spec": changes})
 
 
 class PodGroupController:
@@ -150,7 +159,7 @@ class PodGroupController:
         if group is None:
             await self._writer.create(wanted, reference_to(PLACEABLE_PODS, pod))
         elif tracks_owner_template(pod):
-            await self._writer.update(group, wanted, size)
+            await self._writer.update(group, wanted, size, moves=names_queue(pod, owner_annotations))
         annotations = {GROUP_NAME: wanted.metadata.name}
         try:
             await self._client.patch(PLACEABLE_PODS, key, {"metadata": {"annotations": annotations}})
