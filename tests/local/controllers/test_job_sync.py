@@ -343,7 +343,7 @@ def test_a_job_that_is_being_deleted_counts_its_pods_and_creates_none() -> None:
 
 def test_a_pod_has_the_template_an_index_and_an_owner() -> None:
     template = {
-        "metadata": {"labels": {"x": "y"}},
+        "metadata": {"labels": {"x": "y"}, "finalizers": ["x.io/y"]},
         "spec": {
             "restartPolicy": "Never",
             "unknown": 1,
@@ -364,7 +364,7 @@ def test_a_pod_has_the_template_an_index_and_an_owner() -> None:
             "namespace": "ns",
             "labels": {"x": "y", "batch.kubernetes.io/job-completion-index": "3"},
             "annotations": {"batch.kubernetes.io/job-completion-index": "3"},
-            "finalizers": ["batch.kubernetes.io/job-tracking"],
+            "finalizers": ["x.io/y", "batch.kubernetes.io/job-tracking"],
             "ownerReferences": [
                 {
                     "apiVersion": "batch/v1",
@@ -388,4 +388,4 @@ def test_a_pod_has_the_template_an_index_and_an_owner() -> None:
 
 def test_a_long_job_name_is_truncated_in_pod_names() -> None:
     assert name_prefix("a" * 63, 12) == "a" * 54 + "-12-"
-    assert name_prefix("a" * 63, None) == "a" * 58
+    assert name_prefix("a" * 63, None) == "a" * 63 + "-", "the server truncates it"

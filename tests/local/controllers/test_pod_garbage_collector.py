@@ -121,6 +121,23 @@ def test_a_lost_pod_is_disrupted_before_it_is_deleted() -> None:
 
 
 @pytest.mark.slow
+def test_a_pod_that_terminates_before_it_is_bound_has_failed() -> None:
+    async def story(client: Client, clock: VirtualClock) -> None:
+        body = a_pod("unbound", "")
+        body["metadata"]["finalizers"] = ["example.com/keep"]
+        await client.create(PODS_JSON, body)
+        await client.delete(PODS, Key("default", "unbound"))
+
+        async def failed() -> Json | None:
+            status: Json = (await client.get(PODS_JSON, Key("default", "unbound")))["status"]
+            return status if status["phase"] == "Failed" else None
+
+        assert "conditions" not in await until(failed), "nothing disrupts it"
+
+    live(story)
+
+
+@pytest.mark.slow
 def test_terminating_pods_of_a_node_out_of_service_are_deleted() -> None:
     async def story(client: Client, clock: VirtualClock) -> None:
         for name in ("running", "stuck"):

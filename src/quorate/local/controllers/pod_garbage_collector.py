@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
+from quorate.api.codec import Json
 from quorate.api.core import Node, Pod
 from quorate.api.meta import Condition, Key, at_epoch, find_condition, with_condition
 from quorate.kube.client import Client
@@ -85,19 +86,22 @@ class PodGarbageCollector(Controller):
 
     async def _delete_one(self, pod: Pod, reason: str) -> None:
         with suppress(NotFound, Conflict):  # deleted, or replaced by another pod with that name
-            if reason and not is_pod_finished(pod):
-                condition = Condition(
-                    type="DisruptionTarget",
-                    status="True",
-                    reason="DeletionByPodGC",
-                    message=reason,
-                    last_transition_time=at_epoch(self._clock.now()),
-                )
-                conditions = with_condition(pod.status.conditions, condition)
-                status = {"phase": "Failed", "conditions": conditions}
-                body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
+            if not is_pod_finished(pod):  # a finalizer may keep it, and its owner waits for its end
+                body = {"metadata": {"uid": pod.metadata.uid}, "status": self._failed_status(pod, reason)}
                 await self._client.patch(PODS, pod.metadata.key, body, subresource="status")
             await self._client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid, grace_period_s=0)
+
+    def _failed_status(self, pod: Pod, reason: str) -> Json:
+        if not reason:
+            return {"phase": "Failed"}
+        condition = Condition(
+            type="DisruptionTarget",
+            status="True",
+            reason="DeletionByPodGC",
+            message=reason,
+            last_transition_time=at_epoch(self._clock.now()),
+        )
+        return {"phase": "Failed", "conditions": with_condition(pod.status.conditions, condition)}
 
 
 def is_out_of_service(node: Node) -> bool:

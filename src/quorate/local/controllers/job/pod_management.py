@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec
-
 from quorate.api.batch import JOB_COMPLETION_INDEX
 from quorate.api.codec import Json
 from quorate.api.meta import epoch, is_true
+from quorate.local.controllers import pod_control
 from quorate.local.controllers.job.failure_policy import (
     Backoff,
     IndexFailures,
@@ -128,29 +127,29 @@ def _create_indexes(job: Job, summary: PodSummary, indexes: Sequence[int], now: 
 
 
 INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
-# The server appends five characters to a generated name, which may have 63.
+# The server shortens a prefix to which it would append five characters beyond 63: the index would be lost.
 MAX_PREFIX_LENGTH: Final = 58
 
 
 def pod_from_template(job: Job, new: PodToCreate) -> Json:
     """Return the body of a new pod: the job's template with metadata, and the completion index."""
-    template: Json = msgspec.json.decode(job.spec.template)
-    metadata = {
-        "generateName": name_prefix(job.metadata.name, new.index),
-        "namespace": job.metadata.namespace,
-        "labels": dict(template.get("metadata", {}).get("labels", {})),
-        "annotations": dict(template.get("metadata", {}).get("annotations", {})),
-        "finalizers": [TRACKING_FINALIZER],
-        "ownerReferences": owner_references(JOBS, job.metadata),
-    }
+    body = pod_control.pod_from_template(
+        job.spec.template,
+        owner_references(JOBS, job.metadata),
+        generateName=name_prefix(job.metadata.name, new.index),
+        namespace=job.metadata.namespace,
+    )
+    finalizers = body["metadata"]["finalizers"]
+    if TRACKING_FINALIZER not in finalizers:
+        finalizers.append(TRACKING_FINALIZER)
     if new.index is not None:
-        _add_completion_index(job, new, metadata, template["spec"])
-    return {"metadata": metadata, "spec": template["spec"]}
+        _add_completion_index(job, new, body["metadata"], body["spec"])
+    return body
 
 
 def name_prefix(job_name: str, index: int | None) -> str:
     if index is None:
-        return f"{job_name}-"[:MAX_PREFIX_LENGTH]
+        return f"{job_name}-"
     tail = f"-{index}-"
     return job_name[: MAX_PREFIX_LENGTH - len(tail)] + tail
 
