@@ -54,6 +54,14 @@ def test_growing_takes_quota_for_the_new_pods_only() -> None:
     assert (reserving(world), used_cpus(world.state)) == (["new"], 3)
 
 
+def test_the_time_of_a_job_goes_on_when_it_grows() -> None:
+    world = a_world(new())
+    world.advance(world.now + 60)
+    executed_s = world.now - 0  # admitted at 0
+    cycle(world)
+    assert world.workloads["new"].status.accumulated_past_execution_time_seconds == executed_s
+
+
 def test_the_replaced_slice_is_finished_when_its_replacement_is_admitted() -> None:
     world = a_world(new())
     cycle(world)

@@ -287,6 +287,15 @@ def is_preempted(workload: Workload) -> bool:
     return evicted is not None and (evicted.status, evicted.reason) == ("True", "Preempted")
 
 
+def executed_s(workload: Workload, now: float) -> int | None:
+    """Return how long the workload has been admitted, all its admissions together; None if it never was."""
+    past_s = workload.status.accumulated_past_execution_time_seconds
+    admitted = find_condition(workload.status.conditions, ADMITTED)
+    if admitted is None or admitted.status != "True":
+        return past_s
+    return (past_s or 0) + int(now - transition_time(admitted))
+
+
 def queued_since(workload: Workload) -> float:
     """Return when the workload was last requeued, or created if it never was (epoch seconds)."""
     requeued = find_condition(workload.status.conditions, REQUEUED)

@@ -29,6 +29,7 @@ class Reserve(msgspec.Struct, frozen=True, kw_only=True):
     waited_s: float  # since it was created or last requeued
     checks: tuple[str, ...] = ()  # the admission checks of its flavors
     cluster: str = ""  # the worker cluster of the slice that it replaces: the job runs there
+    executed_s: int | None = None  # how long the job has been admitted with the slices that it replaces
     unplaced: tuple[NodesLackRoom, ...] = ()  # admitted by quota, although no node has room for some pods
 
 

@@ -10,6 +10,7 @@ from quorate.api.kueue import (
     PodSet,
     PriorityClassRef,
     ReclaimablePod,
+    RequeueState,
     Workload,
     WorkloadPriorityClass,
     WorkloadStatus,
@@ -21,6 +22,7 @@ from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.kube.patches import merged
 from quorate.kube.writes import Create, Delete, Patch
+from quorate.queueing.conditions import new_condition
 from tests.controllers.jobframework.plans import RUNNING, SPOT, reasons, show, written
 from tests.controllers.objects import a_job, a_workload, template, with_admitted_count
 
@@ -313,6 +315,34 @@ def test_a_job_stops_when_its_first_slice_is_evicted() -> None:
     got = plan(a_growing_job(5), released, pending)
     assert written(got, "Finished")[:2] == ("True", "OutOfSync")
     assert plan(a_growing_job(5), pending) == IDLE
+
+
+def test_an_evicted_job_starts_again_with_its_retries_and_its_time() -> None:
+    times = {"QuotaReserved": 90.0, "Admitted": 100.0, "Evicted": 160.0}
+    evicted = msgspec.structs.replace(
+        running(3).status,
+        conditions=tuple(new_condition(type_, "True", "R", "", time) for type_, time in times.items()),
+        requeue_state=RequeueState(count=2),
+        accumulated_past_execution_time_seconds=5,
+    )
+    old = msgspec.structs.replace(running(3), status=evicted)
+    pending = a_slice(5, name="second", replaces="first")
+    got = plan(a_growing_job(5), old, pending)
+    (patch,) = [write for write in got.writes if isinstance(write, Patch)]
+    kept = {"requeueState": {"count": 2}, "accumulatedPastExecutionTimeSeconds": 65}
+    assert (patch.key.name, patch.body) == ("second", {"status": kept})
+    status = msgspec.structs.replace(
+        pending.status, requeue_state=RequeueState(count=2), accumulated_past_execution_time_seconds=65
+    )
+    got = plan(a_growing_job(5), old, msgspec.structs.replace(pending, status=status))
+    assert written(got, "Finished")[:2] == ("True", "OutOfSync")
+
+
+def test_both_slices_are_deactivated_with_the_job() -> None:
+    pending = a_slice(5, name="second", replaces="first")
+    got = plan(a_growing_job(5, **RUNNING), running(3, active=False), pending)
+    (patch,) = [write for write in got.writes if isinstance(write, Patch)]
+    assert (patch.key.name, patch.body) == ("second", {"spec": {"active": False}})
 
 
 def test_any_other_change_is_handled_as_for_ordinary_jobs() -> None:

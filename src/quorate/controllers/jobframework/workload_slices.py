@@ -12,6 +12,7 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.kueue import PodSet, Workload
+from quorate.api.meta import find_condition
 from quorate.api.names.kueue import ELASTIC_JOB, SLICE_NAME, SLICE_REPLACEMENT_FOR
 from quorate.api.names.multikueue import ORIGIN
 from quorate.controllers.executor import normal_event
@@ -35,11 +36,14 @@ from quorate.kube.patches import merged
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Delete, Write, status_patch
 from quorate.queueing.conditions import (
+    EVICTED,
     SLICE_REPLACED,
+    executed_s,
     has_quota_reservation,
     is_admitted,
     is_evicted,
     is_finished,
+    transition_time,
 )
 from quorate.queueing.lifecycle.statuses import finish_status
 
@@ -193,11 +197,14 @@ def _restart_from_zero(state: JobState[J], only: Workload) -> JobPlan:
 
 
 def _with_two(state: JobState[J], old: Workload, new: Workload) -> JobPlan | Workload:
+    if new.spec.active and not old.spec.active:
+        return JobPlan(writes=(update(new, {"spec": {"active": False}}),))  # the job is deactivated
     if is_admitted(new):
         return _replace(state, old, new)
     has_stopped = state.kind.is_stopped(state.job) and not state.kind.is_active(state.job)
     if not has_quota_reservation(old) or (is_evicted(old) and has_stopped):
-        return JobPlan(writes=_finish_out_of_sync(state, [old]))  # it holds no quota once it is finished
+        kept = _keep_history(old, new)
+        return JobPlan(writes=kept or _finish_out_of_sync(state, [old]))  # finished, it holds no quota
     if is_evicted(old) or old.metadata.deletion_timestamp is not None:
         return old  # the job stops, and starts again with the new slice
     if not _differs_in_counts_only(state, new):
@@ -212,6 +219,18 @@ def _with_two(state: JobState[J], old: Workload, new: Workload) -> JobPlan | Wor
     if _counts(state.pod_sets) != _counts(new.spec.pod_sets) and not has_quota_reservation(new):
         return _resize(state, new)
     return sync
+
+
+def _keep_history(old: Workload, new: Workload) -> tuple[Write, ...]:
+    """Write into the slice with which an evicted job starts again what limits its retries and its time."""
+    evicted = find_condition(old.status.conditions, EVICTED)
+    ended = 0.0 if evicted is None else transition_time(evicted)
+    status = msgspec.structs.replace(
+        new.status,
+        requeue_state=old.status.requeue_state or new.status.requeue_state,
+        accumulated_past_execution_time_seconds=executed_s(old, ended) or None,
+    )
+    return status_patch(WORKLOADS, new, status)
 
 
 def _replace(state: JobState[J], old: Workload, new: Workload) -> JobPlan:

@@ -65,6 +65,11 @@ def admit_status(workload: Workload, reserve: Reserve, now: float) -> WorkloadSt
         admission=reserve.admission,
         admission_checks=synced_checks(workload.status.admission_checks, reserve.checks, now),
         cluster_name=reserve.cluster or workload.status.cluster_name,
+        accumulated_past_execution_time_seconds=(
+            workload.status.accumulated_past_execution_time_seconds
+            if reserve.executed_s is None
+            else reserve.executed_s
+        ),
         resource_requests=(),
     )
 
@@ -257,11 +262,9 @@ def clear_reservation(workload: Workload, now: float, gates: Gates, *conditions:
     """Return the status without everything that depends on the reservation, with ``conditions`` added."""
     status, generation = workload.status, workload.metadata.generation
     new = list(conditions)
-    admitted = find_condition(status.conditions, c.ADMITTED)
-    past_s = status.accumulated_past_execution_time_seconds
-    if admitted is not None and admitted.status == "True":
+    if c.is_admitted(workload):
         new.append(not_admitted(workload, now, gates, reserving=False))
-        past_s = (past_s or 0) + int(now - c.transition_time(admitted))
+    past_s = c.executed_s(workload, now)
     evicted = find_condition(status.conditions, c.EVICTED)
     if evicted is not None and evicted.reason == _RAN_TOO_LONG:
         past_s = None  # a workload that is activated again may run for the whole time

@@ -3,7 +3,7 @@
 from quorate.api.kueue import Admission, PodSetAssignment
 from quorate.api.kueue.topology import topology_assignment
 from quorate.queueing.cluster_queue import ClusterQueueState
-from quorate.queueing.conditions import queued_since
+from quorate.queueing.conditions import executed_s, queued_since
 from quorate.queueing.decisions import Reserve
 from quorate.queueing.inadmissible_reasons import Shortage
 from quorate.queueing.pending.entry import Entry
@@ -102,6 +102,7 @@ def reserve(
         checks=checks,
         waited_s=max(0.0, now - queued_since(entry.workload)),
         cluster="" if replaced is None else replaced.workload.status.cluster_name,
+        executed_s=None if replaced is None else executed_s(replaced.workload, now),
         unplaced=unplaced_pods(state, queue, entry, assignment),
     )
     if assignment.borrowing_level and queue.node.root in state.ledger.awaiting_room:
