@@ -1,8 +1,10 @@
 """The explanation of a pod group from its status."""
 
+from datetime import UTC, datetime
 from typing import Any, get_args
 
 import pytest
+from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.core.started_pod import FailedCreation, StartedPod
@@ -28,7 +30,7 @@ Json = dict[str, Any]
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "train"}
 
 
-def a_group(phase: str, *conditions: Any, running: int = 0, **annotations: str) -> PodGroup:
+def a_group(phase: str, *conditions: Any, running: int = 0, **annotations: Any) -> PodGroup:
     metadata = {
         "name": "g", "namespace": "lab", "ownerReferences": [JOB],
         "annotations": {name.replace("_", "/"): value for name, value in annotations.items()},
@@ -67,6 +69,16 @@ def a_group(phase: str, *conditions: Any, running: int = 0, **annotations: str) 
 def test_the_state_of_a_pod_group(group: PodGroup, state: str, message: str) -> None:
     found = explain_group(group)
     assert (found.state, found.message) == (state, message)
+
+
+def test_an_admitted_group_is_in_its_state_since_its_admission() -> None:
+    notes: Json = {"scheduling.volcano.sh/inqueue-since": "2026-01-01T00:00:07Z"}
+    group = a_group("Inqueue", **notes)
+    found = {
+        phase: explain_group(replace(group, status=replace(group.status, phase=phase))).since
+        for phase in ("Inqueue", "Pending")
+    }
+    assert found == {"Inqueue": datetime(2026, 1, 1, 0, 0, 7, tzinfo=UTC), "Pending": None}
 
 
 def test_a_pending_group_has_the_reason_of_the_scheduler() -> None:

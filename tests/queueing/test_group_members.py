@@ -1,8 +1,11 @@
 """What the pods of a pod group wait for."""
 
+from datetime import UTC, datetime, timedelta
+
+import pytest
 from msgspec.structs import replace
 
-from quorate.api.core.started_pod import StartedPod
+from quorate.api.core.started_pod import FailedCreation, StartedPod
 from quorate.api.explanation import Explanation, ObjectName, PodCounts, Reason
 from quorate.queueing.explanation.pods import with_members
 from tests.queueing.test_explanation_states import PULLING, RUNNING, UNSCHEDULED
@@ -42,3 +45,27 @@ def test_numbers_are_those_of_the_group_which_its_pods_may_not_have_yet() -> Non
     cause = Reason(code="NotEnoughResources", text="1 of 3 members found no node")
     found = with_members(replace(GROUP, message=cause.text, reasons=(cause,)), [member(UNSCHEDULED)] * 3)
     assert found.message == "1 of 3 members found no node; 3 without a node"
+
+
+@pytest.mark.parametrize(
+    ("failed_s", "created_s", "codes"),
+    [
+        pytest.param(5, 4, ["PodsNotCreated"], id="after the last pod was created"),
+        pytest.param(5, 6, [], id="before the last pod was created"),
+        pytest.param(-1, -9, [], id="before the group was admitted"),
+        pytest.param(0, -9, ["PodsNotCreated"], id="in the second of the admission"),
+    ],
+)
+def test_a_failure_to_create_members_is_told_only_if_nothing_followed_it(
+    failed_s: int, created_s: int, codes: list[str]
+) -> None:
+    begin = datetime(2026, 1, 1, 0, 0, 0, 500_000, tzinfo=UTC)
+
+    def after(seconds: int) -> datetime:
+        return (begin + timedelta(seconds=seconds)).replace(microsecond=0)
+
+    pod = member(RUNNING)
+    pod = replace(pod, metadata=replace(pod.metadata, creation_timestamp=after(created_s)))
+    failure = FailedCreation(message="exceeded quota: small", at=after(failed_s))
+    found = with_members(replace(GROUP, since=begin), [pod], failure)
+    assert [reason.code for reason in found.reasons] == codes

@@ -2,11 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Final
 
 from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
 from quorate.api.kueue import Workload
-from quorate.api.meta import Uid, true_condition
+from quorate.api.meta import Uid, at_epoch, true_condition
 from quorate.api.names.kueue import MAX_EXEC_TIME_SECONDS
 from quorate.api.volcano import (
     COMPLETED,
@@ -19,7 +20,7 @@ from quorate.api.volcano import (
     PodGroup,
 )
 from quorate.api.volcano.job import INVALID_JOB, Job
-from quorate.gang.admission_record import INQUEUE_SINCE
+from quorate.gang.admission_record import INQUEUE_SINCE, admission_record
 from quorate.gang.cache.quota_admission import is_suspended
 from quorate.gang.shortage import NEVER_FITS
 
@@ -84,13 +85,21 @@ def explain_group(group: PodGroup) -> Explanation:
         object=ObjectName(kind="PodGroup", name=metadata.name, namespace=metadata.namespace),
         state=state,
         message=message,
-        since=metadata.creation_timestamp,
+        since=_since(group),
         pods=counts,
         code="" if waits is None else waits.code,
         can_never_fit=state == "NeverFits",
         reasons=() if waits is None else (waits,),
         enough=(waits.enough,) if waits is not None and waits.enough else (),
     )
+
+
+def _since(group: PodGroup) -> datetime | None:
+    """Return when it was admitted, if its pods may not have nodes yet; else when it was created."""
+    admitted = admission_record(group.metadata.annotations).inqueue_since
+    if admitted is not None and group.status.phase == INQUEUE:
+        return at_epoch(admitted)
+    return group.metadata.creation_timestamp
 
 
 def explain_job_without_group(job: Job) -> Explanation:

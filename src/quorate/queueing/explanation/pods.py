@@ -15,9 +15,10 @@ from msgspec.structs import replace
 from quorate.api.core.started_pod import FailedCreation, StartedPod, Waiting
 from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, ObjectMeta, Uid, find_condition
+from quorate.api.meta import Key, ObjectMeta, Uid, find_condition, true_condition
 from quorate.api.names.kueue import POD_SET, WORKLOAD_ANNOTATION
 from quorate.api.names.volcano import GROUP_NAME
+from quorate.queueing.conditions import ADMITTED
 from quorate.queueing.explanation.reasons import code_of, nodes_with_room, selector_text
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
 from quorate.queueing.limits import MAX_CONTAINER_MESSAGE
@@ -75,12 +76,13 @@ def pods_found(
 ) -> PodsFound:
     """Return what is known of the pods of an admitted workload; ``pods`` may contain those of others.
 
-    ``failure``: the last one of its job.
+    ``failure``: the last one of its job, which may be older than the pods.
 
     A pod that succeeded counts as running as long as its job needs no other one instead: some jobs report
     such pods as reclaimable, others do not.  A failed pod counts only if nothing replaced it.
     """
-    own = [pod for pod in pods if is_pod_of(pod, workload) and pod.metadata.deletion_timestamp is None]
+    known = [pod for pod in pods if is_pod_of(pod, workload)]
+    own = [pod for pod in known if pod.metadata.deletion_timestamp is None]
     expected = expected_pods(workload)
     waiting = [pod for pod in own if _is_waiting(pod)]
     running = sum(map(_is_running, own))
@@ -98,7 +100,9 @@ def pods_found(
     if failed:
         reasons.append(_reason(_FAILED, failed, None))
     if missing > failed:
-        reasons.append(_not_created(missing - failed, failure))
+        admitted = true_condition(workload.status.conditions, ADMITTED)
+        since = admitted.last_transition_time if admitted is not None else None
+        reasons.append(_not_created(missing - failed, _if_last(failure, since, known)))
     without_node = [pod for pod in waiting if not pod.spec.node_name and not pod.spec.scheduling_gates]
     return PodsFound(counts, (*reasons, *_placement(state, workload, without_node)))
 
@@ -109,6 +113,21 @@ def _waits(pods: Iterable[StartedPod], *, quotes_scheduler: bool = True) -> list
     for pod in pods:
         by_wait[_wait_of(pod, quotes_scheduler=quotes_scheduler)].append(pod)
     return [_reason_of_pods(wait, waiting) for wait, waiting in sorted(by_wait.items())]
+
+
+def _if_last(
+    failure: FailedCreation | None, since: datetime | None, pods: Iterable[StartedPod]
+) -> FailedCreation | None:
+    """Return ``failure`` if no pod was created later, and it is not older than ``since``; else None.
+
+    Most failures have times of whole seconds.
+    """
+    if failure is None or failure.at is None:
+        return failure
+    moments = (since, *(pod.metadata.creation_timestamp for pod in pods))
+    at = failure.at
+    is_last = all(at >= moment.replace(microsecond=0) for moment in moments if moment is not None)
+    return failure if is_last else None
 
 
 def _not_created(count: int, failure: FailedCreation | None) -> Reason:
@@ -132,17 +151,18 @@ def with_members(
     what pods without a node need is what the group needs.  ``failure``: the last one of its job.
     """
     key = Key(of_group.object.namespace, of_group.object.name)
-    members = [
+    known = [
         pod
         for pod in pods
         if Key(pod.metadata.namespace, pod.metadata.annotations.get(GROUP_NAME, "")) == key
-        and pod.metadata.deletion_timestamp is None
     ]
+    members = [pod for pod in known if pod.metadata.deletion_timestamp is None]
     waits = _waits(filter(_is_waiting, members), quotes_scheduler=not of_group.reasons)
     if of_group.reasons:
         waits = [replace(each, enough="") if each.code == _UNSCHEDULABLE else each for each in waits]
     running = sum(map(_is_running, members))
     counts = replace(of_group.pods or PodCounts(), created=len(members), running=running)
+    failure = _if_last(failure, of_group.since, known)
     if failure is not None and (missing := counts.admitted - len(members)) > 0:
         waits.append(_not_created(missing, failure))
     state, message = of_group.state, of_group.message
