@@ -39,6 +39,7 @@ from quorate.gang.pending_reasons import (
 )
 from quorate.gang.pod_group_conditions import is_true, transition_stamp, with_scheduled, with_unschedulable
 from quorate.gang.session.session import Session
+from quorate.gang.session.waiting_causes import cause_without_refusals
 from quorate.gang.topology_reasons import NetworkTopologyUnsatisfied, NoSuchTier
 from quorate.gang.volcano_messages import unready_message
 from quorate.placement.cluster.occupants import AllocationState
@@ -238,9 +239,7 @@ class _StatusUpdater:
             self._session.record_event(gang, "Warning", UNSCHEDULABLE, message, about=condition_reason)
 
     def _not_tried(self, gang: Gang) -> PendingReason:
-        gated = sum(task.gated for task in gang.with_status(TaskStatus.PENDING))
-        refusal = self._session.refusal_by_queue(gang)
-        cause = f"{gated} have scheduling gates" if gated else refusal
+        cause = cause_without_refusals(self._session, gang)
         return GangUnschedulable(gang.missing_members(with_best_effort=False), gang.min_member, cause)
 
     def _report_ready(self, gang: Gang, message: str) -> None:

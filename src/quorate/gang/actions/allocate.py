@@ -28,6 +28,7 @@ from quorate.gang.pending_reasons import (
 )
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Statement
+from quorate.gang.session.waiting_causes import cause_without_refusals, refusal_by_queue
 from quorate.placement.colocation import choose_anchor_node, requires_affinity
 from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.framework import Capacity
@@ -164,7 +165,7 @@ def _allocate(
         if session.is_overused(queue) and room is None:
             for gang in gang_queues.discard(queue):
                 if session.is_ready(gang):
-                    session.report_further_members(gang, session.refusal_by_queue(gang))
+                    session.report_further_members(gang, refusal_by_queue(session, gang))
             continue
         gang = gang_queues.pop(queue)
         with session.model.room_lent_to(gang), nullcontext() if room is None else room.lent_to(gang):
@@ -371,7 +372,7 @@ class GangPlacement:
         """Return why members have no node.  ``is_placed``: the members before them keep theirs."""
         causes = sorted({no_fit_message(no_fit) for no_fit in self._failed_shapes.values()})
         refused = self._refused_requests
-        if not causes or (refused is not None and not never_fits):
-            request = None if refused is None else refused[0] if is_placed else refused[1]
-            causes.append(self._session.refusal_by_queue(self._gang, request))
-        return "; ".join(causes)
+        if refused is not None and not (causes and never_fits):
+            request = refused[0] if is_placed else refused[1]
+            causes.append(refusal_by_queue(self._session, self._gang, request))
+        return "; ".join(causes) or cause_without_refusals(self._session, self._gang)

@@ -34,6 +34,7 @@ from quorate.gang.pending_reasons import (
 from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Move, Statement
+from quorate.gang.session.waiting_causes import cause_without_refusals
 from quorate.gang.topology_reasons import NetworkTopologyUnsatisfied
 from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.framework import Capacity
@@ -347,7 +348,7 @@ class TopologyPlacement:
     def _cause(self) -> str:
         """Return why members have no node."""
         causes = sorted({no_fit_message(each) for each in self._failed.values() if each is not None})
-        return "; ".join(causes) or self._session.refusal_by_queue(self._gang)
+        return "; ".join(causes) or cause_without_refusals(self._session, self._gang)
 
     def _unsatisfied(
         self, limit: TierLimit, room: PodGroupRoom, within: Mask | None, sub_group: str

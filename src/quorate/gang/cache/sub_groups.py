@@ -5,7 +5,7 @@ with equal values of ``matchLabelKeys``; a pod without one of these labels does 
 ``matchLabelKeys`` all matching pods are one sub group.  Source, except for the last rule: Volcano (1.15).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -148,6 +148,12 @@ class SubGroups:
                 missing[key.policy] -= 1
         return missing
 
+    def incomplete(self) -> Iterator[SubGroup]:
+        """Yield the sub groups below their size, of which no further member gets a node."""
+        for group in self.groups.values():
+            if group.task_counts.valid < group.policy.sub_group_size:
+                yield group
+
     def first_short(self, count: Callable[[TaskCounts], int]) -> ShortPolicy | None:
         """Return the first policy with fewer than ``minSubGroups`` sub groups that have their size.
 
@@ -156,11 +162,14 @@ class SubGroups:
         for at, policy in enumerate(self._policies):
             if policy.min_sub_groups <= 0:
                 continue
-            complete = sum(
-                count(group.task_counts) >= policy.sub_group_size
-                for key, group in self.groups.items()
-                if key.policy == at
-            )
+            complete = self.complete(at, count)
             if complete < policy.min_sub_groups:
                 return ShortPolicy(policy, complete)
         return None
+
+    def complete(self, policy: int, count: Callable[[TaskCounts], int]) -> int:
+        """Return how many sub groups of the policy with this place have their size."""
+        size = self._policies[policy].sub_group_size
+        return sum(
+            count(group.task_counts) >= size for key, group in self.groups.items() if key.policy == policy
+        )

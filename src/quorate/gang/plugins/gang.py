@@ -3,11 +3,13 @@
 A gang is ready when its minimum has nodes, starves until then, and loses only tasks beyond its minimum.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.sub_groups import SubGroups
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.pending_reasons import (
     NotEnoughPodsOfTask,
@@ -84,4 +86,21 @@ def invalid_reason(gang: Gang) -> PendingReason | None:
             return NotEnoughSubGroups(
                 policy.name, short.sub_groups, policy.min_sub_groups, policy.sub_group_size
             )
+        return _needs_incomplete_sub_group(gang, gang.sub_groups)
     return None
+
+
+def _needs_incomplete_sub_group(gang: Gang, sub_groups: SubGroups) -> NotEnoughSubGroups | None:
+    """Return which sub group has too few members, if the minimum of ``gang`` counts those that wait there."""
+    incomplete = sorted(sub_groups.incomplete(), key=lambda group: group.key)
+    waiting = [
+        task for group in incomplete for task in group.tasks.values() if task.status is TaskStatus.PENDING
+    ]
+    by_role = Counter(task.role for task in waiting)
+    if gang.task_counts.valid - len(waiting) >= gang.min_member and all(
+        gang.role(role).valid - by_role[role] >= minimum for role, minimum in gang.role_minima.items()
+    ):
+        return None
+    policy = incomplete[0].policy
+    complete = sub_groups.complete(incomplete[0].key.policy, lambda counts: counts.valid)
+    return NotEnoughSubGroups(policy.name, complete, complete + 1, policy.sub_group_size)

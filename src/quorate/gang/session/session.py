@@ -38,7 +38,6 @@ from quorate.gang.pending_reasons import (
     FurtherMembersWait,
     PendingReason,
     WorkloadNotAdmitted,
-    no_share_message,
 )
 from quorate.gang.profile_rules import PROFILE_RULES
 from quorate.gang.session.callbacks import (
@@ -254,16 +253,6 @@ class Session:
         if not self.gang_of(task).has_quota_for(task):
             return False
         return self.allows(queue, task.request)
-
-    def refusal_by_queue(self, gang: Gang, request: Amounts | None = None) -> str:
-        """Return why the queue of ``gang`` may not allocate ``request``, or that of its smallest member."""
-        queue = self.queue_of(gang)
-        if request is None:
-            request = dict(min((sorted(shape.amounts.items()) for shape in gang.shapes), default=()))
-        callbacks = all_callbacks(self.callbacks.share_shortage)
-        shortages = (callback(queue, request) for callback in callbacks)
-        cause = no_share_message(next((each for each in shortages if each is not None), None))
-        return cause if gang.quota_admission is None else f"they request more than minResources, or {cause}"
 
     @property
     def keeps_room_of_lost(self) -> bool:
