@@ -83,6 +83,7 @@ MAX_HASHED_ATTEMPTS: Final = 100
 ORPHAN_TIMEOUT_S: Final = 5.0  # how long a command waits for its target, which another watch delivers
 HYPER_NODE_DELAY_S: Final = 1.0  # from the first of several changes of nodes
 # Until a pod group or HyperNode that the API server refused is written again.
+OWNED_OBJECTS_CHECK_S: Final = 5.0  # how long the objects of a Volcano Job are taken to exist
 REFUSED_GROUP_RETRY_S: Final = 30.0
 OWNER_CACHE_S: Final = 1.0  # how long an owner is cached: its pods are created together
 EMPTY_GROUP_CHECK_S: Final = 60.0  # how often the owner of a group without pods is read

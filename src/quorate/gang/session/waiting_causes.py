@@ -2,7 +2,7 @@
 
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import TaskStatus
-from quorate.gang.pending_reasons import no_share_message
+from quorate.gang.pending_reasons import QueueNotOpen, no_share_message
 from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
 from quorate.placement.resources import Amounts
@@ -11,6 +11,8 @@ from quorate.placement.resources import Amounts
 def refusal_by_queue(session: Session, gang: Gang, request: Amounts | None = None) -> str:
     """Return why the queue of ``gang`` may not allocate ``request``, or that of its smallest member."""
     queue = session.queue_of(gang)
+    if not queue.is_open:
+        return str(QueueNotOpen(queue.name))
     if request is None:
         request = dict(min((sorted(shape.amounts.items()) for shape in gang.shapes), default=()))
     shortages = (callback(queue, request) for callback in all_callbacks(session.callbacks.share_shortage))

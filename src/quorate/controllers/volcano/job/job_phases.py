@@ -41,14 +41,17 @@ class Transition:
 
 _RETAIN_FINISHED: Final = frozenset(ENDED_PHASES)
 RESTART: Final = Transition("Restarting", retries=1)
+_ENDING_ACTIONS: Final[Mapping[str, Transition]] = {
+    "AbortJob": Transition("Aborting", retained_phases=_RETAIN_FINISHED),
+    "TerminateJob": Transition("Terminating", retained_phases=_RETAIN_FINISHED),
+    "CompleteJob": Transition("Completing", retained_phases=_RETAIN_FINISHED),
+}
 _FROM_ACTIVE: Final[Mapping[str, Transition]] = {
     "RestartJob": RESTART,
     "RestartTask": Transition("Restarting", ActionScope.TASK, retries=1),
     "RestartPartition": Transition("Restarting", ActionScope.PARTITION, retries=1),
     "RestartPod": Transition("Restarting", ActionScope.POD, retries=1),
-    "AbortJob": Transition("Aborting", retained_phases=_RETAIN_FINISHED),
-    "TerminateJob": Transition("Terminating", retained_phases=_RETAIN_FINISHED),
-    "CompleteJob": Transition("Completing", retained_phases=_RETAIN_FINISHED),
+    **_ENDING_ACTIONS,
 }
 # Pods that succeeded before the job was aborted need not run again; failed pods are retried.
 _FROM_ABORTED: Final[Mapping[str, Transition]] = {
@@ -58,6 +61,7 @@ _FROM_ABORTED: Final[Mapping[str, Transition]] = {
 TRANSITIONS: Final[Mapping[JobPhase, Mapping[str, Transition]]] = {
     "Pending": _FROM_ACTIVE,
     "Running": _FROM_ACTIVE,
+    "Restarting": _ENDING_ACTIONS,  # by a command, which Volcano drops in this phase
     "Aborting": _FROM_ABORTED,
     "Aborted": _FROM_ABORTED,
 }

@@ -14,6 +14,7 @@ from msgspec import json
 from quorate.api import codec
 from quorate.api.meta import Key, OwnerReference, Uid
 from quorate.api.volcano.job import Job
+from quorate.controllers.limits import OWNED_OBJECTS_CHECK_S
 from quorate.controllers.volcano.job.job_pod_group import owner_reference_to
 from quorate.controllers.volcano.job.job_status import claim_name, has_claim_template, job_size
 from quorate.controllers.volcano.job.plugins import Plugin
@@ -25,6 +26,7 @@ from quorate.controllers.volcano.job.plugins.env_ssh_svc import (
 )
 from quorate.controllers.volcano.job.plugins.interface import OwnedObject
 from quorate.kube.client import Client
+from quorate.kube.clock import Clock
 from quorate.kube.computations import Computations
 from quorate.kube.errors import AlreadyExists, Conflict, NotFound
 from quorate.kube.resources import Json, metadata_of, untyped
@@ -53,14 +55,20 @@ class JobResources:
     ``ensure`` and ``update`` raise ``AlreadyOwned``, ``ApiError`` or ``Unreachable``.
     """
 
-    def __init__(self, client: Client, computations: Computations) -> None:
+    def __init__(self, client: Client, steady: Clock, computations: Computations) -> None:
         self._client = client
+        self._steady = steady
         self._computations = computations
+        self._checked: dict[Uid, float] = {}  # by job: the steady time since which it knows what is written
         self._written: dict[Uid, dict[tuple[str, str], str]] = {}  # digests of bodies, by kind and name
         self._updated: dict[Uid, int] = {}  # by job: the generation of the last update
 
     async def ensure(self, job: Job, plugins: Iterable[Plugin]) -> None:
-        """Create everything that the next pod needs."""
+        """Create everything that the next pod needs, also what was deleted in the meantime."""
+        uid, now = job.metadata.uid, self._steady.now()
+        if now - self._checked.get(uid, 0.0) > OWNED_OBJECTS_CHECK_S:
+            self._written.pop(uid, None)
+            self._checked[uid] = now
         needed = await self._computations.run(job_size(job), _needed_objects, job, plugins)
         await self._write_all(job, needed, self._create_or_adopt)
 
@@ -117,7 +125,8 @@ class JobResources:
         key = Key(job.metadata.namespace, owned.name)
         stored = await self._client.get(owned.resource, key)
         owner = metadata_of(stored).controller
-        if owner is not None and owner.uid != job.metadata.uid:
+        # Without an owner only what the job would overwrite is refused: it may be made for the job.
+        if owned.tracks_job if owner is None else owner.uid != job.metadata.uid:
             raise AlreadyOwned(owned.resource.kind, key, owner)
         if owned.tracks_job and any(stored.get(field) != wanted for field, wanted in owned.body.items()):
             await self._client.patch(owned.resource, key, owned.body)
@@ -143,6 +152,7 @@ class JobResources:
 
     def forget(self, job: Uid) -> None:
         self._written.pop(job, None)
+        self._checked.pop(job, None)
         self._updated.pop(job, None)
 
 

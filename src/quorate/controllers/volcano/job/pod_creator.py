@@ -72,7 +72,7 @@ class PodCreator:
         self._computations = computations
         self._assume_cache = assume_cache
         self._record = record
-        self._resources = JobResources(client, computations)
+        self._resources = JobResources(client, clock.steady, computations)
         self._failures: dict[Key, int] = {}  # consecutive refused attempts, by job
         self._waiting: dict[Key, _Waiting] = {}
 
