@@ -47,6 +47,11 @@ def names(configuration: SchedulerConfiguration) -> list[list[str]]:
     return [[entry.name for entry in tier] for tier in configuration.tiers]
 
 
+def test_superfluous_commas_between_actions_are_ignored() -> None:
+    text = "{actions: ' enqueue,, allocate ,', tiers: [{plugins: [{name: gang}]}]}"
+    assert load_scheduler_configuration(text).configuration.actions == ("enqueue", "allocate")
+
+
 def test_without_a_file_volcanos_defaults_apply_with_profile_design() -> None:
     configuration = default_scheduler_configuration()
     assert configuration.profile == "design"

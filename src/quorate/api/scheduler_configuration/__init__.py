@@ -231,7 +231,9 @@ def _actions(field: Field) -> tuple[str, ...]:
     """Decode the names of actions from one comma-separated text, as in Volcano."""
     if not isinstance(field.value, str):
         raise InvalidValue(f'is not text (write "{", ".join(ACTIONS[:3])}")')
-    named = [name.strip() for name in field.value.split(",")]
+    named = [name for name in map(str.strip, field.value.split(",")) if name]
+    if not named:
+        raise InvalidValue(f'names no action (write "{", ".join(ACTIONS[:3])}")')
     whole_gangs = [name for name in named if name in GANG_ACTIONS]
     if whole_gangs and {"preempt", "reclaim"} & set(named):
         raise InvalidValue(f"mixes {' and '.join(whole_gangs)} with preempt or reclaim (keep the latter)")
