@@ -289,6 +289,30 @@ QUEUE_INACTIVE = "not QuotaReserved Inadmissible, quorate.dev/Waiting QueueInact
             id="a check in state Retry",
         ),
         pytest.param(
+            a_workload(RESERVED, ADMITTED, is_(c.EVICTED), admission_checks=(check("Rejected"),)),
+            queues(checks=("c",)),
+            "DeactivationTarget AdmissionCheck",
+            id="a check rejected while the job stops",
+        ),
+        pytest.param(
+            a_workload(admission_checks=(check("Rejected"),)),
+            queues(checks=("c",)),
+            "DeactivationTarget AdmissionCheck",
+            id="a check rejected before a reservation",
+        ),
+        pytest.param(
+            a_workload(is_(c.EVICTED), spec=INACTIVE, admission_checks=(check("Rejected"),)),
+            queues(checks=("c",)),
+            "checks ['c=Pending']",
+            id="a rejected check does not outlast the deactivation",
+        ),
+        pytest.param(
+            a_workload(admission_checks=(check("Retry"),)),
+            queues(checks=("c",)),
+            "checks ['c=Pending']",
+            id="Retry before a reservation",
+        ),
+        pytest.param(
             a_workload(is_(c.EVICTED, "Preempted"), admission_checks=(check("Retry"),)),
             queues(checks=("c",)),
             "checks ['c=Pending']",

@@ -261,6 +261,12 @@ def has_closed_preemption_gate(workload: Workload) -> bool:
     return any(gate.name not in opened for gate in workload.spec.preemption_gates)
 
 
+def has_failed_check(workload: Workload) -> bool:
+    """Return True if an admission check keeps the workload from being nominated."""
+    checks = workload.status.admission_checks
+    return bool(checks) and any(check.state in ("Retry", "Rejected") for check in checks)
+
+
 def is_of_single_pod(workload: Workload) -> bool:
     """Return True if one pod is the only owner: without it, the workload has no pods, as in Kueue.
 

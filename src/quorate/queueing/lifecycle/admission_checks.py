@@ -54,17 +54,17 @@ def sync_admission_checks(context: WorkloadContext) -> Transition | None:
 
 def sync_admitted(context: WorkloadContext) -> Transition | None:
     """Admit once all checks are Ready and all pods have places; deactivate on Rejected, evict on Retry."""
-    workload = context.workload
+    workload, checks = context.workload, context.workload.status.admission_checks
+    rejected = [check for check in checks if check.state == "Rejected"]
+    if rejected and workload.spec.active:
+        return _reject(context, rejected)
     if not c.has_quota_reservation(workload):
         return _reset_late_checks(context)
     if c.is_evicted(workload):
         return None
-    checks = workload.status.admission_checks
     if not c.is_admitted(workload) and all(check.state == "Ready" for check in checks):
         gives_places = context.configuration.topology_gates is not None
         return admit(workload, context.now, gives_places=gives_places)
-    if rejected := [check for check in checks if check.state == "Rejected"]:
-        return _reject(context, rejected)
     if retry := [check for check in checks if check.state == "Retry"]:
         message = f"Evicted due to {_text('Retry', retry)}"
         return evict(workload, c.ADMISSION_CHECK, message, context.now)
@@ -72,13 +72,12 @@ def sync_admitted(context: WorkloadContext) -> Transition | None:
 
 
 def _reset_late_checks(context: WorkloadContext) -> Transition | None:
-    """Reset checks that became Retry or Rejected while their reservation was being released.
+    """Reset checks that became Retry before a reservation, or while it was being released.
 
-    There is nothing left to evict, and a workload with such a check is never nominated.
+    There is nothing to evict, and a workload with such a check is never nominated.
     """
     workload, status = context.workload, context.workload.status
-    late = [check for check in status.admission_checks if check.state in ("Retry", "Rejected")]
-    if not late or not c.is_evicted(workload) or not workload.spec.active:
+    if not workload.spec.active or all(check.state != "Retry" for check in status.admission_checks):
         return None
     return Transition(replace(status, admission_checks=reset_admission_checks(workload, context.now)))
 

@@ -34,6 +34,7 @@ from quorate.queueing.lifecycle.statuses import (
     clear_reservation,
     evict_status,
     finish_status,
+    reset_admission_checks,
     unset_quota_reservation,
 )
 from quorate.queueing.lifecycle.transition import (
@@ -185,10 +186,14 @@ def _evict_deactivated(context: WorkloadContext) -> Transition | None:
     target = find_condition(status.conditions, c.DEACTIVATION_TARGET)
     if c.is_evicted(workload):
         # Remove the target whatever the eviction was for: otherwise the workload cannot be reactivated.
-        if status.requeue_state is None and target is None:
-            return None
         left = without_condition(status.conditions, c.DEACTIVATION_TARGET)
-        return Transition(replace(status, conditions=left, requeue_state=None))
+        checks = status.admission_checks
+        if c.has_failed_check(workload):
+            checks = status.admission_checks
+        if c.has_failed_check(workload):
+            checks = reset_admission_checks(workload, context.now)
+        new = replace(status, conditions=left, requeue_state=None, admission_checks=checks)
+        return None if new == status else Transition(new)
     cause = target.reason if target is not None and target.status == "True" else ""
     reason = f"{c.DEACTIVATED}DueTo{cause}" if cause else c.DEACTIVATED
     message = _DEACTIVATED_TEXT

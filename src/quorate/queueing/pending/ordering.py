@@ -94,6 +94,7 @@ def affects_scheduling(old: Workload, new: Workload) -> bool:
         or old.status.reclaimable_pods != new.status.reclaimable_pods
         or priority_boost(old) != priority_boost(new)
         or c.has_closed_preemption_gate(old) != c.has_closed_preemption_gate(new)
+        or c.has_failed_check(old) != c.has_failed_check(new)
         or any(
             find_condition(old.status.conditions, type_) != find_condition(new.status.conditions, type_)
             for type_ in (c.EVICTED, c.REQUEUED)

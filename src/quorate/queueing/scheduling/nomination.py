@@ -11,6 +11,7 @@ from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor, Workload
 from quorate.api.names.kueue import SLICE_REPLACEMENT_FOR
 from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup
+from quorate.queueing.conditions import has_failed_check
 from quorate.queueing.inadmissible_reasons import (
     ChecksFailed,
     InadmissibleReason,
@@ -338,11 +339,7 @@ def place_again(state: State, nomination: Nomination, assignment: Assignment) ->
 
 def _inadmissible_reason(state: State, queue: ClusterQueueState, entry: Entry) -> InadmissibleReason | None:
     """Return what makes the workload inadmissible regardless of quota."""
-    ledger = state.ledger
-    for check in entry.workload.status.admission_checks:  # for each head: a generator would cost more
-        if check.state in ("Retry", "Rejected"):
-            return ChecksFailed()
-    return ledger.misconfiguration(queue, entry)
+    return ChecksFailed() if has_failed_check(entry.workload) else state.ledger.misconfiguration(queue, entry)
 
 
 def _last_tried_flavors(
