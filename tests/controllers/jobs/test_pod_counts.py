@@ -176,6 +176,44 @@ def test_the_pods_of_a_job_set(status: dict[str, Any], want: str) -> None:
     assert show(JobSet().pod_counts(job)) == want
 
 
+def _two(first: dict[str, int], second: dict[str, int]) -> dict[str, Any]:
+    return {"replicatedJobsStatus": [{"name": "first", **first}, {"name": "second", **second}]}
+
+
+@pytest.mark.parametrize(
+    ("needed", "status", "want"),
+    [
+        pytest.param("Complete", {}, "first 1 second 2; not ready", id="the first is to start"),
+        pytest.param("Complete", _two({"ready": 1}, {}), "first 1 second 2; ready", id="the first runs"),
+        pytest.param(
+            "Complete",
+            _two({"succeeded": 1}, {}),
+            "first 0 second 2; not ready",
+            id="the second is to start",
+        ),
+        pytest.param(
+            "Ready", _two({"ready": 1}, {}), "first 1 second 2; not ready", id="it may start beside it"
+        ),
+        pytest.param(
+            "Ready",
+            _two({"active": 1}, {"active": 2}),
+            "first 1 second 2; not ready",
+            id="the first is no longer ready",
+        ),
+        pytest.param(
+            "Complete", _two({"succeeded": 1}, {"ready": 2}), "first 0 second 2; ready", id="the second runs"
+        ),
+    ],
+)
+def test_no_pod_of_a_replicated_job_that_waits_for_another_must_be_ready(
+    needed: str, status: dict[str, Any], want: str
+) -> None:
+    depends = [{"name": "first", "status": needed}]
+    second = replicated("second", replicas=2, dependsOn=depends)
+    job = a_job_set(replicated("first"), second, status=status)
+    assert show(JobSet().pod_counts(job)) == want
+
+
 RUNNING = {"conditions": [{"type": "Running", "status": "True"}]}
 
 

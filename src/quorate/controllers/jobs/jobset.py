@@ -1,7 +1,7 @@
 """jobset.x-k8s.io JobSet: one pod set for each replicated job."""
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 from quorate.api.field_path import Path, read_count, read_entries, read_field
 from quorate.api.kueue.topology_annotations import PodIndex
@@ -16,6 +16,7 @@ from quorate.controllers.jobs.unstructured import (
     outcome_of_conditions,
     unstructured_resource,
 )
+from quorate.kube.resources import Json
 
 _JOBS: Path = ("spec", "replicatedJobs")
 _STATUSES: Path = ("status", "replicatedJobsStatus")
@@ -59,35 +60,59 @@ class JobSet(UnstructuredJobKind):
             job,
             _STATUSES,
             (
-                (spec.name, _replicas(job, path), _pods_per_replica(job, path))
+                ReplicatedJob(
+                    spec.name,
+                    _replicas(job, path),
+                    _pods_per_replica(job, path),
+                    read_entries(job.document, (*path, "dependsOn")),
+                )
                 for spec, path in zip(self.pod_set_specs(job), _job_paths(job), strict=True)
             ),
         )
 
 
+class ReplicatedJob(NamedTuple):
+    """What the pod counts of a replicated job depend on."""
+
+    name: str
+    replicas: int
+    pods: int  # of one replica
+    depends_on: Sequence[Json]  # replicated jobs that must be Ready or Complete before this one is created
+
+
 def replicated_job_counts(
-    job: UnstructuredJob, statuses: Path, replicated_jobs: Iterable[tuple[str, int, int]]
+    job: UnstructuredJob, statuses: Path, replicated_jobs: Iterable[ReplicatedJob]
 ) -> PodCounts:
-    """Return the counts of replicated jobs, given with their replicas and the pods of one replica.
+    """Return the counts of replicated jobs.
 
     ``statuses``: where the JobSet controller counts the replicas.  It creates all of them again when it
-    restarts a JobSet, so the number of those that succeeded may fall.
+    restarts a JobSet, so the number of those that succeeded may fall.  None of the pods of a replicated job
+    that waits for another one must be ready.
     """
+    replicated_jobs = tuple(replicated_jobs)
+    replicas = {each.name: each.replicas for each in replicated_jobs}
     active, ready, succeeded = (
         counts_by_name(job, statuses, field) for field in ("active", "ready", "succeeded")
     )
+
+    def waits_for(dependency: Json) -> bool:
+        name = dependency.get("name", "")
+        done = succeeded.get(name, 0) + (ready.get(name, 0) if dependency.get("status") == "Ready" else 0)
+        return done < replicas.get(name, 0)
+
     counts: list[PodSetCounts] = []
-    for name, replicas, pods in replicated_jobs:
-        done = min(succeeded.get(name, 0), replicas)
-        running = min(active.get(name, 0), replicas - done)
+    for each in replicated_jobs:
+        done = min(succeeded.get(each.name, 0), each.replicas)
+        running = min(active.get(each.name, 0), each.replicas - done)
+        waits = not (running or done) and any(map(waits_for, each.depends_on))
         counts.append(
             PodSetCounts(
-                name,
-                replicas * pods,
-                active=running * pods,
-                ready=min(ready.get(name, 0), replicas - done) * pods,
-                succeeded=done * pods,
-                coming=(replicas - done - running) * pods,
+                each.name,
+                required=0 if waits else each.replicas * each.pods,
+                active=running * each.pods,
+                ready=min(ready.get(each.name, 0), each.replicas - done) * each.pods,
+                succeeded=done * each.pods,
+                coming=(each.replicas - done - running) * each.pods,
             )
         )
     return tuple(counts)

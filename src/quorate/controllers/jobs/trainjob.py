@@ -23,7 +23,7 @@ from quorate.controllers.jobframework.job_plan import JobPlan
 from quorate.controllers.jobframework.pod_counts import PodCounts
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
 from quorate.controllers.jobframework.topology import TopologySource
-from quorate.controllers.jobs.jobset import replicated_job_counts, replicated_job_index
+from quorate.controllers.jobs.jobset import ReplicatedJob, replicated_job_counts, replicated_job_index
 from quorate.controllers.jobs.training_runtime import (
     MANAGER,
     PATCHED_JOBS,
@@ -103,7 +103,12 @@ class TrainJob(UnstructuredJobKind):
             job,
             _STATUSES,
             (
-                (replicated_job["name"], replicas_of(replicated_job), pods_per_replica(replicated_job))
+                ReplicatedJob(
+                    replicated_job["name"],
+                    replicas_of(replicated_job),
+                    pods_per_replica(replicated_job),
+                    read_entries(replicated_job, ("dependsOn",)),
+                )
                 for replicated_job in replicated_jobs(job)
             ),
         )
