@@ -7,8 +7,8 @@ suspended again.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from quorate.api.configuration.feature_gates import Gates, TopologyGates
@@ -62,6 +62,14 @@ class Outcome:
 
     success: bool
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndStatus:
+    """How the status of a job shows its end."""
+
+    conditions: tuple[str, ...] = ()  # types that are true
+    fields: Mapping[str, Any] = field(default_factory=dict)  # merge patch of the other fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +237,10 @@ class JobKind(ABC, Generic[J]):
     @abstractmethod
     def finished(self, job: J) -> Outcome | None:
         """Return how the job ended; None if it has not."""
+
+    def end_status(self, job: J, outcome: Outcome) -> EndStatus | None:
+        """Return the status for which ``finished`` returns ``outcome``; None: no status shows that end."""
+        return None
 
     @abstractmethod
     def pod_counts(self, job: J) -> PodCounts:

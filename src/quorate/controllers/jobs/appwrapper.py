@@ -25,7 +25,7 @@ from quorate.api.field_path import (
 from quorate.api.kueue import PodSet
 from quorate.api.kueue.topology_annotations import NO_INDEX, PodIndex
 from quorate.api.syntax import signed_int32
-from quorate.controllers.jobframework.interface import ManagedBy, Outcome
+from quorate.controllers.jobframework.interface import EndStatus, ManagedBy, Outcome
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject, read_template
 from quorate.controllers.jobs.batch import COMPLETION_INDEX
 from quorate.controllers.jobs.unstructured import (
@@ -98,6 +98,9 @@ class AppWrapper(UnstructuredJobKind):
         if phase == "Failed" and condition_message(job, "ResourcesDeployed") is None:
             return Outcome(False, "AppWrapper failed")
         return None
+
+    def end_status(self, job: UnstructuredJob, outcome: Outcome) -> EndStatus:
+        return EndStatus(fields={"phase": "Succeeded" if outcome.success else "Failed", "conditions": None})
 
     def reports_ready(self, job: UnstructuredJob) -> bool:
         return condition_message(job, "PodsReady") is not None

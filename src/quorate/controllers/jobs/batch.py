@@ -14,7 +14,14 @@ from quorate.api.names.kueue import MIN_PARALLELISM, STOPPING
 from quorate.api.native_groups import PodGroupSpec
 from quorate.api.syntax import parse_boolean, signed_int32
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE
-from quorate.controllers.jobframework.interface import JobKind, ManagedBy, Outcome, Stop, ValidationScope
+from quorate.controllers.jobframework.interface import (
+    EndStatus,
+    JobKind,
+    ManagedBy,
+    Outcome,
+    Stop,
+    ValidationScope,
+)
 from quorate.controllers.jobframework.pod_counts import PodCounts, PodSetCounts
 from quorate.controllers.jobframework.podset_info import (
     InjectionConflict,
@@ -114,6 +121,11 @@ class BatchJob(JobKind[Job]):
             if condition.type in ("Complete", "Failed") and condition.status == "True":
                 return Outcome(success=condition.type != "Failed", message=condition.message)
         return None
+
+    def end_status(self, job: Job, outcome: Outcome) -> EndStatus:
+        return EndStatus(
+            ("SuccessCriteriaMet", "Complete") if outcome.success else ("FailureTarget", "Failed")
+        )
 
     def pod_counts(self, job: Job) -> PodCounts:
         """Return the counts of the Job controller, and the pods that it is yet to create.

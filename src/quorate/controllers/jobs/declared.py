@@ -1,8 +1,16 @@
 """Kinds of job that the configuration declares by the field paths of their objects."""
 
 from quorate.api.configuration.integrations import DeclaredFramework, PodSetPaths, StatusCheck
-from quorate.api.field_path import InvalidTemplate, Path, look_up, read_count, read_entries, read_field
-from quorate.controllers.jobframework.interface import ManagedBy, Outcome
+from quorate.api.field_path import (
+    InvalidTemplate,
+    Path,
+    look_up,
+    read_count,
+    read_entries,
+    read_field,
+    write_field,
+)
+from quorate.controllers.jobframework.interface import EndStatus, ManagedBy, Outcome
 from quorate.controllers.jobframework.pod_counts import PodCounts, all_or_none_ready
 from quorate.controllers.jobs.unstructured import (
     PodSetSpec,
@@ -11,6 +19,7 @@ from quorate.controllers.jobs.unstructured import (
     condition_message,
     unstructured_resource,
 )
+from quorate.kube.resources import Json
 
 
 class DeclaredKind(UnstructuredJobKind):
@@ -39,6 +48,18 @@ class DeclaredKind(UnstructuredJobKind):
             if message is not None:
                 return Outcome(success=success, message=message)
         return None
+
+    def end_status(self, job: UnstructuredJob, outcome: Outcome) -> EndStatus | None:
+        check = self._declared.succeeded if outcome.success else self._declared.failed
+        if check is None or check.condition:
+            return None if check is None else EndStatus((check.condition,))
+        value = look_up(job.document, check.equals_field) if check.equals_field else check.values[0]
+        document: Json = {}
+        write_field(document, check.field, value)
+        if check.message is not None:
+            write_field(document, check.message, outcome.message)
+        fields = document.get("status")
+        return None if value is None or fields is None else EndStatus(fields=fields)
 
     def priority_class(self, job: UnstructuredJob) -> str | None:
         path = self._declared.priority_class

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from quorate.api.field_path import Path, read_count, read_entries, read_field
 from quorate.api.kueue.topology_annotations import PodIndex
-from quorate.controllers.jobframework.interface import ManagedBy, Outcome
+from quorate.controllers.jobframework.interface import ManagedBy
 from quorate.controllers.jobframework.pod_counts import PodCounts, PodSetCounts
 from quorate.controllers.jobs.batch import COMPLETION_INDEX
 from quorate.controllers.jobs.unstructured import (
@@ -13,7 +13,6 @@ from quorate.controllers.jobs.unstructured import (
     UnstructuredJob,
     UnstructuredJobKind,
     counts_by_name,
-    outcome_of_conditions,
     unstructured_resource,
 )
 from quorate.kube.resources import Json
@@ -30,6 +29,7 @@ def replicated_job_index(replicas: int) -> PodIndex:
 
 
 class JobSet(UnstructuredJobKind):
+    success_condition = "Completed"
     managed_by = ManagedBy(("spec", "managedBy"), "jobset.sigs.k8s.io/jobset-controller")
 
     def __init__(self) -> None:
@@ -51,9 +51,6 @@ class JobSet(UnstructuredJobKind):
 
     def is_active(self, job: UnstructuredJob) -> bool:
         return any(counts_by_name(job, _STATUSES, "active").values())
-
-    def finished(self, job: UnstructuredJob) -> Outcome | None:
-        return outcome_of_conditions(job, "Completed")
 
     def pod_counts(self, job: UnstructuredJob) -> PodCounts:
         return replicated_job_counts(

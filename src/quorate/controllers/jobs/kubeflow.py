@@ -9,7 +9,7 @@ from quorate.api.field_path import Path, look_up, read_count, read_field
 from quorate.api.kueue.topology_annotations import PodIndex
 from quorate.api.names.kueue import TOPOLOGY_GATE
 from quorate.api.names.topology import GROUP_NAME, INDEX_OFFSET
-from quorate.controllers.jobframework.interface import ManagedBy, Outcome
+from quorate.controllers.jobframework.interface import ManagedBy
 from quorate.controllers.jobframework.pod_counts import PodCounts, all_or_none_ready
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.unstructured import (
@@ -17,7 +17,6 @@ from quorate.controllers.jobs.unstructured import (
     UnstructuredJob,
     UnstructuredJobKind,
     condition_message,
-    outcome_of_conditions,
     unstructured_resource,
 )
 from quorate.kube.writes import Patch
@@ -32,6 +31,7 @@ _MIN_AVAILABLE: Path = (*_POLICY, "schedulingPolicy", "minAvailable")
 
 
 class KubeflowJob(UnstructuredJobKind):
+    success_condition = "Succeeded"
     managed_by = ManagedBy((*_POLICY, "managedBy"), "kubeflow.org/training-operator")
 
     def __init__(self, version: str, kind: str, replica_specs: str, types: Sequence[str]) -> None:
@@ -53,9 +53,6 @@ class KubeflowJob(UnstructuredJobKind):
     def is_active(self, job: UnstructuredJob) -> bool:
         statuses = read_field(job.document, _STATUSES, dict, {})
         return any(read_count(job.document, (*_STATUSES, type_, "active"), 0) for type_ in statuses)
-
-    def finished(self, job: UnstructuredJob) -> Outcome | None:
-        return outcome_of_conditions(job, "Succeeded")
 
     def reports_ready(self, job: UnstructuredJob) -> bool:
         return condition_message(job, "Running") is not None

@@ -23,7 +23,7 @@ from quorate.api.meta import Key
 from quorate.api.names.kueue import ELASTIC_JOB
 from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
 from quorate.api.quantity import parse_quantity
-from quorate.controllers.jobframework.interface import ManagedBy, Outcome, ValidationScope
+from quorate.controllers.jobframework.interface import ManagedBy, ValidationScope
 from quorate.controllers.jobs.unstructured import (
     PodSetSpec,
     ReferencedObject,
@@ -192,9 +192,6 @@ class RayCluster(UnstructuredJobKind):
         """Return the label of all pods; the status does not report gated pods of the autoscaler."""
         return (_PODS_LABEL, job.metadata.name)
 
-    def finished(self, job: UnstructuredJob) -> Outcome | None:
-        return None
-
     def reports_ready(self, job: UnstructuredJob) -> bool:
         return read_field(job.document, ("status", "state"), str, "") == READY
 
@@ -242,9 +239,6 @@ class RayService(UnstructuredJobKind):
 
     def is_active(self, job: UnstructuredJob) -> bool:
         return self.reports_ready(job)
-
-    def finished(self, job: UnstructuredJob) -> Outcome | None:
-        return None
 
     def reports_ready(self, job: UnstructuredJob) -> bool:
         return condition_message(job, "Ready") is not None

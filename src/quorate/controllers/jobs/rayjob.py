@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from quorate.api.field_path import Path, look_up, read_field, write_field
 from quorate.api.findings import Finding
-from quorate.controllers.jobframework.interface import Outcome, ValidationScope
+from quorate.controllers.jobframework.interface import EndStatus, Outcome, ValidationScope
 from quorate.controllers.jobs.ray import (
     GROUP,
     MANAGED_BY,
@@ -95,6 +95,11 @@ class RayJob(UnstructuredJobKind):
             return None
         status = read_field(job.document, ("status", "jobStatus"), str, "")
         return Outcome(status == "SUCCEEDED", read_field(job.document, ("status", "message"), str, ""))
+
+    def end_status(self, job: UnstructuredJob, outcome: Outcome) -> EndStatus:
+        deployment, status = ("Complete", "SUCCEEDED") if outcome.success else ("Failed", "FAILED")
+        fields = {"jobDeploymentStatus": deployment, "jobStatus": status, "message": outcome.message}
+        return EndStatus(fields=fields)
 
     def reports_ready(self, job: UnstructuredJob) -> bool:
         return read_field(job.document, ("status", "rayClusterStatus", "state"), str, "") == READY

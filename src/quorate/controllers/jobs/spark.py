@@ -23,7 +23,7 @@ from quorate.api.field_path import (
 from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet
 from quorate.api.quantity import InvalidQuantity, parse_quantity
-from quorate.controllers.jobframework.interface import Outcome, ValidationScope
+from quorate.controllers.jobframework.interface import EndStatus, Outcome, ValidationScope
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject, read_template
 from quorate.controllers.jobs.unstructured import (
     PodSetSpec,
@@ -38,6 +38,7 @@ from quorate.kube.resources import Json
 _DRIVER: Final[Path] = ("spec", "driver")
 _EXECUTOR: Final[Path] = ("spec", "executor")
 _CONTAINER: Final = {"driver": "spark-kubernetes-driver", "executor": "spark-kubernetes-executor"}
+_RESTART_POLICY: Final[Path] = ("spec", "restartPolicy")
 _DYNAMIC: Final[Path] = ("spec", "dynamicAllocation")
 _GATES: Final[Path] = ("template", "spec", "schedulingGates")
 _CORES: Final = 1  # Spark's default
@@ -96,6 +97,17 @@ class SparkApplication(UnstructuredJobKind):
             return None
         message = read_field(job.document, ("status", "applicationState", "errorMessage"), str, "")
         return Outcome(_state(job) == "COMPLETED", message)
+
+    def end_status(self, job: UnstructuredJob, outcome: Outcome) -> EndStatus | None:
+        """Return the status; an application that failed has no retries left, and ``Always`` has no end."""
+        policy = read_field(job.document, _RESTART_POLICY, dict, {})
+        if outcome.success:
+            return EndStatus(fields={"applicationState": {"state": "COMPLETED"}})
+        if policy.get("type") == "Always":
+            return None
+        attempts = 1 + read_count(job.document, (*_RESTART_POLICY, "onFailureRetries"), 0)
+        state = {"state": "FAILED", "errorMessage": outcome.message}
+        return EndStatus(fields={"applicationState": state, "executionAttempts": attempts})
 
     def reports_ready(self, job: UnstructuredJob) -> bool:
         """Return True if driver and executors run; the state RUNNING covers the driver only."""
@@ -161,18 +173,17 @@ def _most_executors(job: UnstructuredJob) -> int:
 
 def _is_retried(job: UnstructuredJob) -> bool:
     """Return True if the operator submits the failed application again, with the same quota."""
-    policy: Path = ("spec", "restartPolicy")
     retries, attempts = {
         "FAILED": ("onFailureRetries", "executionAttempts"),
         "SUBMISSION_FAILED": ("onSubmissionFailureRetries", "submissionAttempts"),
     }.get(_state(job), ("", ""))
     if not retries:
         return False
-    match read_field(job.document, (*policy, "type"), str, "Never"):
+    match read_field(job.document, (*_RESTART_POLICY, "type"), str, "Never"):
         case "Always":
             return True
         case "OnFailure":
-            allowed = read_count(job.document, (*policy, retries), 0)
+            allowed = read_count(job.document, (*_RESTART_POLICY, retries), 0)
             return allowed > 0 and read_count(job.document, ("status", attempts), 1) <= allowed
         case _:
             return False

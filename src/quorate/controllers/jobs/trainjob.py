@@ -18,7 +18,7 @@ from typing import Final
 from quorate.api.field_path import Path, look_up, read_entries, read_field, write_field
 from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import Key, at_epoch
-from quorate.controllers.jobframework.interface import JobState, ManagedBy, Outcome, Stop
+from quorate.controllers.jobframework.interface import JobState, ManagedBy, Stop
 from quorate.controllers.jobframework.job_plan import JobPlan
 from quorate.controllers.jobframework.pod_counts import PodCounts
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
@@ -39,7 +39,6 @@ from quorate.controllers.jobs.unstructured import (
     UnstructuredJob,
     UnstructuredJobKind,
     counts_by_name,
-    outcome_of_conditions,
     raw,
     unstructured_resource,
 )
@@ -56,6 +55,7 @@ _STATUSES: Final[Path] = ("status", "jobsStatus")
 
 
 class TrainJob(UnstructuredJobKind):
+    success_condition = "Complete"
     managed_by = ManagedBy(("spec", "managedBy"), f"{_GROUP}/trainjob-controller")
     referenced_kinds = (_RUNTIME, _CLUSTER_RUNTIME)
 
@@ -94,9 +94,6 @@ class TrainJob(UnstructuredJobKind):
 
     def is_active(self, job: UnstructuredJob) -> bool:
         return any(counts_by_name(job, _STATUSES, "active").values())
-
-    def finished(self, job: UnstructuredJob) -> Outcome | None:
-        return outcome_of_conditions(job, "Complete")
 
     def pod_counts(self, job: UnstructuredJob) -> PodCounts:
         return replicated_job_counts(

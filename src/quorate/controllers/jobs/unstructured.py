@@ -32,7 +32,7 @@ from quorate.api.kueue.topology_annotations import NO_INDEX, PodIndex
 from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.api.syntax import is_dns_label
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE
-from quorate.controllers.jobframework.interface import JobKind, Outcome, Stop
+from quorate.controllers.jobframework.interface import EndStatus, JobKind, Outcome, Stop
 from quorate.controllers.jobframework.pod_counts import PodCounts, all_or_none_ready
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject, restore
 from quorate.controllers.jobframework.topology import TopologySource
@@ -114,15 +114,6 @@ def condition_message(job: UnstructuredJob, type_: str) -> str | None:
     return None
 
 
-def outcome_of_conditions(job: UnstructuredJob, succeeded: str) -> Outcome | None:
-    """Return the outcome of a job with one condition for each end.  Raises ``InvalidTemplate``."""
-    for type_ in (succeeded, "Failed"):
-        message = condition_message(job, type_)
-        if message is not None:
-            return Outcome(success=type_ == succeeded, message=message)
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class ReferencedObject:
     """Another object that defines part of a job."""
@@ -146,6 +137,7 @@ class UnstructuredJobKind(JobKind[UnstructuredJob]):
 
     groups_pod_sets = True
     referenced_kinds: tuple[Resource[UnstructuredJob], ...] = ()
+    success_condition: str = ""  # of a kind that shows a failure with the condition Failed; empty: no end
 
     def __init__(
         self, resource: Resource[UnstructuredJob], suspend: Path, stopped: Any = True, running: Any = False
@@ -166,6 +158,18 @@ class UnstructuredJobKind(JobKind[UnstructuredJob]):
     def reports_ready(self, job: UnstructuredJob) -> bool:
         """Return True if the controller of the job reports that all its pods are ready."""
         raise NotImplementedError
+
+    def finished(self, job: UnstructuredJob) -> Outcome | None:
+        for type_ in (self.success_condition, "Failed") if self.success_condition else ():
+            message = condition_message(job, type_)
+            if message is not None:
+                return Outcome(success=type_ == self.success_condition, message=message)
+        return None
+
+    def end_status(self, job: UnstructuredJob, outcome: Outcome) -> EndStatus | None:
+        if not self.success_condition:
+            return None
+        return EndStatus((self.success_condition if outcome.success else "Failed",))
 
     def pod_counts(self, job: UnstructuredJob) -> PodCounts:
         """Return the counts of a kind of which the controller reports no more than ``reports_ready``."""

@@ -6,7 +6,7 @@ effect without an answer.  A job may exist in two clusters only if one of them w
 ``workerLostTimeout`` when the other got it.
 """
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -16,12 +16,14 @@ from msgspec.structs import replace
 from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import Admission, Workload
 from quorate.api.meta import is_true
+from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.multikueue.dispatch.copies import workload_copy
 from quorate.controllers.multikueue.dispatch.dispatchers import Dispatcher, all_at_once, incremental_with
 from quorate.controllers.multikueue.dispatch.plan import (
     CreateCopy,
     DeactivateCopy,
     DispatchInput,
+    ReadEnd,
     RemoteAction,
     RemoteState,
     RemoveCopy,
@@ -40,24 +42,39 @@ class Cluster:
     def __init__(self) -> None:
         self.copy: Workload | None = None
         self.has_job = False
+        self.job_ended = False  # the job, or that which was deleted last, has ended
+        self.was_removed = False  # and the watch has shown its last version
+        self.end: Outcome | Literal["due"] | None = "due"  # as read
         self.is_forgiven = False  # its job may run beside another one
         self.lost_since: float | None = None
         self.in_flight: RemoteAction | None = None
-        self.seen: tuple[Workload | None, bool] = (None, False)  # the copy and the job, by the watch
+        # The copy, the job and whether that has ended, by the watch.
+        self.seen: tuple[Workload | None, bool, bool] = (None, False, False)
         self.is_stale = False  # the watch has not delivered our last write yet
         self.may_have_job = False  # as the manager remembers
         self.is_synced = False
 
     def deliver(self) -> None:
-        if self.seen != (self.copy, self.has_job):
-            self.is_synced = False
-        self.seen, self.is_stale = (self.copy, self.has_job), False
+        if self.seen != self.newest:
+            self.is_synced, self.end = False, "due"
+        self.seen, self.is_stale = self.newest, False
 
     def set_condition(self, type_: str, status: Any, now: float, reason: str = "") -> None:
         assert self.copy is not None
         new = c.new_condition(type_, status, reason or type_, "", now)
         conditions = c.with_conditions(self.copy.status.conditions, new)
         self.copy = replace(self.copy, status=replace(self.copy.status, conditions=conditions))
+
+    @property
+    def newest(self) -> tuple[Workload | None, bool, bool]:
+        return self.copy, self.has_job, self.job_ended
+
+    @property
+    def shows_end(self) -> bool:
+        """Whether an object that still exists, or its last version, shows that the job has ended."""
+        return (self.job_ended and (self.has_job or self.was_removed)) or (
+            self.holds(c.FINISHED) and self.job_ended
+        )
 
     def holds(self, type_: str) -> bool:
         return self.copy is not None and is_true(self.copy.status.conditions, type_)
@@ -96,6 +113,7 @@ class Model:
                 has_job=cluster.may_have_job or cluster.seen[1],
                 is_busy=cluster.in_flight is not None or cluster.is_stale,
                 job="done" if cluster.is_synced else "due",
+                end=cluster.end if cluster.may_have_job or cluster.has_job or cluster.was_removed else None,
             )
             for name, cluster in self.clusters.items()
             if cluster.lost_since is None
@@ -156,6 +174,7 @@ class Model:
         """Start a new manager process: it lists, and remembers nothing."""
         for cluster in self.clusters.values():
             cluster.in_flight, cluster.may_have_job, cluster.is_synced = None, False, False
+            cluster.was_removed, cluster.end = False, "due"
             if cluster.lost_since is None:
                 cluster.deliver()
             else:
@@ -174,6 +193,8 @@ class Model:
         if not answered or not has_effect:
             return
         match action:
+            case ReadEnd():
+                pass
             case SyncJob():
                 cluster.is_synced = cluster.seen[0] == cluster.copy
             case RemoveCopy():
@@ -191,13 +212,19 @@ class Model:
                     version = replace(copy.metadata, resource_version=str(self.now))
                     cluster.copy = replace(copy, metadata=version)
             case RemoveCopy():
+                is_seen = cluster.lost_since is None and cluster.seen == cluster.newest
+                assert self.has_ended or not (is_seen and cluster.shows_end), f"{name} shows an unread end"
+                cluster.was_removed |= cluster.has_job and cluster.lost_since is None
                 cluster.copy, cluster.has_job, cluster.is_forgiven = None, False, False
+            case SyncJob() | ReadEnd() if cluster.shows_end:
+                self.has_ended, cluster.end = True, Outcome(True, "done")
             case SyncJob():
                 if not cluster.has_job and not cluster.holds(c.FINISHED):
-                    cluster.has_job = True
+                    self._check_end()
+                    cluster.has_job, cluster.job_ended, cluster.was_removed = True, False, False
                     self._check_jobs(name)
-                elif cluster.has_job and cluster.holds(c.FINISHED):
-                    self.has_ended = True
+            case ReadEnd():
+                cluster.end = None
             case DeactivateCopy():
                 if cluster.copy is not None:
                     cluster.set_condition(c.DEACTIVATION_TARGET, "True", self.now)
@@ -206,10 +233,18 @@ class Model:
         """End a removal after its first step: the job is gone, and its cluster finishes the workload."""
         cluster = self.clusters[name]
         if isinstance(cluster.in_flight, RemoveCopy):
+            cluster.was_removed |= cluster.has_job and cluster.lost_since is None
             cluster.has_job, cluster.is_forgiven, cluster.in_flight = False, False, None
             cluster.may_have_job = False
             if cluster.copy is not None and not cluster.holds(c.FINISHED):
                 cluster.set_condition(c.FINISHED, "True", self.now, c.OWNER_NOT_FOUND)
+
+    def _check_end(self) -> None:
+        """Check that no cluster shows the end of a job that is created now."""
+        assert not self.has_ended, "a job that has ended runs again"
+        for name, cluster in self.clusters.items():
+            shows_end = cluster.shows_end and cluster.lost_since is None and not cluster.is_forgiven
+            assert not shows_end, f"{name} shows the end of a job that runs again"
 
     def _check_jobs(self, created_in: str) -> None:
         for name, cluster in self.clusters.items():
@@ -235,7 +270,28 @@ class Model:
     def finish(self, name: str) -> None:
         cluster = self.clusters[name]
         if cluster.has_job and cluster.holds(c.ADMITTED):
-            cluster.set_condition(c.FINISHED, "True", self.now)
+            cluster.job_ended = True
+            cluster.set_condition(c.FINISHED, "True", self.now, "Succeeded")
+
+    def end(self, name: str) -> None:
+        """End the job; its cluster has not finished the workload yet."""
+        cluster = self.clusters[name]
+        if cluster.has_job and cluster.holds(c.ADMITTED):
+            cluster.job_ended = True
+
+    def delete_job(self, name: str) -> None:
+        """Delete the job after its end; its cluster then finishes the workload if it has not yet."""
+        cluster = self.clusters[name]
+        if cluster.has_job and cluster.job_ended:
+            cluster.has_job, cluster.was_removed = False, cluster.lost_since is None
+            if cluster.copy is not None and not cluster.holds(c.FINISHED):
+                cluster.set_condition(c.FINISHED, "True", self.now, c.OWNER_NOT_FOUND)
+
+    def delete_copy(self, name: str) -> None:
+        """Delete the copy of a workload that has finished."""
+        cluster = self.clusters[name]
+        if cluster.holds(c.FINISHED) and cluster.job_ended:
+            cluster.copy = None
 
     def lose(self, name: str, *, has_effect: bool) -> None:
         cluster = self.clusters[name]
@@ -315,6 +371,7 @@ STEPS = st.tuples(
             *("run_all", "run") * 3,
             *("lose", "reconnect", "evict_there", "stop", "release", "reserve", "wait") * 2,
             *("decide", "complete", "deliver", "admit", "lifecycle", "evict", "finish"),
+            *("end", "delete_job", "delete_copy") * 2,
             *("conflict", "unanswered", "interrupt", "restart"),
         ]
     ),
@@ -345,7 +402,11 @@ def test_what_is_left_of_an_interrupted_removal_does_not_finish_the_next_run(end
         model.finish("a")
     for step in (model.evict, model.release, model.decide):
         step()
+    model.complete("a")  # it is read whether the job has ended
+    for _ in range(1 + ends):
+        model.decide()
     assert isinstance(model.clusters["a"].in_flight, RemoveCopy)
+    assert c.is_finished(model.workload) is ends
     model.interrupt("a")
     model.deliver("a")
     model.reserve()

@@ -13,8 +13,15 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import Informers
+from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.multikueue.dispatch.job_adapter import JobRef, LocalJob, Member, Presence, Synced
-from quorate.controllers.multikueue.dispatch.plan import RemoteAction, RemoteState, RemoveCopy, SyncJob
+from quorate.controllers.multikueue.dispatch.plan import (
+    ReadEnd,
+    RemoteAction,
+    RemoteState,
+    RemoveCopy,
+    SyncJob,
+)
 from quorate.controllers.multikueue.dispatch.remote_writes import RemoteWrites
 from quorate.controllers.multikueue.workers import Worker
 from quorate.controllers.multikueue.workload_copy import WORKLOAD_COPIES
@@ -65,6 +72,10 @@ class Jobs:
         await self._answer()
         self.state = "ending" if waits_for_pods and self.state != "absent" else "absent"
 
+    async def end(self, worker: Worker, job: JobRef) -> Outcome | None:
+        await self._answer()
+        return Outcome(True, "done") if self.state == "removed" else None
+
     async def lost(self, job: JobRef) -> None: ...
 
     async def _answer(self) -> None:
@@ -98,6 +109,10 @@ class World:
         match kind:
             case "sync":
                 self.start(cluster, workload, SyncJob(cluster))
+            case "read":
+                self.start(cluster, workload, ReadEnd(cluster))
+            case "removed":
+                self.jobs.state = "removed"
             case "remove":
                 self.start(cluster, workload, RemoveCopy(cluster))
             case "lose":
@@ -153,6 +168,8 @@ async def play(steps: list[tuple[str, str, int]]) -> World:
 KINDS: Final = (
     *("sync", "remove", "look", "answer") * 2,
     "lose",
+    "read",
+    "removed",
     "change",
     "wait",
     "gone",

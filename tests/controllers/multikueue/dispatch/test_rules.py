@@ -16,6 +16,7 @@ from quorate.api.kueue import (
 from quorate.api.kueue.topology import TopologyAssignment
 from quorate.api.meta import at_epoch, find_condition
 from quorate.api.names.multikueue import LAST_CLUSTER
+from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.multikueue.dispatch.plan import Components, DispatchPlan, UpdateCopy
 from quorate.controllers.multikueue.dispatch.rules import decide
 from quorate.queueing import conditions as c
@@ -37,6 +38,7 @@ NOMINATED = local(nominated=("a", "b"))
 CHOSEN = local(cluster="a")
 READY = local(check="Ready", cluster="a")
 EVICTED = local("Evicted")
+ENDED = Outcome(True, "done")
 ADMITTED = ("QuotaReserved", "Admitted")
 ELASTIC = {"kueue.x-k8s.io/elastic-job": "true"}
 REPLACING = {**ELASTIC, "kueue.x-k8s.io/workload-slice-replacement-for": "default/old"}
@@ -177,6 +179,17 @@ CASES: list[tuple[str, Workload, dict[str, Any], dict[str, Any], str]] = [
     ("left of a removal", NOMINATED, {"a": synced(READY, "Admitted Finished", has_job=False)}, {}, "-a"),
     ("its job was deleted there", READY, {"a": "Admitted Finished=OwnerNotFound"}, {}, "check=Retry"),
     ("deleted before the check was ready", CHOSEN, {"a": "Admitted Finished=OwnerNotFound"}, {}, "-a"),
+    ("deleted there after its end", READY,
+     {"a": remote(a_copy(READY, "Admitted", "Finished=OwnerNotFound"), end=ENDED)}, {}, "Finished"),
+    ("whether it had ended is read first", READY,
+     {"a": remote(a_copy(READY, "Admitted", "Finished=OwnerNotFound"), end="due")}, {}, "ReadEnd:a"),
+    ("its copy is gone, its end is read first", READY, {"a": remote(end="due")}, {}, "ReadEnd:a"),
+    ("its copy is gone after its end", READY, {"a": remote(end=ENDED)}, {}, "Finished"),
+    ("its copy was gone before its end", READY, {"a": remote(end=None)}, {}, "check=Retry"),
+    ("evicted here, its copy is gone there", last_cluster(EVICTED, "a"),
+     {"a": remote(has_job=True, end="due")}, {}, "ReadEnd:a"),
+    ("evicted here after its end there", last_cluster(EVICTED, "a"), {"a": remote(end=ENDED)}, {},
+     "Finished"),
     ("out of sync", READY, {"a": "Finished=OutOfSync"}, {}, "check=Retry"),
     ("out of sync before the job", NOMINATED, {"a": "Finished=OutOfSync", "b": ""}, {}, "-a"),
     # Another spec

@@ -59,6 +59,7 @@ class Clusters:
     remote: CountingClient
     workers: Workers
     copies: JobCopies
+    remote_jobs: RemoteJobs
     local_jobs: LocalJobs  # followed on demand
     changed: list[Key]  # workloads of which a copy has changed
     following: asyncio.Task[None]  # the copies
@@ -177,7 +178,9 @@ async def two_clusters(
             running += [tasks.create_task(local_jobs.follow(rows.values())), tasks.create_task(local.run())]
         await asyncio.sleep(0)
         try:
-            yield Clusters(manager, worker, remote, workers, copies, local_jobs, changed, running[0])
+            yield Clusters(
+                manager, worker, remote, workers, copies, remote_jobs, local_jobs, changed, running[0]
+            )
         finally:
             for part in running:
                 part.cancel()

@@ -6,6 +6,7 @@ import msgspec
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
+from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.multikueue.dispatch.plan import Components
 from quorate.controllers.multikueue.workers import Worker
 
@@ -47,8 +48,9 @@ class LocalJob(msgspec.Struct, frozen=True):
     workloads: int = 1  # how many the job will have
 
 
-# Whether a job of ours exists in a worker cluster; "ending": its deletion waits, such as for its pods.
-Presence = Literal["absent", "present", "ending"]
+# Whether a job of ours exists in a worker cluster; "ending": its deletion waits, such as for its pods;
+# "removed": it does not, and its last version is known.
+Presence = Literal["absent", "present", "ending", "removed"]
 
 
 class JobAdapter(Protocol):
@@ -72,6 +74,12 @@ class JobAdapter(Protocol):
         """Create the remote job, or copy its status to the local one.
 
         ``copied`` is that of the former sync; None: there was none, so no earlier remote job has ended.
+        """
+
+    async def end(self, worker: Worker, job: JobRef) -> Outcome | None:
+        """Copy the end of the remote job to the local one, also if it was deleted after its end; return it.
+
+        None: it has not ended, or nothing is left that tells how.
         """
 
     async def delete(self, worker: Worker, job: JobRef, *, may_exist: bool, waits_for_pods: bool) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from quorate.api.kueue import AdmissionCheckState, Workload, WorkloadStatus
+from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.multikueue.dispatch.cluster_starts import ClusterStart
 from quorate.controllers.multikueue.dispatch.dispatchers import Dispatcher
 from quorate.controllers.multikueue.workload_copy import WorkloadCopy
@@ -24,6 +25,8 @@ class RemoteState(msgspec.Struct, frozen=True, kw_only=True):
     is_busy: bool = False  # our last write is in flight, not seen in the cache yet, or to be retried later
     job: JobSync = "due"  # whether the job was synced since something changed
     sync_at: float | None = None  # when a deferred job is synced again, epoch seconds
+    # How the job ended; "due": it may have ended, and that was not read since something changed.
+    end: Outcome | Literal["due"] | None = None
 
     @property
     def may_run(self) -> bool:
@@ -105,7 +108,13 @@ class SyncJob(msgspec.Struct, frozen=True):
     cluster: str
 
 
-RemoteAction = CreateCopy | UpdateCopy | RemoveCopy | DeactivateCopy | OpenGate | SyncJob
+class ReadEnd(msgspec.Struct, frozen=True):
+    """Copy the end of the remote job to the local job, if it has ended."""
+
+    cluster: str
+
+
+RemoteAction = CreateCopy | UpdateCopy | RemoveCopy | DeactivateCopy | OpenGate | SyncJob | ReadEnd
 
 
 class DispatchPlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
-from typing import Final, assert_never
+from typing import Final, Literal, assert_never
 
 from msgspec.structs import replace
 
@@ -17,6 +17,7 @@ from quorate.api.meta import Key, at_epoch
 from quorate.api.names.multikueue import ORIGIN, PREEMPTION_GATE
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.finalizers import remove_finalizer
+from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.multikueue.dispatch.copies import workload_copy
 from quorate.controllers.multikueue.dispatch.job_adapter import JobAdapter, JobRef, Presence
 from quorate.controllers.multikueue.dispatch.plan import (
@@ -24,6 +25,7 @@ from quorate.controllers.multikueue.dispatch.plan import (
     DeactivateCopy,
     JobSync,
     OpenGate,
+    ReadEnd,
     RemoteAction,
     RemoteState,
     RemoveCopy,
@@ -52,6 +54,7 @@ from quorate.queueing import conditions as c
 
 WRITES_TO_ONE_CLUSTER: Final = 16
 DEFERRED_S: Final = 2.0  # until a job with a deferred status is synced again, as in Kueue
+_GONE: Final = ("absent", "removed")
 EVICTED_ON_MANAGER: Final = "EvictedOnManagerCluster"  # reason of DeactivationTarget
 
 
@@ -64,6 +67,7 @@ class _Progress:
     __slots__ = (
         "copied",
         "deleted",
+        "end",
         "ending_since",
         "failures",
         "has_job",
@@ -84,6 +88,8 @@ class _Progress:
         self.sync_at: float | None = None  # steady time at which a deferred job is synced again
         self.has_job = False  # we may have created it, and have not deleted it since
         self.copied: tuple[int, ...] | None = None  # of the last sync of that job
+        # How that job ended, as read since something changed last; "due": it was not.
+        self.end: Outcome | Literal["due"] | None = "due"
         self.deleted = False  # we have deleted the job, and the cache may not show that yet
         self.ending_since: float | None = None  # steady time since which the deleted job has been seen
 
@@ -129,17 +135,18 @@ class RemoteWrites:
         if progress is None and presence == "ending":
             progress = self._progress.setdefault(key, {})[worker.name] = _Progress()
         if progress is None:
-            has_job = None if presence is None else presence != "absent"
-            return RemoteState(copy=copy, has_job=has_job, job_seen=job_seen)
+            has_job = None if presence is None else presence not in _GONE
+            return RemoteState(copy=copy, has_job=has_job, job_seen=job_seen, end=_end_to_read(presence))
         is_ending = presence == "ending"
         if is_ending and progress.ending_since is None:
             progress.ending_since = self._steady.now()
         elif not is_ending:
             progress.ending_since = None
         is_given_up = is_ending and self._ends_until(progress) <= self._steady.now()
-        has_job = None if presence is None else presence != "absent" and not is_given_up
+        has_job = None if presence is None else presence not in _GONE and not is_given_up
         is_busy = progress.in_flight or self._is_waiting(progress, copy, presence)
-        if not (is_busy or progress.has_job or progress.failures or is_ending):
+        is_idle = not (is_busy or progress.has_job or progress.failures or is_ending)
+        if is_idle and progress.end == "due":
             del self._progress[key][worker.name]  # most clusters never get the job
             if not self._progress[key]:
                 del self._progress[key]
@@ -156,6 +163,7 @@ class RemoteWrites:
             is_busy=is_busy,
             job=sync,
             sync_at=None if progress.sync_at is None else self._epoch(progress.sync_at),
+            end=_end_to_read(presence) if progress.end == "due" else progress.end,
         )
 
     def _is_waiting(self, progress: _Progress, copy: WorkloadCopy | None, presence: Presence | None) -> bool:
@@ -186,7 +194,7 @@ class RemoteWrites:
         """Sync the job again: something of it or of its workload has changed, here or there."""
         for progress in self._progress.get(key, {}).values():
             progress.wanted += 1
-            progress.sync_at = None
+            progress.sync_at, progress.end = None, "due"
 
     def reconnected(self, cluster: str) -> None:
         """Forget what was written over a connection that has ended, but not that a job may exist."""
@@ -291,6 +299,10 @@ class RemoteWrites:
                     raise ForeignCopy(synced.problem)
                 progress.sync_at = self._steady.now() + DEFERRED_S if synced.deferred else None
                 return frozenset()
+            case ReadEnd():
+                assert job is not None, f"{key} has no job"
+                progress.end = await self._jobs.end(worker, job)
+                return frozenset()
         if copy is None:
             return frozenset()
         version = copy.metadata.resource_version
@@ -349,6 +361,11 @@ def _is_refusal(error: Exception, action: RemoteAction) -> bool:
         return isinstance(action, CreateCopy)
     is_passing = isinstance(error, Conflict | ServerError | TooManyRequests | Unreachable | Unreadable)
     return not is_passing
+
+
+def _end_to_read(presence: Presence | None) -> Literal["due"] | None:
+    """Return "due" unless it is known that no job has left anything to read."""
+    return None if presence == "absent" else "due"
 
 
 def _version(copy: WorkloadCopy | None) -> str:

@@ -9,6 +9,8 @@ texts.  What differs keeps a job from running in two clusters:
   its pods are gone, and in a lost cluster, if it was the last one chosen, until ``workerLostTimeout`` has
   passed.  That is also how long pods of a connected cluster are waited for: their node may be lost.
 - A recorded cluster is never replaced by another one that also admitted its copy.
+- Before copies are removed, or the workload is dispatched again, it is read whether the job has ended in the
+  last cluster: a job that was deleted after its end does not run again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,6 +22,7 @@ from quorate.api.kueue import AdmissionCheckState, Workload, WorkloadStatus
 from quorate.api.meta import Condition, at_epoch, find_condition, is_true, true_condition
 from quorate.api.names.kueue import ELASTIC_JOB, SLICE_REPLACEMENT_FOR
 from quorate.api.names.multikueue import CLUSTER_CHOICE, LAST_CLUSTER
+from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.multikueue.dispatch.copies import copy_update, is_out_of_sync
 from quorate.controllers.multikueue.dispatch.dispatchers import NominationInput
 from quorate.controllers.multikueue.dispatch.plan import (
@@ -28,6 +31,7 @@ from quorate.controllers.multikueue.dispatch.plan import (
     DispatchInput,
     DispatchPlan,
     OpenGate,
+    ReadEnd,
     RemoteAction,
     RemoveCopy,
     SyncJob,
@@ -42,6 +46,7 @@ from quorate.queueing.lifecycle.transition import Event, Transition
 
 OUT_OF_SYNC: Final = "OutOfSync"  # reason of Finished: the job differs from its prebuilt workload
 EVENT: Final = "MultiKueue"
+_ENDS: Final = ("Succeeded", "Failed")  # reasons of Finished of a job that has ended
 
 
 def decide(info: DispatchInput) -> DispatchPlan:
@@ -55,13 +60,16 @@ def decide(info: DispatchInput) -> DispatchPlan:
         return DispatchPlan(status=_with_state(info, check, "Rejected", info.rejection))
     if _is_handed_over(info):
         return DispatchPlan()
-    if is_finished or not c.has_quota_reservation(workload):
+    if is_finished:
         return DispatchPlan(actions=tuple(_removals(info, info.remotes)))
-    if info.clusters is None:
-        return DispatchPlan()
     plan = _finish(info, check)
     if plan is not None:
         return plan
+    if not c.has_quota_reservation(workload):
+        plan = _read_end(info, _recorded(workload))
+        return plan or DispatchPlan(actions=tuple(_removals(info, info.remotes)))
+    if info.clusters is None:
+        return DispatchPlan()
     if check.state == "Retry":
         return DispatchPlan()  # it is being evicted
     if c.is_evicted(workload):
@@ -87,6 +95,11 @@ def last_cluster(workload: Workload) -> str:
     return "" if last is None else last.message
 
 
+def _recorded(workload: Workload) -> str:
+    """Return the cluster that has the job, or had it last; empty: none."""
+    return workload.status.cluster_name or last_cluster(workload)
+
+
 def _is_elastic(info: DispatchInput) -> bool:
     return info.settings.elastic_jobs and info.workload.metadata.annotations.get(ELASTIC_JOB) == "true"
 
@@ -105,14 +118,17 @@ def _is_handed_over(info: DispatchInput) -> bool:
     return replaces and not c.has_quota_reservation(info.workload)
 
 
-def _removals(info: DispatchInput, clusters: Iterable[str]) -> Iterator[RemoveCopy]:
-    """Yield the removals of what exists in ``clusters``."""
+def _removals(info: DispatchInput, clusters: Iterable[str]) -> Iterator[RemoveCopy | ReadEnd]:
+    """Yield the removals of what exists in ``clusters``; before one, it is read whether the job has ended."""
     replaced = true_condition(info.workload.status.conditions, c.FINISHED)
     is_replaced = replaced is not None and replaced.reason == c.SLICE_REPLACED
     shared = info.components.clusters if info.components is not None else ()
     for name in clusters:
         remote = info.remotes[name]
         if not remote.is_busy and (remote.copy is not None or (remote.has_job and not remote.is_ending)):
+            if name == _recorded(info.workload) and remote.end == "due" and not (info.is_deleted or replaced):
+                yield ReadEnd(name)
+                continue
             keeps_job = is_replaced or name in shared
             yield RemoveCopy(name, keeps_job, waits_for_pods=not (info.is_deleted or replaced))
 
@@ -146,27 +162,42 @@ def _is_dispatched(info: DispatchInput, check: AdmissionCheckState) -> bool:
 
 
 def _finish(info: DispatchInput, check: AdmissionCheckState) -> DispatchPlan | None:
-    """Finish the workload as its copy did, once the status of the job is here.
+    """Finish the workload as its copy or its job did, once the status of the job is here.
 
     A copy says nothing about the job if that was deleted, or if it is left of a removal that was interrupted.
     """
+    last = info.remotes.get(_recorded(info.workload))
+    if last is not None and isinstance(last.end, Outcome) and not last.is_busy:
+        return DispatchPlan(
+            status=finish_status(info.workload, _ENDS[not last.end.success], last.end.message, info.now)
+        )
     for finished, name in _remotes_with(info, c.FINISHED):
         problem = ""
         if finished.reason == OUT_OF_SYNC and not _is_elastic(info):
             problem = "is out of sync with its user job"
         elif finished.reason == c.OWNER_NOT_FOUND:
             problem = "has no job any more"
-        if problem and check.state == "Ready":
+        if problem and (plan := _read_end(info, name)) is not None:
+            return plan
+        if problem and check.state == "Ready" and c.has_quota_reservation(info.workload):
             text = f'Remote workload on worker cluster "{name}" {problem}, resetting for re-dispatch'
             return _retry(info, check, text, name, finished.reason)
         is_left = info.remotes[name].has_job is False and not info.workload.status.cluster_name
-        if problem or is_left:
+        if problem or (is_left and finished.reason not in _ENDS):
             return DispatchPlan(actions=tuple(_removals(info, (name,))))
         if info.remotes[name].job == "due":
             return DispatchPlan(actions=(SyncJob(name),))
         status = finish_status(info.workload, finished.reason, finished.message, info.now)
         return DispatchPlan(status=status)
     return None
+
+
+def _read_end(info: DispatchInput, cluster: str) -> DispatchPlan | None:
+    """Read whether the job has ended in the last cluster, if ``cluster`` is that; None: it is known."""
+    remote = info.remotes.get(cluster)
+    if remote is None or remote.is_busy or remote.end != "due" or cluster != _recorded(info.workload):
+        return None
+    return DispatchPlan(actions=(ReadEnd(cluster),))
 
 
 def _stop(info: DispatchInput) -> DispatchPlan:
@@ -177,7 +208,8 @@ def _stop(info: DispatchInput) -> DispatchPlan:
     wake_at = _lost_until(info)
     ends_job = wake_at is None and bool(last_cluster(info.workload))
     for name, remote in info.remotes.items():
-        ends_job = ends_job and not (remote.is_busy or remote.may_run)
+        is_unread = name == last_cluster(info.workload) and remote.end == "due"
+        ends_job = ends_job and not (remote.is_busy or remote.may_run or is_unread)
         if remote.is_busy or (remote.copy is None and not remote.has_job):
             continue
         conditions = () if remote.copy is None else remote.copy.conditions
@@ -214,7 +246,7 @@ def _redo_evicted(info: DispatchInput, check: AdmissionCheckState) -> DispatchPl
     return None
 
 
-def _edits(info: DispatchInput) -> Iterator[UpdateCopy | RemoveCopy]:
+def _edits(info: DispatchInput) -> Iterator[UpdateCopy | RemoveCopy | ReadEnd]:
     """Yield what copies with another spec than the workload need: an update in place if that can be done."""
     for name, remote in info.remotes.items():
         if remote.copy is None or remote.is_busy or not is_out_of_sync(info.workload, remote.copy):
@@ -262,6 +294,8 @@ def _without_admitted(info: DispatchInput, check: AdmissionCheckState) -> Dispat
         if until > info.now:
             return DispatchPlan(wake_at=until)
         return _retry(info, check, "Admitting remote lost", chosen, "ClusterLost")
+    if (plan := _read_end(info, chosen)) is not None:
+        return plan
     return _retry(info, check, "Admitting remote no longer exists", chosen, "CopyDeleted")
 
 
@@ -270,6 +304,8 @@ def _follow(info: DispatchInput, check: AdmissionCheckState, cluster: str) -> Di
     remote, status = info.remotes[cluster], info.workload.status
     removals = tuple(_removals(info, [name for name in info.remotes if name != cluster]))
     if not status.cluster_name and check.state == "Pending":
+        if (plan := _read_end(info, last_cluster(info.workload))) is not None:
+            return plan
         may_choose, wake_at = _may_choose(info, cluster)
         if not may_choose:
             return DispatchPlan(actions=removals, wake_at=wake_at)

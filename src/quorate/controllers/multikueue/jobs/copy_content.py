@@ -7,10 +7,9 @@ from typing import Any, Final
 from quorate.api import codec
 from quorate.api.field_path import InvalidTemplate, Path, look_up
 from quorate.api.kueue import PodSet
-from quorate.api.meta import Condition
 from quorate.api.names.kueue import PREBUILT_WORKLOAD, STOPPING
 from quorate.api.names.multikueue import CONTROLLER, ORIGIN, ORIGIN_UID
-from quorate.controllers.jobframework.interface import JobKind
+from quorate.controllers.jobframework.interface import EndStatus, JobKind, Outcome
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.controllers.limits import MAX_LABEL
 from quorate.controllers.multikueue.jobs.remote_kinds import Forwarded, RemoteKind
@@ -100,15 +99,23 @@ def has_started(kind: RemoteKind, job: UnstructuredJob) -> bool:
     )
 
 
-def has_ended(kind: RemoteKind, job: UnstructuredJob, status: Json) -> bool:
-    """Return True if the job has ended with ``status``."""
+def outcome_of(kind: RemoteKind, job: UnstructuredJob, status: Json) -> Outcome | None:
+    """Return how the job has ended with ``status``; None: it has not, or its kind has no end."""
+    if kind.is_pod:
+        phase = status.get("phase")
+        has_ended = phase in ("Succeeded", "Failed")
+        return Outcome(phase == "Succeeded", status.get("message") or "") if has_ended else None
     if kind.kind is None:
-        return False
-    document = {"metadata": {"name": job.metadata.name}, "spec": job.spec, "status": status}
+        return None
     try:
-        return kind.kind.finished(codec.convert(kind.kind.resource.type, document)) is not None
+        return kind.kind.finished(_typed(kind.kind, job, status))
     except InvalidTemplate:
-        return False
+        return None
+
+
+def _typed(kind: JobKind[Any], job: UnstructuredJob, status: Json) -> Any:
+    document = {"metadata": {"name": job.metadata.name}, "spec": job.spec, "status": status}
+    return codec.convert(kind.resource.type, document)
 
 
 def pod_status(pod: UnstructuredJob, status: Json) -> Json:
@@ -192,19 +199,34 @@ def with_valid_times(here: Json, status: Json) -> Json:
     return {**status, **times}
 
 
-def ended_status(kind: RemoteKind, job: UnstructuredJob, finished: Condition, now: datetime) -> Json:
-    """Return the status of a Job without a copy, by the condition ``finished`` of its remote workload."""
+def ended_status(kind: RemoteKind, job: UnstructuredJob, end: Outcome, now: datetime) -> Json | None:
+    """Return the status of a job that ended with ``end`` and of which no copy is left.
+
+    None: no status of its kind shows that end.
+    """
     before = job.status
-    status = {**merged(before, kind.no_pods or {}), "startTime": before.get("startTime") or now}
-    types = ("FailureTarget", "Failed")
-    if finished.reason == "Succeeded":
-        types = ("SuccessCriteriaMet", "Complete")
-        pods = job.spec.get("completions") or 1
-        status |= {"completionTime": now, "succeeded": max(pods, before.get("succeeded") or 0)}
-    for type_ in types:
-        condition = {"type": type_, "status": "True", "reason": _ADAPTER, "message": finished.message}
-        status = with_condition(status, {**condition, "lastProbeTime": now, "lastTransitionTime": now})
-    return with_valid_times(before, codec.decode(dict[str, Any], codec.encode(status)))
+    shown = _end_status(kind, job, end)
+    if shown is None:
+        return None
+    status = merged(merged(before, kind.no_pods or {}), shown.fields)
+    for type_ in shown.conditions:
+        condition = {"type": type_, "status": "True", "reason": _ADAPTER, "message": end.message}
+        status = with_condition(status, {**condition, "lastTransitionTime": now})
+    if kind.starts_late:
+        status["startTime"] = before.get("startTime") or now
+        if end.success:
+            pods = job.spec.get("completions") or 1
+            status |= {"completionTime": now, "succeeded": max(pods, before.get("succeeded") or 0)}
+        status = with_valid_times(before, codec.decode(dict[str, Any], codec.encode(status)))
+    return status
+
+
+def _end_status(kind: RemoteKind, job: UnstructuredJob, end: Outcome) -> EndStatus | None:
+    if kind.is_pod:
+        return EndStatus(fields={"phase": "Succeeded" if end.success else "Failed", "message": end.message})
+    if kind.kind is None:
+        return None
+    return kind.kind.end_status(_typed(kind.kind, job, job.status), end)
 
 
 def forwarded_patch(rule: Forwarded, local: Json, remote: Json) -> Json:

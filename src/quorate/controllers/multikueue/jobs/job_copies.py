@@ -1,6 +1,6 @@
 """Creates, follows and deletes the copies of jobs in worker clusters: the adapter of all kinds of jobs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -13,6 +13,7 @@ from quorate.api.names.kueue import SLICE_NAME
 from quorate.api.names.multikueue import ORIGIN
 from quorate.controllers.informers import WORKLOADS_OF
 from quorate.controllers.jobframework.construct_workload import prebuilt_name_of
+from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.controllers.multikueue.dispatch.job_adapter import (
     JobRef,
@@ -40,7 +41,8 @@ from quorate.kube.resources import Json
 from quorate.kube.writes import Patch, send
 from quorate.queueing.conditions import is_admitted
 
-_ENDS: Final = ("Succeeded", "Failed")  # reasons of Finished
+_SUCCEEDED: Final = "Succeeded"
+_ENDS: Final = (_SUCCEEDED, "Failed")  # reasons of Finished
 
 
 class JobCopies:
@@ -116,8 +118,13 @@ class JobCopies:
             copy = self._remote.cached(worker, kind, job.key)
             copies = () if copy is None or not copy.is_copy_of(job.members[0].uid) else (copy,)
         if not copies:
-            return "absent"
+            return "removed" if any(self._was_removed(worker, kind, job)) else "absent"
         return "ending" if all(copy.metadata.deletion_timestamp for copy in copies) else "present"
+
+    def _was_removed(self, worker: Worker, kind: RemoteKind, job: JobRef) -> Iterator[bool]:
+        for member in job.members:
+            copy = self._remote.removed(worker, kind, Key(job.key.namespace, member.name))
+            yield copy is not None and copy.is_copy_of(member.uid)
 
     async def sync(
         self, worker: Worker, job: JobRef, workload: Workload, copied: tuple[int, ...] | None
@@ -151,16 +158,20 @@ class JobCopies:
     ) -> Synced:
         key = Key(workload.metadata.namespace, job.name)
         # The cached job may be older than the end of its workload, of which this is the last sync.
-        has_finished = _has_finished(worker.workloads.get(workload.metadata.key))
+        ended = worker.workloads.get(workload.metadata.key)
+        has_finished = _has_finished(ended)
         read = self._remote.read if has_finished else self._remote.get
         copy = await read(worker, kind, key)
         if copy is None and may_have_ended and not has_finished:
             # The caches may show neither the job nor its end yet.
             copy = await self._remote.read(worker, kind, key)
-            has_finished = copy is None and await self._has_ended(worker, workload)
+            ended = None if copy is not None else await self._workload(worker, workload)
+            has_finished = copy is None and (ended is None or _has_finished(ended))
         if copy is None:
+            if await self._copy_end(worker, kind, job, key, None) is not None:
+                return Synced(copied=(0,))
             if has_finished:  # it was removed after its end, and must not run again
-                await self._write_end(kind, key, worker.workloads.get(workload.metadata.key))
+                await self._write_end(kind, key, ended)
                 return Synced(copied=(0,))
             return await self._create(worker, kind, key, job.uid, workload)
         if not copy.is_of(self._origin):
@@ -173,22 +184,57 @@ class JobCopies:
             return Synced(copied=(0,))
         return await self._copy_status(worker, kind, key, copy, digest)
 
-    async def _has_ended(self, worker: Worker, workload: Workload) -> bool:
-        """Return True if the worker cluster has finished the copy of the workload, or has none any more."""
+    async def _workload(self, worker: Worker, workload: Workload) -> WorkloadCopy | None:
+        """Return the copy of the workload from the API server; None: it does not exist any more."""
         try:
-            return _has_finished(await worker.client.get(WORKLOAD_COPIES, workload.metadata.key))
+            return await worker.client.get(WORKLOAD_COPIES, workload.metadata.key)
         except NotFound:
-            return True
+            return None
 
     async def _write_end(self, kind: RemoteKind, key: Key, ended: WorkloadCopy | None) -> None:
-        """Write into a Job how it ended, which is known from the copy of its workload only."""
+        """Write into a job how it ended, which is known from the copy of its workload only."""
         finished = None if ended is None else true_condition(ended.conditions, "Finished")
-        if finished is None or finished.reason not in _ENDS or not kind.starts_late:
+        if finished is None or finished.reason not in _ENDS:
             return
         job = await self._local.get(kind, key)
-        if job is not None and not copy_content.has_ended(kind, job, job.status):
-            status = copy_content.ended_status(kind, job, finished, at_epoch(self._clock.now()))
-            await self._local.write_status(kind, job, status)
+        if job is not None and copy_content.outcome_of(kind, job, job.status) is None:
+            end = Outcome(finished.reason == _SUCCEEDED, finished.message)
+            status = copy_content.ended_status(kind, job, end, at_epoch(self._clock.now()))
+            if status is not None:
+                await self._local.write_status(kind, job, status)
+
+    async def end(self, worker: Worker, job: JobRef) -> Outcome | None:
+        """Copy the end of the job to the local job, also if its copy was deleted after it; return the end.
+
+        None: it has not ended, or nothing is left that tells how.
+        """
+        kind = await self._kind(job)
+        if not kind.copies_status or (kind.kind is None and not kind.is_pod):
+            return None
+        ends = []
+        for member in job.members:
+            key = Key(job.key.namespace, member.name)
+            copy = await self._remote.read(worker, kind, key)
+            ends.append(await self._copy_end(worker, kind, member, key, copy))
+        known = [end for end in ends if end is not None]
+        if len(known) < len(ends):
+            return None
+        failed = next((end for end in known if not end.success), None)
+        return failed or known[0]
+
+    async def _copy_end(
+        self, worker: Worker, kind: RemoteKind, member: Member, key: Key, copy: RemoteJob | None
+    ) -> Outcome | None:
+        """Copy the end of one object; ``copy`` None: that which was deleted, if we have seen it."""
+        copy = copy or self._remote.removed(worker, kind, key)
+        if copy is None or not (copy.is_of(self._origin) and copy.is_copy_of(member.uid)):
+            return None
+        local = await self._local.get(kind, key)
+        status = codec.decode(dict[str, Any], copy.status) if copy.has_run else {}
+        end = None if local is None else copy_content.outcome_of(kind, local, status)
+        if end is not None:
+            await self._copy_status(worker, kind, key, copy, 0)
+        return end
 
     async def _create(
         self, worker: Worker, kind: RemoteKind, key: Key, uid: Uid, workload: Workload
@@ -235,7 +281,7 @@ class JobCopies:
         if kind.is_pod:
             return copy_content.pod_status(job, status)
         is_suspended = kind.starts_late and job.spec.get("suspend") is True
-        if not copy_content.has_ended(kind, job, status):
+        if copy_content.outcome_of(kind, job, status) is None:
             if not copy_content.has_started(kind, job) or (is_suspended and copy.spec.suspend is not True):
                 return None
             status = copy_content.without_conditions(status, kind.final_conditions)
@@ -303,9 +349,9 @@ class JobCopies:
         for member in job.members:
             key = Key(job.key.namespace, member.name)
             local = await self._local.get(kind, key)
-            if local is None or kind.no_pods is None or copy_content.has_ended(kind, local, local.status):
+            if local is None or kind.no_pods is None or not local.status:
                 continue
-            if local.status:
+            if copy_content.outcome_of(kind, local, local.status) is None:
                 await self._local.write_status(kind, local, merged(local.status, kind.no_pods))
 
     async def _kind(self, job: JobRef) -> RemoteKind:

@@ -15,7 +15,7 @@ from quorate.api.meta import Key, at_epoch
 from quorate.api.names.multikueue import CONTROLLER
 from quorate.controllers.informers import WORKLOADS_OF
 from quorate.controllers.jobs.unstructured import UnstructuredJob
-from quorate.controllers.multikueue.jobs.copy_content import has_ended, suspended_status
+from quorate.controllers.multikueue.jobs.copy_content import outcome_of, suspended_status
 from quorate.controllers.multikueue.jobs.remote_kinds import RemoteKind
 from quorate.controllers.multikueue.workers import Workers
 from quorate.kube.client import Client
@@ -83,7 +83,9 @@ class LocalJobs:
     async def _mark(self, kind: RemoteKind, key: Key) -> None:
         """Write into a Job that waits here that it is suspended: its own controller leaves it alone."""
         job = self.cached(kind, key)
-        if job is not None and job.spec.get("suspend") is True and not has_ended(kind, job, job.status):
+        if job is None or job.spec.get("suspend") is not True:
+            return
+        if outcome_of(kind, job, job.status) is None:
             now = at_epoch(self._clock.now())
             await self.write_status(kind, job, suspended_status(job.status, now))
 

@@ -26,6 +26,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import Resource
 
 _WORKLOAD: Final = "workload"  # index of copies by the key of their workload
+_MAX_REMOVED: Final = 1000  # copies that were deleted last
 
 
 class RemoteSpec(Struct):
@@ -95,6 +96,8 @@ class RemoteJobs:
         self._origin = origin
         self._keys_of = partial(workload_keys, short_names=short_names)
         self._of: dict[str, _OfWorker] = {}
+        # By cluster, kind and key, the last one at the end: how a job ended that was deleted then.
+        self._removed: dict[tuple[str, str, Key], RemoteJob] = {}
         self._tasks: asyncio.TaskGroup | None = None
         workers.subscribe_workers(self._worker_changed)
 
@@ -126,6 +129,10 @@ class RemoteJobs:
         informer = self._informer(worker, kind)
         return None if informer is None else informer.get(key)
 
+    def removed(self, worker: Worker, kind: RemoteKind, key: Key) -> RemoteJob | None:
+        """Return the last version of a copy that has run and was deleted, unless that is long ago."""
+        return self._removed.get((worker.name, kind.name, key))
+
     def of_workload(self, worker: Worker, kind: RemoteKind, workload: Key) -> Sequence[RemoteJob]:
         """Return the copies of a kind that name a workload, as far as they are listed."""
         informer = self._informer(worker, kind)
@@ -149,7 +156,7 @@ class RemoteJobs:
         if watch is None:
             informer = Informer(worker.client, _resource(kind), label_selector=f"{ORIGIN}={self._origin}")
             informer.add_index(_WORKLOAD, partial(self._keys_of, kind))
-            informer.subscribe(self._subscriber(kind))
+            informer.subscribe(self._subscriber(worker, kind))
             name = f"watch {kind.resource.plural} of worker {worker.name}"
             task = self._tasks.create_task(self._watch(worker, informer), name=name)
             watch = of_worker.watches[kind.name] = _Watch(informer, task)
@@ -159,8 +166,14 @@ class RemoteJobs:
         await wait_until_served(informer.resource, worker.client, self._clock)
         await informer.run()
 
-    def _subscriber(self, kind: RemoteKind) -> Callable[[Change[RemoteJob]], None]:
+    def _subscriber(self, worker: Worker, kind: RemoteKind) -> Callable[[Change[RemoteJob]], None]:
         def on_change(change: Change[RemoteJob]) -> None:
+            place = worker.name, kind.name, change.key
+            self._removed.pop(place, None)
+            if change.new is None and change.old is not None and change.old.has_run:
+                self._removed[place] = change.old
+                if len(self._removed) > _MAX_REMOVED:
+                    del self._removed[next(iter(self._removed))]
             for key in {key for job in change.versions for key in self._keys_of(kind, job)}:
                 self._workers.workload_changed(key)
 

@@ -13,7 +13,7 @@ from quorate.api.kueue import PodSet
 from quorate.api.kueue.topology_annotations import PodIndex
 from quorate.api.names.volcano import TASK_INDEX
 from quorate.api.volcano.job import Job, with_defaults
-from quorate.controllers.jobframework.interface import JobKind, Outcome, Stop
+from quorate.controllers.jobframework.interface import EndStatus, JobKind, Outcome, Stop
 from quorate.controllers.jobframework.pod_counts import PodCounts, PodSetCounts
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobframework.topology import TopologySource
@@ -85,6 +85,10 @@ class VolcanoJob(JobKind[Job]):
                 return Outcome(False, state.message or f"Job {state.phase.lower()}")
             case _:
                 return None
+
+    def end_status(self, job: Job, outcome: Outcome) -> EndStatus:
+        phase = "Completed" if outcome.success else "Failed"
+        return EndStatus(fields={"state": {"phase": phase, "message": outcome.message}})
 
     def pod_counts(self, job: Job) -> PodCounts:
         """Return the counts by task; ``minAvailable`` pods that run or have succeeded are enough for the job.
