@@ -8,18 +8,21 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.core import Pod
-from quorate.api.meta import Key
+from quorate.api.meta import Key, at_epoch
 from quorate.kube.errors import Conflict, Invalid
 from quorate.kube.resources import Json, untyped
-from quorate.local.controllers.apps.deployment import (
-    COMPLETE,
-    ReplicaCounts,
-    progress_condition,
-    rollout_step,
-)
+from quorate.local.controllers.apps.deployment_status import COMPLETE, TIMED_OUT, deployment_status
 from quorate.local.controllers.apps.replica_set import pods_to_delete
+from quorate.local.controllers.apps.rollout import (
+    Sizes,
+    is_scaled,
+    recreate_sizes,
+    rolling_sizes,
+    scaled_sizes,
+    size_of_new,
+)
 from quorate.local.controllers.apps.stateful_set import PodChanges, next_changes, revision_name
-from quorate.local.controllers.apps.types import Deployment, DeploymentStatus, ReplicaSet, StatefulSet
+from quorate.local.controllers.apps.types import Deployment, ReplicaSet, StatefulSet
 from quorate.local.controllers.pod_control import BURST_REPLICAS, REVISION_LABEL
 from quorate.local.nodes import NodePool
 from tests.local.controllers.running_cluster import PODS, LocalCluster, local_cluster
@@ -43,72 +46,101 @@ def a_pod(name: str, state: str = "ready", node: str = "node-1", revision: str =
 
 def test_a_replica_set_that_shrinks_keeps_ready_pods() -> None:
     pods = [a_pod("a"), a_pod("b", "waiting"), a_pod("c", "waiting", node=""), a_pod("d")]
-    assert [pod.metadata.name for pod in pods_to_delete(pods, 2)] == ["b", "c"]
+    assert [pod.metadata.name for pod in pods_to_delete(pods, 2)] == ["c", "b"]
     assert pods_to_delete(pods, 4) == []
 
 
-def a_deployment(replicas: int, **strategy: Any) -> Deployment:
-    spec = {"replicas": replicas, "strategy": strategy}
+def a_deployment(replicas: int, strategy: Json | None = None, **fields: Any) -> Deployment:
+    spec = {"replicas": replicas, "strategy": strategy or {}, **fields}
     return codec.convert(Deployment, {"metadata": {"name": "web"}, "spec": spec})
 
 
-def a_replica_set(size: int, available: int, present: int | None = None) -> ReplicaSet:
+def a_replica_set(
+    size: int, available: int, present: int | None = None, maximum: int = 0, desired: int = 0
+) -> ReplicaSet:
     status = {"replicas": size if present is None else present, "availableReplicas": available}
-    body = {"metadata": {"name": "web-1"}, "spec": {"replicas": size}, "status": status}
-    return codec.convert(ReplicaSet, body)
+    annotations = {
+        f"deployment.kubernetes.io/{name}-replicas": str(amount)
+        for name, amount in (("max", maximum), ("desired", desired))
+        if amount
+    }
+    metadata = {"name": "web-1", "annotations": annotations}
+    return codec.convert(ReplicaSet, {"metadata": metadata, "spec": {"replicas": size}, "status": status})
+
+
+def _of_five(size: int, available: int, desired: int = 0) -> ReplicaSet:
+    return a_replica_set(size, available, maximum=5, desired=desired)
+
+
+def exact(surge: int, unavailable: int) -> Json:
+    return {"rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
 
 
 @pytest.mark.parametrize(
     ("strategy", "new", "old", "want"),
     [
-        pytest.param({}, None, [], ReplicaCounts(4, ()), id="the first pods are created at once"),
-        pytest.param(
-            {}, None, [a_replica_set(4, 4)], ReplicaCounts(1, (3,)), id="a new template: one more, one fewer"
-        ),
-        pytest.param(
-            {},
-            a_replica_set(1, 0),
-            [a_replica_set(3, 3)],
-            ReplicaCounts(2, (3,)),
-            id="no available pod can be removed yet",
-        ),
-        pytest.param(
-            {},
-            a_replica_set(2, 2),
-            [a_replica_set(3, 3)],
-            ReplicaCounts(2, (1,)),
-            id="two new pods are available",
-        ),
-        pytest.param(
-            {}, a_replica_set(1, 0), [a_replica_set(4, 0)], ReplicaCounts(1, (0,)), id="unavailable old pods"
-        ),
-        pytest.param(
-            {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
-            None,
-            [a_replica_set(4, 4)],
-            ReplicaCounts(0, (3,)),
-            id="never more than desired",
-        ),
-        pytest.param(
-            {"type": "Recreate"},
-            None,
-            [a_replica_set(4, 4)],
-            ReplicaCounts(0, (0,)),
-            id="recreate: old pods are deleted first",
-        ),
-        pytest.param(
-            {"type": "Recreate"},
-            None,
-            [a_replica_set(0, 0)],
-            ReplicaCounts(4, (0,)),
-            id="recreate: then all new pods are created",
-        ),
+        ({}, a_replica_set(0, 0), [a_replica_set(4, 4)], Sizes(1, (4,))),
+        ({}, a_replica_set(1, 0), [a_replica_set(4, 4)], Sizes(1, (3,))),
+        ({}, a_replica_set(1, 0), [a_replica_set(3, 3)], Sizes(2, (3,))),
+        ({}, a_replica_set(2, 0), [a_replica_set(3, 3)], Sizes(2, (3,))),
+        ({}, a_replica_set(2, 2), [a_replica_set(3, 3)], Sizes(2, (1,))),
+        ({}, a_replica_set(1, 0), [a_replica_set(4, 0)], Sizes(1, (3,))),
+        ({}, a_replica_set(4, 4), [a_replica_set(1, 0), a_replica_set(1, 1)], Sizes(4, (0, 0))),
+        ({}, a_replica_set(6, 6), [], Sizes(4, ())),
+        (exact(0, 1), a_replica_set(0, 0), [a_replica_set(4, 4)], Sizes(0, (3,))),
+        (exact(1, 0), a_replica_set(1, 0), [a_replica_set(4, 4)], Sizes(1, (4,))),
+        (exact(0, 0), a_replica_set(0, 0), [a_replica_set(4, 4)], Sizes(0, (3,))),
+    ],
+)  # fmt: skip
+def test_the_steps_of_a_rolling_update(
+    strategy: Json, new: ReplicaSet, old: list[ReplicaSet], want: Sizes
+) -> None:
+    assert rolling_sizes(a_deployment(4, strategy), new, old) == want
+
+
+def test_the_size_with_which_a_new_replica_set_is_created() -> None:
+    assert size_of_new(a_deployment(4), None, []) == 4
+    assert size_of_new(a_deployment(4), None, [a_replica_set(4, 4)]) == 1
+    assert size_of_new(a_deployment(4, exact(0, 1)), None, [a_replica_set(4, 4)]) == 0
+    assert size_of_new(a_deployment(4, {"type": "Recreate"}), None, [a_replica_set(4, 4)]) == 4
+
+
+@pytest.mark.parametrize(
+    ("old", "has_old_pods", "want"),
+    [
+        ([a_replica_set(4, 4)], True, Sizes(None, (0,))),
+        ([a_replica_set(0, 0)], True, Sizes(None, (0,))),
+        ([a_replica_set(0, 0)], False, Sizes(4, (0,))),
     ],
 )
-def test_the_steps_of_a_rollout(
-    strategy: Json, new: ReplicaSet | None, old: list[ReplicaSet], want: ReplicaCounts
+def test_recreate_waits_for_the_end_of_all_old_pods(
+    old: list[ReplicaSet], has_old_pods: bool, want: Sizes
 ) -> None:
-    assert rollout_step(a_deployment(4, **strategy), new, old) == want
+    deployment = a_deployment(4, {"type": "Recreate"})
+    assert recreate_sizes(deployment, None, old, has_old_pods=has_old_pods) == want
+
+
+@pytest.mark.parametrize(
+    ("replicas", "new", "old", "want"),
+    [
+        pytest.param(5, a_replica_set(3, 3), [a_replica_set(0, 0)], Sizes(5, (0,)), id="one is active"),
+        pytest.param(5, None, [a_replica_set(0, 0), a_replica_set(0, 0)], Sizes(None, (0, 5)), id="newest"),
+        pytest.param(10, _of_five(4, 0), [_of_five(1, 1)], Sizes(10, (3,)), id="shares"),
+        pytest.param(2, _of_five(4, 0), [_of_five(1, 1)], Sizes(2, (1,)), id="fewer"),
+        pytest.param(0, _of_five(4, 0), [_of_five(1, 1)], Sizes(0, (0,)), id="nothing"),
+        pytest.param(4, _of_five(4, 4, desired=4), [_of_five(1, 1)], Sizes(4, (0,)), id="saturated"),
+    ],
+)
+def test_a_scaled_deployment_keeps_the_shares_of_its_replica_sets(
+    replicas: int, new: ReplicaSet | None, old: list[ReplicaSet], want: Sizes
+) -> None:
+    assert scaled_sizes(a_deployment(replicas), new, old) == want
+
+
+def test_a_deployment_is_scaled_when_its_replicas_differ_from_those_of_an_active_replica_set() -> None:
+    assert is_scaled(a_deployment(3), [a_replica_set(2, 2, desired=2)])
+    assert not is_scaled(a_deployment(2), [a_replica_set(2, 2, desired=2)])
+    assert not is_scaled(a_deployment(3), [a_replica_set(0, 0, desired=2)])
 
 
 def a_stateful_set(replicas: int, management: str = "OrderedReady", **fields: Any) -> StatefulSet:
@@ -116,6 +148,7 @@ def a_stateful_set(replicas: int, management: str = "OrderedReady", **fields: An
     return codec.convert(StatefulSet, {"metadata": {"name": "db"}, "spec": spec})
 
 
+NOW = 2_000_000_000.0
 NOW_REVISION = revision_name(a_stateful_set(0))
 
 
@@ -138,40 +171,40 @@ def test_a_stateful_set_creates_and_deletes_pods_in_order(
     replicas: int, management: str, states: str, want: str
 ) -> None:
     pods = [a_pod(f"db-{n}", state, revision=NOW_REVISION) for n, state in enumerate(states.split())]
-    todo = next_changes(a_stateful_set(replicas, management), pods)
+    todo = next_changes(a_stateful_set(replicas, management), pods, NOW)
     words = [f"+{each}" for each in todo.create] + [f"-{each.metadata.name}" for each in todo.delete]
     assert " ".join(words) == want
 
 
 def test_a_stateful_set_of_two_billion_replicas_creates_a_burst_of_pods() -> None:
     pods = [a_pod("db-1", "ready", revision=NOW_REVISION)]
-    todo = next_changes(a_stateful_set(2**31 - 1, "Parallel"), pods)
+    todo = next_changes(a_stateful_set(2**31 - 1, "Parallel"), pods, NOW)
     assert todo.create == (0, *range(2, BURST_REPLICAS + 1))
 
 
 def test_a_stateful_set_updates_pods_from_the_highest_ordinal() -> None:
     pods = [a_pod("db-0", revision="old"), a_pod("db-1", revision="old")]
-    assert [pod.metadata.name for pod in next_changes(a_stateful_set(2), pods).delete] == ["db-1"]
+    assert [pod.metadata.name for pod in next_changes(a_stateful_set(2), pods, NOW).delete] == ["db-1"]
     pods = [a_pod("db-0", revision="old"), a_pod("db-1", revision=NOW_REVISION)]
-    assert [pod.metadata.name for pod in next_changes(a_stateful_set(2), pods).delete] == ["db-0"]
+    assert [pod.metadata.name for pod in next_changes(a_stateful_set(2), pods, NOW).delete] == ["db-0"]
 
 
 def test_a_parallel_stateful_set_updates_one_pod_at_a_time() -> None:
     parallel = a_stateful_set(2, "Parallel")
     pods = [a_pod("db-0", "waiting", revision="old"), a_pod("db-1", revision="old")]
-    assert [pod.metadata.name for pod in next_changes(parallel, pods).delete] == ["db-1"]
+    assert [pod.metadata.name for pod in next_changes(parallel, pods, NOW).delete] == ["db-1"]
     pods[1] = a_pod("db-1", "waiting", revision=NOW_REVISION)
-    assert next_changes(parallel, pods) == PodChanges()
+    assert next_changes(parallel, pods, NOW) == PodChanges()
     pods[1] = a_pod("db-1", revision=NOW_REVISION)
-    assert [pod.metadata.name for pod in next_changes(parallel, pods).delete] == ["db-0"]
-    assert next_changes(parallel, pods[:1]) == PodChanges(create=(1,))
+    assert [pod.metadata.name for pod in next_changes(parallel, pods, NOW).delete] == ["db-0"]
+    assert next_changes(parallel, pods[:1], NOW) == PodChanges(create=(1,))
 
 
 def test_the_ordinals_of_a_stateful_set_begin_where_it_says() -> None:
     shifted = a_stateful_set(2, "Parallel", ordinals={"start": 3})
-    assert next_changes(shifted, []).create == (3, 4)
+    assert next_changes(shifted, [], NOW).create == (3, 4)
     pods = [a_pod(f"db-{n}", revision="old") for n in (2, 3, 4, 5)]
-    surplus = next_changes(shifted, pods).delete
+    surplus = next_changes(shifted, pods, NOW).delete
     assert [pod.metadata.name for pod in surplus] == ["db-5", "db-2"]
 
 
@@ -179,9 +212,9 @@ def test_the_partition_of_a_rolling_update_counts_from_the_first_ordinal() -> No
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
     pods = [a_pod("db-3", revision="old"), a_pod("db-4", revision=NOW_REVISION)]
     updated = a_stateful_set(2, ordinals={"start": 3}, updateStrategy=strategy)
-    assert next_changes(updated, pods).delete == ()
+    assert next_changes(updated, pods, NOW).delete == ()
     pods = [a_pod("db-3", revision="old"), a_pod("db-4", revision="old")]
-    assert [pod.metadata.name for pod in next_changes(updated, pods).delete] == ["db-4"]
+    assert [pod.metadata.name for pod in next_changes(updated, pods, NOW).delete] == ["db-4"]
 
 
 def body(name: str, replicas: int, image: str = "busybox", **spec: Any) -> Json:
@@ -216,27 +249,33 @@ async def until_ready(cluster: LocalCluster, resource: Any, name: str, pods: int
 
 
 @pytest.mark.parametrize(
-    ("replicas", "updated", "available", "before", "want"),
+    ("replicas", "updated", "available", "before", "age_s", "want"),
     [
-        pytest.param(2, 2, 2, "", COMPLETE, id="all pods are new and available"),
-        pytest.param(2, 2, 1, "", "ReplicaSetUpdated", id="a pod is not available yet"),
-        pytest.param(3, 2, 3, "", "ReplicaSetUpdated", id="an old pod remains"),
-        pytest.param(2, 2, 1, "web-1", COMPLETE, id="a pod failed after the rollout"),
-        pytest.param(2, 2, 1, "web-0", "ReplicaSetUpdated", id="the rollout before it was complete"),
+        (2, 2, 2, "NewReplicaSetCreated", 0, ("True", COMPLETE)),
+        (2, 2, 1, "NewReplicaSetCreated", 0, ("True", "ReplicaSetUpdated")),
+        (3, 2, 3, "NewReplicaSetCreated", 0, ("True", "ReplicaSetUpdated")),
+        (2, 2, 1, COMPLETE, 0, ("True", COMPLETE)),
+        (2, 0, 0, "NewReplicaSetCreated", 10, ("True", "NewReplicaSetCreated")),
+        (2, 0, 0, "NewReplicaSetCreated", 601, ("False", TIMED_OUT)),
+        (2, 0, 0, COMPLETE, 601, ("True", COMPLETE)),
+        (2, 2, 2, TIMED_OUT, 601, ("True", COMPLETE)),
     ],
 )
 def test_the_progress_of_a_rollout(
-    replicas: int, updated: int, available: int, before: str, want: str
+    replicas: int, updated: int, available: int, before: str, age_s: int, want: tuple[str, str]
 ) -> None:
-    conditions = [
-        {"type": "Progressing", "status": "True", "reason": COMPLETE}
-        | {"message": f'ReplicaSet "{before}" has successfully progressed.'}
-    ]
-    counts = {"replicas": replicas, "updatedReplicas": updated, "availableReplicas": available}
-    status = codec.convert(DeploymentStatus, counts | {"conditions": conditions if before else []})
-    new = codec.convert(ReplicaSet, {"metadata": {"name": "web-1"}})
-    got = progress_condition(a_deployment(2), status, new)
-    assert (got.type, got.status, got.reason) == ("Progressing", "True", want)
+    """``before``: the reason of the present condition; ``age_s``: the time since its last update."""
+    status = "False" if before == TIMED_OUT else "True"
+    condition = {"type": "Progressing", "status": status, "reason": before}
+    condition["lastUpdateTime"] = at_epoch(NOW - age_s).isoformat()
+    known = {"replicas": 2, "conditions": [condition]}
+    deployment = codec.convert(
+        Deployment, {"metadata": {"name": "web"}, "spec": {"replicas": 2}, "status": known}
+    )
+    new, old = a_replica_set(2, available, updated), a_replica_set(0, 0, replicas - updated)
+    after = deployment_status(deployment, new, [old], NOW, is_rollout=True)
+    (got,) = [each for each in after.conditions if each.type == "Progressing"]
+    assert (got.status, got.reason) == want
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from quorate.kube.resources import Json, Resource, untyped
 from quorate.local.nodes import NodePool
 from tests.local.controllers.running_cluster import PODS, LocalCluster, local_cluster
 
+REPLICA_SETS = untyped("apps", "v1", "replicasets", "ReplicaSet", True)
 CONTAINERS = [{"name": "c", "image": "i"}]
 # An adopted pod is of no revision: a rolling update would replace it.
 ON_DELETE: Json = {"updateStrategy": {"type": "OnDelete"}}
@@ -29,6 +30,7 @@ KINDS: dict[str, tuple[Resource[Any], Json, Json]] = {
         {"replicas": 1, "serviceName": "web", **ON_DELETE},
         SELECTOR,
     ),
+    "jobs": (untyped("batch", "v1", "jobs", "Job", True), {"manualSelector": True}, SELECTOR),
 }
 
 
@@ -43,7 +45,9 @@ async def story(cluster: LocalCluster, kind: Resource[Any], spec: Json) -> None:
         pod = {"containers": CONTAINERS, "nodeName": "node-1"}
         body = {"metadata": {"name": name, "labels": {"app": app}}, "spec": pod}
         await cluster.client.create(PODS, body, "default")
-    owner = {"metadata": {"name": "web"}, "spec": {**spec, "template": TEMPLATE}}
+    restart = {"restartPolicy": "Never"} if kind.kind == "Job" else {}
+    template = {**TEMPLATE, "spec": {"containers": CONTAINERS, **restart}}
+    owner = {"metadata": {"name": "web"}, "spec": {**spec, "template": template}}
     await cluster.client.create(kind, owner, "default")
 
     async def is_adopted() -> bool:
@@ -69,5 +73,27 @@ def test_orphans_are_adopted_and_pods_that_leave_are_released(plural: str) -> No
     async def run() -> None:
         async with local_cluster(NodePool(1), speed=50.0) as cluster:
             await story(cluster, kind, {**spec, "selector": selector})
+
+    asyncio.run(run())
+
+
+@pytest.mark.slow
+def test_a_deployment_adopts_the_replica_sets_that_it_selects() -> None:
+    deployments = untyped("apps", "v1", "deployments", "Deployment", True)
+    spec = {"replicas": 1, "selector": SELECTOR, "template": TEMPLATE}
+
+    async def run() -> None:
+        async with local_cluster() as cluster:
+            labels = {"metadata": {"name": "web", "labels": {"app": "web"}}, "spec": spec}
+            await cluster.client.create(REPLICA_SETS, labels, "default")
+            await cluster.client.create(deployments, {"metadata": {"name": "web"}, "spec": spec}, "default")
+
+            async def is_adopted() -> bool:
+                (only,) = (await cluster.client.list(REPLICA_SETS, "default")).items
+                return [each["kind"] for each in only["metadata"].get("ownerReferences", ())] == [
+                    "Deployment"
+                ]
+
+            await cluster.until("the ReplicaSet of the same template is adopted", is_adopted)
 
     asyncio.run(run())

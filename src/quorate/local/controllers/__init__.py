@@ -27,6 +27,7 @@ from quorate.local.controllers.apps.deployment import DeploymentController
 from quorate.local.controllers.apps.replica_set import ReplicaSetController
 from quorate.local.controllers.apps.revisions import CONTROLLER_REVISIONS
 from quorate.local.controllers.apps.stateful_set import StatefulSetController
+from quorate.local.controllers.claims import index_orphans
 from quorate.local.controllers.cluster_role_aggregation import CLUSTER_ROLES, ClusterRoleAggregator
 from quorate.local.controllers.cron_jobs import CRON_JOBS, CronJobController
 from quorate.local.controllers.garbage_collector import GarbageCollector
@@ -46,7 +47,6 @@ from quorate.local.controllers.persistent_volumes import (
     PersistentVolumeController,
     create_default_class,
 )
-from quorate.local.controllers.pod_control import index_orphans
 from quorate.local.controllers.pod_garbage_collector import PodGarbageCollector
 from quorate.local.controllers.resource_quota import QuotaController
 from quorate.local.controllers.scheduler import Scheduler
@@ -137,8 +137,8 @@ async def _run_controllers(
     metadata_cache = MetadataCache(client, clock)
     controllers = (
         JobController(client, clock, rng, jobs, job_pods, with_pod_groups=with_job_pod_groups),
-        DeploymentController(client, clock, deployments, replica_sets),
-        ReplicaSetController(client, clock, apps.REPLICA_SETS, replica_sets, pods),
+        DeploymentController(client, clock, rng, deployments, replica_sets, pods),
+        ReplicaSetController(client, clock, rng, apps.REPLICA_SETS, replica_sets, pods),
         TtlAfterFinishedController(client, clock, jobs),
         GarbageCollector(client, clock, metadata_cache),
         PodGarbageCollector(client, clock, pods, nodes),
@@ -173,18 +173,20 @@ async def _run_controllers(
         (
             (apps.REPLICATION_CONTROLLERS,),
             (apps.REPLICATION_CONTROLLERS,),
-            lambda owners: ReplicaSetController(client, clock, apps.REPLICATION_CONTROLLERS, owners, pods),
+            lambda owners: ReplicaSetController(
+                client, clock, rng, apps.REPLICATION_CONTROLLERS, owners, pods
+            ),
         ),
         ((CRON_JOBS,), (CRON_JOBS,), partial(CronJobController, client, clock, rng, jobs)),
         (
             (apps.DAEMON_SETS,),
             (apps.DAEMON_SETS, CONTROLLER_REVISIONS),
-            partial(DaemonSetController, client, clock, pods, nodes),
+            partial(DaemonSetController, client, clock, rng, pods, nodes),
         ),
         (
             (apps.STATEFUL_SETS,),
             (apps.STATEFUL_SETS, CONTROLLER_REVISIONS),
-            partial(StatefulSetController, client, clock, pods),
+            partial(StatefulSetController, client, clock, rng, pods),
         ),
     )
     async with asyncio.TaskGroup() as tasks:

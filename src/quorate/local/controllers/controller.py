@@ -1,5 +1,6 @@
 """The base of the controllers: caches, a reconciler, and writes of a status."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -10,6 +11,7 @@ from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.resources import Resource
+from quorate.local.controllers.core_events import EventRecorder
 from quorate.local.controllers.metadata_cache import MetadataCache
 
 
@@ -31,16 +33,22 @@ class Controller:
         clock: Clock,
         *caches: Informer[Any] | MetadataCache,
         workers: int = 4,
+        events: EventRecorder | None = None,
     ) -> None:
+        """``events``: a recorder that runs with the controller."""
         self._client = client
         self._clock = clock
         self._caches = caches
+        self._recorder = events
         self._reconciler = Reconciler(name, self.reconcile, clock, workers)
 
     async def run(self) -> None:
         for cache in self._caches:
             await cache.synced.wait()
-        await self._reconciler.run()
+        async with asyncio.TaskGroup() as tasks:
+            if self._recorder is not None:
+                tasks.create_task(self._recorder.run())
+            tasks.create_task(self._reconciler.run())
 
     async def reconcile(self, key: Key) -> float | None:
         raise NotImplementedError

@@ -207,18 +207,13 @@ class CronJobController(Controller):
         jobs: Informer[Job],
         cron_jobs: Informer[CronJob],
     ) -> None:
-        super().__init__("cron-job", client, clock, cron_jobs, jobs)
+        self._events = EventRecorder(client, clock, rng, "cronjob-controller")
+        super().__init__("cron-job", client, clock, cron_jobs, jobs, events=self._events)
         self._cron_jobs = MutationCache(cron_jobs, lambda cron_job: cron_job.metadata.key)
         self._jobs = jobs
-        self._events = EventRecorder(client, clock, rng, "cronjob-controller")
         jobs.add_index("cron job", lambda job: (controller_key(job.metadata, CRON_JOBS.kind),))
         cron_jobs.subscribe(lambda change: self._reconciler.enqueue(change.key))
         enqueue_controllers(jobs, CRON_JOBS.kind, self._reconciler)
-
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._events.run())
-            tasks.create_task(super().run())
 
     async def reconcile(self, key: Key) -> float | None:
         cron_job = self._cron_jobs.get(key)

@@ -1,26 +1,26 @@
-"""Functions that the workload and Job controllers share, and ownership of pods by selectors.
-
-A controller adopts orphans that it selects, and releases pods that it no longer selects (the rules of
-Kubernetes' controller reference manager).
-"""
+"""Functions that the workload and Job controllers share, and creation and deletion of their pods."""
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from quorate.api.codec import Json
 from quorate.api.core import Pod
-from quorate.api.meta import Key, LabelSelector, ObjectMeta, Uid, is_true, matches_selector
-from quorate.kube.client import Client, PatchKind
+from quorate.api.meta import Key, ObjectMeta, Uid, epoch, find_condition, is_true
+from quorate.kube.client import Client
 from quorate.kube.controller.reconcile import Reconciler
-from quorate.kube.errors import Invalid, NotFound
+from quorate.kube.errors import ApiError, NotFound, Unreachable
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import PODS, Resource, T, metadata_of
-from quorate.local.own_writes import MutationCache
+from quorate.kube.resources import HasMetadata, Resource, T, metadata_of, versioned_reference_to
+from quorate.local.controllers.core_events import EventRecorder, EventType
+
+Owner = TypeVar("Owner", bound=HasMetadata)
+OwnedPod = TypeVar("OwnedPod", bound=HasMetadata)
+WriteError = ApiError | Unreachable
 
 REVISION_LABEL: Final = "controller-revision-hash"
 BURST_REPLICAS: Final = 500  # pods of one set created or deleted per reconciliation, as in Kubernetes
@@ -48,12 +48,6 @@ def enqueue_controllers(dependents: Informer[T], kind: str, reconciler: Reconcil
     dependents.subscribe(on_change)
 
 
-async def delete_pod(client: Client, pod: Pod) -> None:
-    """Delete ``pod``, which may be deleted already."""
-    with suppress(NotFound):
-        await client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid)
-
-
 def is_pod_finished(pod: Pod) -> bool:
     return pod.status.phase in ("Succeeded", "Failed")
 
@@ -63,8 +57,34 @@ def is_active(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is None and not is_pod_finished(pod)
 
 
+def is_terminating(pod: Pod) -> bool:
+    """Return True if a pod is being deleted and has not finished."""
+    return pod.metadata.deletion_timestamp is not None and not is_pod_finished(pod)
+
+
 def is_ready(pod: Pod) -> bool:
     return is_true(pod.status.conditions, "Ready")
+
+
+def ready_since(pod: Pod) -> float | None:
+    condition = find_condition(pod.status.conditions, "Ready")
+    if condition is None or condition.status != "True" or condition.last_transition_time is None:
+        return None
+    return epoch(condition.last_transition_time)
+
+
+def is_available(pod: Pod, minimum_s: int, now: float) -> bool:
+    """Return True if a pod has been ready for ``minReadySeconds``."""
+    if minimum_s == 0:
+        return is_ready(pod)
+    since = ready_since(pod)
+    return since is not None and since + minimum_s <= now
+
+
+def next_available_at(pods: Iterable[Pod], minimum_s: int, now: float) -> float | None:
+    """Return when the next ready pod becomes available; None if no such pod waits."""
+    moments = map(ready_since, pods)
+    return min((at + minimum_s for at in moments if at is not None and at + minimum_s > now), default=None)
 
 
 def template_hash(template: msgspec.Raw) -> str:
@@ -102,118 +122,71 @@ def pod_from_template(template: msgspec.Raw, owner: list[Json], **named: str) ->
     return {"metadata": metadata, "spec": document["spec"]}
 
 
-ORPHANS = "orphans by namespace"
-
-
-def index_orphans(pods: Informer[Pod]) -> None:
-    """Add the index that the claims of all kinds share."""
-    pods.add_index(ORPHANS, lambda pod: (pod.metadata.namespace,) if pod.metadata.controller is None else ())
-
-
-class SelectingSpec(Protocol):
-    @property
-    def selector(self) -> LabelSelector: ...
-
-
-class PodOwner(Protocol):
-    @property
-    def metadata(self) -> ObjectMeta: ...
-
-    @property
-    def spec(self) -> SelectingSpec: ...
-
-
-Owner = TypeVar("Owner", bound=PodOwner)
-
-
-class PodClaims(Generic[Owner]):
-    """Sets the controller of pods for the objects of ``kind``, such as ReplicaSets.
-
-    An object adopts the pods that its selector selects and that have no controller.  It releases pods that
-    the selector no longer selects.
-    """
+class PodControl(Generic[Owner, OwnedPod]):
+    """Creates and deletes the pods of objects of ``kind``, and reports that in events of their owner."""
 
     def __init__(
         self,
         client: Client,
         kind: Resource[Owner],
-        owners: Informer[Owner],
-        pods: Informer[Pod],
-        reconciler: Reconciler,
-        *,
-        is_member: Callable[[Owner, Pod], bool] = lambda owner, pod: True,
+        pods: Resource[OwnedPod],
+        events: EventRecorder,
+        record: Callable[[OwnedPod], None],
     ) -> None:
-        """``is_member``: whether an owner may adopt a pod that it selects."""
+        """``record`` is called with each created pod."""
         self._client = client
         self._kind = kind
-        self._owners = owners
-        self._pods = pods
-        self._is_member = is_member
-        self._reconciler = reconciler
-        owners.add_index("namespace", lambda owner: (owner.metadata.namespace,))
-        pods.subscribe(self._on_pod)
+        self._resource = pods
+        self._events = events
+        self._record = record
 
-    def _on_pod(self, change: Change[Pod]) -> None:
-        """Enqueue the owners that may adopt an orphan."""
-        pod = change.new
-        if pod is None or pod.metadata.controller is not None or not is_active(pod):
-            return
-        for owner in self._owners.by_index("namespace", pod.metadata.namespace):
-            if self._selects(owner, pod) and self._is_member(owner, pod):
-                self._reconciler.enqueue(owner.metadata.key)
+    async def create(self, owner: Owner, bodies: Sequence[Json]) -> tuple[int, WriteError | None]:
+        """Create pods in batches of 1, 2, 4, 8, ...; return the number created, and the first error.
 
-    def _selects(self, owner: Owner, pod: Pod) -> bool:
-        selector = owner.spec.selector
-        is_empty = not (selector.match_labels or selector.match_expressions)
-        return not is_empty and matches_selector(selector, pod.metadata.labels)
-
-    async def claim(
-        self, owner: Owner, candidates: Iterable[Pod], cache: MutationCache[Pod] | None = None
-    ) -> list[Pod]:
-        """Return the pods of an owner, adopted ones included.
-
-        ``candidates``: the pods with a controller of this kind and name.  ``cache`` records the writes.
+        Because of the slow start, an object does not send hundreds of requests if all its pods are rejected.
         """
-        metadata = owner.metadata
-        owned = [pod for pod in candidates if is_controlled_by(pod.metadata, metadata.uid)]
-        kept = [pod for pod in owned if self._selects(owner, pod)]
-        orphans = [
-            pod
-            for pod in self._pods.by_index(ORPHANS, metadata.namespace)
-            if is_active(pod) and self._selects(owner, pod) and self._is_member(owner, pod)
-        ]
-        if orphans and not await self._exists(owner):
-            orphans = []
-        changed = await asyncio.gather(
-            *(self._release(owner, pod) for pod in owned if pod not in kept),
-            *(self._adopt(owner, pod) for pod in orphans),
-        )
-        written = [pod for pod in changed if pod is not None]
-        for pod in written if cache is not None else ():
-            cache.record(pod)  # type: ignore[union-attr]
-        adopted = [pod for pod in written if is_controlled_by(pod.metadata, metadata.uid)]
-        kept_uids = {pod.metadata.uid for pod in kept}
-        return [*kept, *(pod for pod in adopted if pod.metadata.uid not in kept_uids)]
+        created, size = 0, 1
+        while created < len(bodies):
+            batch = bodies[created : created + size]
+            results = await asyncio.gather(*(self._create_one(owner, body) for body in batch))
+            refusals = [result for result in results if result is not None]
+            created += len(batch) - len(refusals)
+            if refusals:
+                return created, refusals[0]
+            size *= 2
+        return created, None
 
-    async def _exists(self, owner: Owner) -> bool:
-        """Return True unless the owner is deleted, which the watch may not have delivered yet."""
-        metadata = owner.metadata
+    async def _create_one(self, owner: Owner, body: Json) -> WriteError | None:
         try:
-            stored = (await self._client.get(self._kind, metadata.key)).metadata
-        except NotFound:
-            return False
-        return stored.uid == metadata.uid and stored.deletion_timestamp is None
+            pod = await self._client.create(self._resource, body, metadata_of(owner).namespace)
+        except (ApiError, Unreachable) as error:
+            if not is_namespace_terminating(error):
+                self.report(owner, "FailedCreate", f"Error creating: {problem_of(error)}", warning=True)
+            return error
+        self._record(pod)
+        self.report(owner, "SuccessfulCreate", f"Created pod: {metadata_of(pod).name}")
+        return None
 
-    async def _adopt(self, owner: Owner, pod: Pod) -> Pod | None:
-        return await self._patch(pod, owner_references(self._kind, owner.metadata))
+    async def delete(self, owner: Owner, pods: Iterable[OwnedPod]) -> None:
+        """Delete pods, which may be deleted already."""
 
-    async def _release(self, owner: Owner, pod: Pod) -> Pod | None:
-        return await self._patch(pod, [{"$patch": "delete", "uid": owner.metadata.uid}])
+        async def delete(pod: OwnedPod) -> None:
+            metadata = metadata_of(pod)
+            with suppress(NotFound):
+                await self._client.delete(self._resource, metadata.key, uid=metadata.uid)
+                self.report(owner, "SuccessfulDelete", f"Deleted pod: {metadata.name}")
 
-    async def _patch(self, pod: Pod, references: list[Json]) -> Pod | None:
-        """Merge owner references; return None if the pod is gone, or another controller was faster."""
-        patch: dict[str, Any] = {"metadata": {"uid": pod.metadata.uid, "ownerReferences": references}}
-        try:
-            return await self._client.patch(PODS, pod.metadata.key, patch, kind=PatchKind.STRATEGIC)
-        except (NotFound, Invalid):
-            return None
+        await asyncio.gather(*map(delete, pods))
+
+    def report(self, owner: Owner, reason: str, message: str, *, warning: bool = False) -> None:
+        type_: EventType = "Warning" if warning else "Normal"
+        self._events.event(versioned_reference_to(self._kind, owner), type_, reason, message)
+
+
+def problem_of(error: WriteError) -> str:
+    return error.message if isinstance(error, ApiError) else str(error)
+
+
+def is_namespace_terminating(error: WriteError) -> bool:
+    causes = error.details.causes if isinstance(error, ApiError) else ()
+    return any(cause.reason == "NamespaceTerminating" for cause in causes)

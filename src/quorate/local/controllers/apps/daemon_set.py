@@ -3,7 +3,7 @@
 ``next_changes`` decides; the controller reads caches, calls it and writes.
 """
 
-import asyncio
+import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -13,21 +13,24 @@ import msgspec
 from quorate.api import codec
 from quorate.api.codec import Json
 from quorate.api.core import Node, Pod, PodSpec, Toleration
-from quorate.api.meta import Key, Struct, epoch, find_condition, scaled_value
+from quorate.api.meta import Key, Struct, scaled_value
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Change, Informer
 from quorate.local.controllers.apps.revisions import ControllerRevision, RevisionHistory
 from quorate.local.controllers.apps.types import DAEMON_SETS, PODS, DaemonSet, DaemonSetStatus
+from quorate.local.controllers.claims import pod_claims
 from quorate.local.controllers.controller import Controller
+from quorate.local.controllers.core_events import EventRecorder
 from quorate.local.controllers.pod_control import (
     BURST_REPLICAS,
     REVISION_LABEL,
-    PodClaims,
+    PodControl,
     controller_key,
-    delete_pod,
     enqueue_controllers,
+    is_available,
     is_ready,
+    next_available_at,
     owner_references,
     pod_from_template,
     template_hash,
@@ -153,7 +156,7 @@ def next_changes(
         tuple(create[:BURST_REPLICAS]),
         tuple(delete[:BURST_REPLICAS]),
         _status(daemon_set, on_nodes, hash_, now),
-        _available_at(on_nodes, minimum_s, now),
+        next_available_at((pod for on_node in on_nodes for pod in on_node.running), minimum_s, now),
     )
 
 
@@ -177,25 +180,6 @@ def _is_new(pod: Pod, hash_: str) -> bool:
     return pod.metadata.labels.get(REVISION_LABEL) == hash_
 
 
-def _ready_since(pod: Pod) -> float | None:
-    condition = find_condition(pod.status.conditions, "Ready")
-    if condition is None or condition.status != "True" or condition.last_transition_time is None:
-        return None
-    return epoch(condition.last_transition_time)
-
-
-def _is_available(pod: Pod, minimum_s: int, now: float) -> bool:
-    if minimum_s == 0:
-        return is_ready(pod)
-    since = _ready_since(pod)
-    return since is not None and since + minimum_s <= now
-
-
-def _available_at(on_nodes: Iterable[_NodePods], minimum_s: int, now: float) -> float | None:
-    moments = (_ready_since(pod) for on_node in on_nodes for pod in on_node.running)
-    return min((at + minimum_s for at in moments if at is not None and at + minimum_s > now), default=None)
-
-
 def _surge(daemon_set: DaemonSet, fits: Mapping[str, NodeFit]) -> int:
     strategy = daemon_set.spec.update_strategy
     if strategy.type != "RollingUpdate":
@@ -212,7 +196,7 @@ def _beyond_surge(on_node: _NodePods, hash_: str, minimum_s: int, now: float) ->
     new = [pod for pod in on_node.running if _is_new(pod, hash_)]
     old = [pod for pod in on_node.running if not _is_new(pod, hash_)]
     surplus = [*new[1:], *old[1:]]
-    if new and old and (not is_ready(old[0]) or _is_available(new[0], minimum_s, now)):
+    if new and old and (not is_ready(old[0]) or is_available(new[0], minimum_s, now)):
         surplus.append(old[0])
     return surplus
 
@@ -230,14 +214,14 @@ def _update(
     surge = _surge(daemon_set, fits)
     single = [(on_node.node, on_node.running[0]) for on_node in on_nodes if len(on_node.running) == 1]
     old = [(node, pod) for node, pod in single if not _is_new(pod, hash_)]
-    broken = [(node, pod) for node, pod in old if not _is_available(pod, minimum_s, now)]
+    broken = [(node, pod) for node, pod in old if not is_available(pod, minimum_s, now)]
     working = [pair for pair in old if pair not in broken]
     if surge:
         pairs = sum(len(on_node.running) > 1 for on_node in on_nodes)
         chosen = [*broken, *working[: max(surge - pairs, 0)]]
         return [node for node, _ in chosen if fits[node].should_run], []
     allowed = scaled_value(rolling.max_unavailable, _wanted(fits), round_up=True)
-    fresh = {node for node, pod in single if _is_new(pod, hash_) and _is_available(pod, minimum_s, now)}
+    fresh = {node for node, pod in single if _is_new(pod, hash_) and is_available(pod, minimum_s, now)}
     kept = fresh | {node for node, _ in working}
     unavailable = sum(
         on_node.node not in kept
@@ -254,7 +238,7 @@ def _status(daemon_set: DaemonSet, on_nodes: Sequence[_NodePods], hash_: str, no
     first = [
         pods[0] for on_node in wanted if (pods := [*on_node.running, *on_node.ended, *on_node.terminating])
     ]
-    available = sum(_is_available(pod, minimum_s, now) for pod in first)
+    available = sum(is_available(pod, minimum_s, now) for pod in first)
     return DaemonSetStatus(
         desired_number_scheduled=len(wanted),
         current_number_scheduled=len(first),
@@ -279,19 +263,22 @@ class DaemonSetController(Controller):
         self,
         client: Client,
         clock: Clock,
+        rng: random.Random,
         pods: Informer[Pod],
         nodes: Informer[Node],
         sets: Informer[DaemonSet],
         revisions: Informer[ControllerRevision],
     ) -> None:
-        super().__init__("daemon-set", client, clock, sets, pods, nodes, revisions)
+        events = EventRecorder(client, clock, rng, "daemonset-controller")
+        super().__init__("daemon-set", client, clock, sets, pods, nodes, revisions, events=events)
         self._history = RevisionHistory(client, DAEMON_SETS, revisions)
         self._sets = sets
         self._nodes = nodes
         self._pods = MutationCache(
             pods, lambda pod: controller_key(pod.metadata, DAEMON_SETS.kind), "daemon set"
         )
-        self._claims = PodClaims(client, DAEMON_SETS, sets, pods, self._reconciler)
+        self._control = PodControl(client, DAEMON_SETS, PODS, events, self._pods.record)
+        self._claims = pod_claims(client, DAEMON_SETS, sets, pods, self._reconciler)
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
         nodes.subscribe(self._on_node)
         enqueue_controllers(pods, DAEMON_SETS.kind, self._reconciler)
@@ -311,14 +298,13 @@ class DaemonSetController(Controller):
         limit = daemon_set.spec.revision_history_limit
         await self._history.record(daemon_set.metadata, daemon_set.spec.template, limit, used)
         changes = next_changes(daemon_set, node_fits(daemon_set, self._nodes), pods, self._clock.now())
-        await asyncio.gather(*(delete_pod(self._client, pod) for pod in changes.delete))
-        await asyncio.gather(*(self._create(daemon_set, node) for node in changes.create))
+        await self._control.delete(daemon_set, changes.delete)
+        bodies = [daemon_pod(daemon_set, node) for node in changes.create]
+        _, refusal = await self._control.create(daemon_set, bodies)
         await self._write_status(DAEMON_SETS, daemon_set, changes.status)
+        if refusal is not None:
+            raise refusal
         return changes.wake_at
-
-    async def _create(self, daemon_set: DaemonSet, node: str) -> None:
-        body = daemon_pod(daemon_set, node)
-        self._pods.record(await self._client.create(PODS, body, daemon_set.metadata.namespace))
 
 
 def daemon_pod(daemon_set: DaemonSet, node: str) -> Json:

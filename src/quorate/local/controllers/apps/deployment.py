@@ -1,233 +1,321 @@
-"""The Deployment controller: one ReplicaSet per pod template, and rolling updates."""
+"""The Deployment controller: one ReplicaSet per pod template, and rollouts (``rollout.py``)."""
 
+import random
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
+from quorate.api import codec
 from quorate.api.codec import Json
-from quorate.api.meta import (
-    Condition,
-    ConditionStatus,
-    Key,
-    at_epoch,
-    find_condition,
-    scaled_value,
-    with_condition,
-)
+from quorate.api.core import Pod
+from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.errors import ApiError, NotFound, Unreachable
 from quorate.kube.informer import Informer
-from quorate.local.controllers.apps.types import (
-    DEPLOYMENTS,
-    REPLICA_SETS,
-    Deployment,
-    DeploymentStatus,
-    ReplicaSet,
-    RollingUpdate,
+from quorate.kube.patches import merge_patch
+from quorate.kube.resources import versioned_reference_to
+from quorate.local.controllers.apps.deployment_status import (
+    deployment_status,
+    is_complete,
+    paused_status,
+    progress_deadline,
+    with_new_replica_set,
+    with_progress,
 )
+from quorate.local.controllers.apps.rollout import (
+    DESIRED,
+    MAXIMUM,
+    REVISION,
+    REVISION_HISTORY,
+    Sizes,
+    is_scaled,
+    recreate_sizes,
+    replica_annotations,
+    rolling_sizes,
+    scaled_sizes,
+    size_of_new,
+)
+from quorate.local.controllers.apps.types import DEPLOYMENTS, REPLICA_SETS, Deployment, ReplicaSet
+from quorate.local.controllers.claims import Claims, index_orphans
 from quorate.local.controllers.controller import Controller
+from quorate.local.controllers.core_events import EventRecorder, EventType
 from quorate.local.controllers.pod_control import (
     controller_key,
     enqueue_controllers,
-    is_controlled_by,
+    is_pod_finished,
     owner_references,
+    problem_of,
     template_hash,
 )
 from quorate.local.own_writes import MutationCache
 
 POD_TEMPLATE_HASH: Final = "pod-template-hash"
-_DEPLOYMENT_PREFIX: Final = "deployment.kubernetes.io/"
-REVISION: Final = f"{_DEPLOYMENT_PREFIX}revision"
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-
-
-class ReplicaCounts(msgspec.Struct, frozen=True):
-    """Desired replicas of the new ReplicaSet and of the old ones."""
-
-    new: int
-    old: tuple[int, ...]
-
-
-def rollout_step(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> ReplicaCounts:
-    """Return the next step of the rollout to the new template.
-
-    A rolling update creates at most ``maxSurge`` pods above the desired number and keeps at most
-    ``maxUnavailable`` below it available. ``Recreate`` deletes all old pods before it creates a new one.
-    """
-    desired = deployment.spec.replicas
-    present = 0 if new is None else new.spec.replicas
-    remaining = [replica_set.spec.replicas for replica_set in old]
-    if deployment.spec.strategy.type == "Recreate":
-        gone = all(replica_set.status.replicas == 0 for replica_set in old)
-        return ReplicaCounts(desired if gone else present, tuple(0 for _ in old))
-    surge, unavailable = _surge_and_unavailable(deployment.spec.strategy.rolling_update, desired)
-    grown = min(desired, max(present, desired + surge - sum(remaining)))
-    available = sum(
-        replica_set.status.available_replicas for replica_set in (*old, *([new] if new is not None else []))
-    )
-    # Unavailable old pods are removed first, then as many available ones as the minimum allows.
-    spare = max(available - (desired - unavailable), 0)
-    shrunk = []
-    for replica_set, size in zip(old, remaining, strict=True):
-        idle = max(size - replica_set.status.available_replicas, 0)
-        less = min(replica_set.status.available_replicas, spare)
-        spare -= less
-        shrunk.append(max(size - idle - less, 0))
-    return ReplicaCounts(grown, tuple(shrunk))
-
-
-def _surge_and_unavailable(rolling: RollingUpdate, desired: int) -> tuple[int, int]:
-    surge = scaled_value(rolling.max_surge, desired, round_up=True)
-    unavailable = scaled_value(rolling.max_unavailable, desired, round_up=False)
-    return (surge, unavailable) if surge or unavailable else (0, 1)
+HISTORY_CHARS: Final = 2000  # of the annotation with earlier revisions
+PODS_OF_SETS: Final = "replica set"
+_NOT_PROPAGATED: Final = {
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "deprecated.deployment.rollback.to",
+    REVISION,
+    REVISION_HISTORY,
+    DESIRED,
+    MAXIMUM,
+}
 
 
 class DeploymentController(Controller):
     """Creates and scales ReplicaSets."""
 
     def __init__(
-        self, client: Client, clock: Clock, deployments: Informer[Deployment], sets: Informer[ReplicaSet]
+        self,
+        client: Client,
+        clock: Clock,
+        rng: random.Random,
+        deployments: Informer[Deployment],
+        sets: Informer[ReplicaSet],
+        pods: Informer[Pod],
     ) -> None:
-        super().__init__("deployment", client, clock, deployments, sets)
+        self._events = EventRecorder(client, clock, rng, "deployment-controller")
+        super().__init__("deployment", client, clock, deployments, sets, pods, events=self._events)
         self._deployments = MutationCache(deployments, lambda deployment: deployment.metadata.key)
         self._sets = MutationCache(
             sets, lambda replica_set: controller_key(replica_set.metadata, DEPLOYMENTS.kind)
         )
+        self._pods = pods
+        index_orphans(sets)
+        self._claims = Claims(
+            client, DEPLOYMENTS, deployments, REPLICA_SETS, sets, self._reconciler,
+            may_adopt=lambda deployment, replica_set: True,
+        )  # fmt: skip
+        pods.add_index(PODS_OF_SETS, lambda pod: (controller_key(pod.metadata, REPLICA_SETS.kind),))
         deployments.subscribe(lambda change: self._reconciler.enqueue(change.key))
         enqueue_controllers(sets, DEPLOYMENTS.kind, self._reconciler)
 
-    async def reconcile(self, key: Key) -> None:
+    async def reconcile(self, key: Key) -> float | None:
         deployment = self._deployments.get(key)
-        if deployment is None or deployment.metadata.deletion_timestamp is not None:
-            return
-        uid = deployment.metadata.uid
-        owned = [
-            replica_set
-            for replica_set in self._sets.by_group(key)
-            if is_controlled_by(replica_set.metadata, uid)
+        if deployment is None:
+            return None
+        owned = await self._claims.claim(deployment, self._sets.by_group(key), self._sets)
+        owned.sort(key=lambda each: (str(each.metadata.creation_timestamp), each.metadata.name))
+        hash_ = template_hash(deployment.spec.template)
+        new = next((each for each in owned if _own_hash(each) == hash_), None)
+        old = [each for each in owned if each is not new]
+        if deployment.metadata.deletion_timestamp is not None:
+            await self._write_status(
+                DEPLOYMENTS, deployment, deployment_status(deployment, new, old, self._now)
+            )
+            return None
+        status = paused_status(deployment, self._now)
+        if status != deployment.status:
+            await self._write_status(DEPLOYMENTS, deployment, status, self._deployments.record)
+            deployment = replace(deployment, status=status)
+        if new is not None:
+            new = await self._annotate(deployment, new, old)
+        is_scaling = deployment.spec.paused or is_scaled(deployment, owned)
+        if is_scaling:
+            sizes = scaled_sizes(deployment, new, old)
+        elif deployment.spec.strategy.type == "Recreate":
+            sizes = recreate_sizes(deployment, new, old, has_old_pods=self._has_old_pods(old))
+        elif new is None:
+            sizes = Sizes(size_of_new(deployment, None, old), tuple(each.spec.replicas for each in old))
+        else:
+            sizes = rolling_sizes(deployment, new, old)
+        was_created = new is None and sizes.new is not None
+        if new is None and sizes.new is not None:
+            new = await self._create(deployment, hash_, sizes.new, old)
+        elif new is not None and sizes.new is not None:
+            new = await self._scale(deployment, new, sizes.new, force=is_scaling)
+        old = [
+            await self._scale(deployment, each, size, force=is_scaling)
+            for each, size in zip(old, sizes.old, strict=True)
         ]
-        revision = template_hash(deployment.spec.template)
-        new = next(
-            (
-                replica_set
-                for replica_set in owned
-                if replica_set.metadata.labels.get(POD_TEMPLATE_HASH) == revision
-            ),
-            None,
-        )
-        old = [replica_set for replica_set in owned if replica_set is not new]
-        if not deployment.spec.paused:
-            step = rollout_step(deployment, new, old)
-            if new is None:
-                new = await self._create(deployment, revision, step.new, len(old) + 1)
-            elif (missing := _missing_annotations(deployment, new)) or new.spec.replicas != step.new:
-                new = await self._change(new, step.new, missing)
-            for replica_set, size in zip(list(old), step.old, strict=True):
-                if replica_set.spec.replicas != size:
-                    old[old.index(replica_set)] = await self._change(replica_set, size, {})
-        await self._report(deployment, new, old)
+        if deployment.spec.paused or (not is_scaling and is_complete(deployment, deployment.status)):
+            old = await self._clean_up(deployment, old)
+        return await self._report(deployment, new, old, was_created=was_created, is_rollout=not is_scaling)
 
-    async def _create(self, deployment: Deployment, revision: str, size: int, number: int) -> ReplicaSet:
+    @property
+    def _now(self) -> float:
+        return self._clock.now()
+
+    def _has_old_pods(self, old: Sequence[ReplicaSet]) -> bool:
+        return any(
+            each.status.replicas
+            or any(not is_pod_finished(pod) for pod in self._pods.by_index(PODS_OF_SETS, each.metadata.key))
+            for each in old
+        )
+
+    async def _create(
+        self, deployment: Deployment, hash_: str, size: int, old: Sequence[ReplicaSet]
+    ) -> ReplicaSet:
         template: Json = msgspec.json.decode(deployment.spec.template)
         metadata = template.setdefault("metadata", {})
-        metadata["labels"] = {**(metadata.get("labels") or {}), POD_TEMPLATE_HASH: revision}
-        matched = {**(deployment.spec.selector.get("matchLabels") or {}), POD_TEMPLATE_HASH: revision}
+        metadata["labels"] = {**(metadata.get("labels") or {}), POD_TEMPLATE_HASH: hash_}
+        selector = codec.to_builtins(deployment.spec.selector)
+        selector["matchLabels"] = {**selector.get("matchLabels", {}), POD_TEMPLATE_HASH: hash_}
+        name = f"{deployment.metadata.name[: 253 - 1 - len(hash_)]}-{hash_}"
         body = {
             "metadata": {
-                "name": f"{deployment.metadata.name}-{revision}",
+                "name": name,
                 "labels": metadata["labels"],
-                "annotations": {**_propagated_annotations(deployment), REVISION: str(number)},
+                "annotations": {
+                    **_propagated_annotations(deployment),
+                    **replica_annotations(deployment),
+                    REVISION: str(_highest_revision(old) + 1),
+                },
                 "ownerReferences": owner_references(DEPLOYMENTS, deployment.metadata),
             },
             "spec": {
                 "replicas": size,
-                "selector": {**deployment.spec.selector, "matchLabels": matched},
+                "minReadySeconds": deployment.spec.min_ready_seconds,
+                "selector": selector,
                 "template": template,
             },
         }
-        made = await self._client.create(REPLICA_SETS, body, deployment.metadata.namespace)
-        self._sets.record(made)
-        return made
+        try:
+            created = await self._client.create(REPLICA_SETS, body, deployment.metadata.namespace)
+        except (ApiError, Unreachable) as error:
+            message = f'Failed to create new replica set "{name}": {problem_of(error)}'
+            status = with_progress(
+                deployment, deployment.status, "False", "ReplicaSetCreateError", message, self._now
+            )
+            await self._write_status(DEPLOYMENTS, deployment, status)
+            self._event(deployment, "Warning", "ReplicaSetCreateError", message)
+            raise
+        self._sets.record(created)
+        if size > 0:
+            self._scaled(deployment, "up", name, 0, size)
+        return created
 
-    async def _change(self, replica_set: ReplicaSet, size: int, annotations: Mapping[str, str]) -> ReplicaSet:
+    async def _annotate(
+        self, deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]
+    ) -> ReplicaSet:
+        """Give the new ReplicaSet the annotations of the Deployment and the highest revision."""
+        has = new.metadata.annotations
+        missing = {
+            name: text for name, text in _propagated_annotations(deployment).items() if has.get(name) != text
+        }
+        revision = _highest_revision(old) + 1
+        if _revision(new) < revision:
+            missing[REVISION] = str(revision)
+            if REVISION in has:
+                missing[REVISION_HISTORY] = _history(has.get(REVISION_HISTORY, ""), has[REVISION])
+        if not missing and new.spec.min_ready_seconds == deployment.spec.min_ready_seconds:
+            return new
+        return await self._patch(new, missing, {"minReadySeconds": deployment.spec.min_ready_seconds})
+
+    async def _scale(
+        self, deployment: Deployment, replica_set: ReplicaSet, size: int, *, force: bool
+    ) -> ReplicaSet:
+        """Set the size, and the annotations about it; with ``force`` the latter also if the size stays."""
+        before, annotations = replica_set.spec.replicas, replica_annotations(deployment)
+        up_to_date = annotations.items() <= replica_set.metadata.annotations.items()
+        if before == size and (up_to_date or not force or before == 0):
+            return replica_set
+        changed = await self._patch(replica_set, annotations, {"replicas": size})
+        if before != size:
+            self._scaled(
+                deployment, "up" if before < size else "down", replica_set.metadata.name, before, size
+            )
+        return changed
+
+    async def _patch(self, replica_set: ReplicaSet, annotations: Mapping[str, str], spec: Json) -> ReplicaSet:
         metadata = {
             "resourceVersion": replica_set.metadata.resource_version,
             "annotations": dict(annotations),
         }
-        body = {"metadata": metadata, "spec": {"replicas": size}}
+        body = {"metadata": metadata, "spec": spec}
         changed = await self._client.patch(REPLICA_SETS, replica_set.metadata.key, body)
         self._sets.record(changed)
         return changed
 
+    async def _clean_up(self, deployment: Deployment, old: Sequence[ReplicaSet]) -> list[ReplicaSet]:
+        """Delete old ReplicaSets without pods beyond ``revisionHistoryLimit``; return the others."""
+        alive = sorted((each for each in old if each.metadata.deletion_timestamp is None), key=_revision)
+        surplus = alive[: max(len(alive) - deployment.spec.revision_history_limit, 0)]
+        deleted = [
+            each.metadata.uid
+            for each in surplus
+            if not each.status.replicas
+            and not each.spec.replicas
+            and each.metadata.generation <= each.status.observed_generation
+        ]
+        for each in surplus:
+            if each.metadata.uid in deleted:
+                try:
+                    await self._client.delete(
+                        REPLICA_SETS, each.metadata.key, uid=each.metadata.uid, propagation="Background"
+                    )
+                except NotFound:
+                    continue
+        return [each for each in old if each.metadata.uid not in deleted]
+
     async def _report(
-        self, deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]
-    ) -> None:
-        every = [*old, *([new] if new is not None else [])]
-        present = sum(replica_set.status.replicas for replica_set in every)
-        available = sum(replica_set.status.available_replicas for replica_set in every)
-        status = DeploymentStatus(
-            replicas=present,
-            updated_replicas=0 if new is None else new.status.replicas,
-            ready_replicas=sum(replica_set.status.ready_replicas for replica_set in every),
-            available_replicas=available,
-            unavailable_replicas=max(max(deployment.spec.replicas, present) - available, 0),
-            observed_generation=deployment.metadata.generation,
-            conditions=deployment.status.conditions,
+        self,
+        deployment: Deployment,
+        new: ReplicaSet | None,
+        old: Sequence[ReplicaSet],
+        *,
+        was_created: bool,
+        is_rollout: bool,
+    ) -> float | None:
+        known = deployment
+        if new is not None:
+            status = with_new_replica_set(deployment, new.metadata.name, self._now, was_created=was_created)
+            known = replace(deployment, status=status)
+        # A new ReplicaSet has no counts yet; its first status enqueues the Deployment.
+        status = (
+            known.status
+            if was_created
+            else deployment_status(known, new, old, self._now, is_rollout=is_rollout)
         )
-        moment = at_epoch(self._clock.now())
-        for condition in (_availability(deployment, status), progress_condition(deployment, status, new)):
-            dated = msgspec.structs.replace(condition, last_transition_time=moment)
-            conditions = with_condition(status.conditions, dated)
-            status = msgspec.structs.replace(status, conditions=conditions)
-        await self._write_status(DEPLOYMENTS, deployment, status, self._deployments.record)
+        patch = merge_patch(deployment.status, status)
+        body: Json = {"status": patch} if patch else {}
+        revision = "" if new is None else new.metadata.annotations.get(REVISION, "")
+        if revision and deployment.metadata.annotations.get(REVISION) != revision:
+            body["metadata"] = {"annotations": {REVISION: revision}}
+        if body:
+            body.setdefault("metadata", {})["resourceVersion"] = deployment.metadata.resource_version
+            self._deployments.record(
+                await self._client.patch(DEPLOYMENTS, deployment.metadata.key, body, subresource="status")
+            )
+        return progress_deadline(deployment, status) if is_rollout else None
+
+    def _scaled(self, deployment: Deployment, direction: str, name: str, before: int, size: int) -> None:
+        message = f"Scaled {direction} replica set {name} from {before} to {size}"
+        self._event(deployment, "Normal", "ScalingReplicaSet", message)
+
+    def _event(self, deployment: Deployment, type_: EventType, reason: str, message: str) -> None:
+        self._events.event(versioned_reference_to(DEPLOYMENTS, deployment), type_, reason, message)
 
 
-def _availability(deployment: Deployment, status: DeploymentStatus) -> Condition:
-    replicas = deployment.spec.replicas
-    _, unavailable = _surge_and_unavailable(deployment.spec.strategy.rolling_update, replicas)
-    enough = status.available_replicas >= replicas - unavailable
-    return Condition(
-        type="Available",
-        status="True" if enough else "False",
-        reason="MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
-        message=f"Deployment {'has' if enough else 'does not have'} minimum availability.",
-    )
+def _own_hash(replica_set: ReplicaSet) -> str:
+    """Return the hash of a ReplicaSet's template without the label with the hash."""
+    template: Json = msgspec.json.decode(replica_set.spec.template)
+    labels = template.get("metadata", {}).get("labels", {})
+    labels.pop(POD_TEMPLATE_HASH, None)
+    return template_hash(msgspec.Raw(msgspec.json.encode(template)))
 
 
-COMPLETE: Final = "NewReplicaSetAvailable"
+def _revision(replica_set: ReplicaSet) -> int:
+    text = replica_set.metadata.annotations.get(REVISION, "")
+    return int(text) if text.isdecimal() else 0
 
 
-def progress_condition(deployment: Deployment, status: DeploymentStatus, new: ReplicaSet | None) -> Condition:
-    """Return the condition that `helm --wait` and other users of kstatus read.
-
-    A rollout that was complete stays so if pods fail later.
-    """
-    if deployment.spec.paused or new is None:
-        return _progressing("Unknown", "DeploymentPaused", "Deployment is paused")
-    replicas, before = deployment.spec.replicas, find_condition(status.conditions, "Progressing")
-    name = f'ReplicaSet "{new.metadata.name}"'
-    was_complete = before is not None and before.reason == COMPLETE and name in before.message
-    is_available = status.updated_replicas == replicas == status.available_replicas
-    if status.replicas == status.updated_replicas and (is_available or was_complete):
-        return _progressing("True", COMPLETE, f"{name} has successfully progressed.")
-    return _progressing("True", "ReplicaSetUpdated", f"{name} is progressing.")
+def _highest_revision(sets: Sequence[ReplicaSet]) -> int:
+    return max(map(_revision, sets), default=0)
 
 
-def _progressing(status: ConditionStatus, reason: str, message: str) -> Condition:
-    return Condition(type="Progressing", status=status, reason=reason, message=message)
+def _history(earlier: str, revision: str) -> str:
+    """Return the earlier revisions with one more; the oldest are dropped from a long list."""
+    revisions = [*filter(None, earlier.split(",")), revision]
+    while len(",".join(revisions)) > HISTORY_CHARS:
+        del revisions[0]
+    return ",".join(revisions)
 
 
 def _propagated_annotations(deployment: Deployment) -> Mapping[str, str]:
     """Return the annotations to copy to the new ReplicaSet: all except those about the rollout."""
     annotations = deployment.metadata.annotations
-    return {
-        name: text
-        for name, text in annotations.items()
-        if not name.startswith(_DEPLOYMENT_PREFIX) and name != _LAST_APPLIED
-    }
-
-
-def _missing_annotations(deployment: Deployment, new: ReplicaSet) -> Mapping[str, str]:
-    has = new.metadata.annotations
-    return {name: text for name, text in _propagated_annotations(deployment).items() if has.get(name) != text}
+    return {name: text for name, text in annotations.items() if name not in _NOT_PROPAGATED}

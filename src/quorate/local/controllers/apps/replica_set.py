@@ -1,44 +1,85 @@
 """The controller of ReplicaSets and of ReplicationControllers: keeps the desired number of active pods."""
 
-import asyncio
-from collections.abc import Iterable
-from typing import Generic, TypeVar
+import random
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Any, Final, Generic, TypeVar
 
 from quorate.api.core import Pod
-from quorate.api.meta import Key
+from quorate.api.meta import (
+    Condition,
+    Key,
+    ObjectMeta,
+    at_epoch,
+    epoch,
+    find_condition,
+    with_condition,
+)
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Informer
 from quorate.kube.resources import Resource
-from quorate.local.controllers.apps.types import PODS, ReplicaSet, ReplicaSetStatus, ReplicationController
+from quorate.local.controllers.apps.types import (
+    PODS,
+    REPLICA_SETS,
+    ReplicaSet,
+    ReplicaSetStatus,
+    ReplicationController,
+    template_labels,
+)
+from quorate.local.controllers.claims import pod_claims
 from quorate.local.controllers.controller import Controller
+from quorate.local.controllers.core_events import EventRecorder
 from quorate.local.controllers.pod_control import (
     BURST_REPLICAS,
-    PodClaims,
+    PodControl,
+    WriteError,
     controller_key,
-    delete_pod,
     enqueue_controllers,
     is_active,
+    is_available,
     is_ready,
+    is_terminating,
+    next_available_at,
     owner_references,
     pod_from_template,
+    problem_of,
+    ready_since,
 )
 from quorate.local.own_writes import MutationCache
 
 S = TypeVar("S", bound=ReplicaSet | ReplicationController)
+DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+REPLICA_FAILURE: Final = "ReplicaFailure"
 
 
-def pods_to_delete(pods: Iterable[Pod], wanted: int) -> list[Pod]:
-    """Return the excess pods: pods without a node first, then not ready ones, then the youngest."""
-    by_priority = sorted(
-        pods, key=lambda pod: (not pod.spec.node_name, not is_ready(pod), _created(pod), pod.metadata.name)
-    )
-    return by_priority[wanted:]
+def pods_to_delete(pods: Collection[Pod], wanted: int) -> list[Pod]:
+    """Return the excess pods.
+
+    Pods without a node come first, then by phase, unready ones, those of a lower deletion cost, those of the
+    node with most of the pods, those ready for the shortest time, with most restarts, and the youngest.
+    """
+    on_node = Counter(pod.spec.node_name for pod in pods)
+
+    def order(pod: Pod) -> tuple[Any, ...]:
+        return (
+            bool(pod.spec.node_name),
+            ("Pending", "Unknown", "Running").index(pod.status.phase or "Pending"),
+            is_ready(pod),
+            _deletion_cost(pod.metadata),
+            -on_node[pod.spec.node_name],
+            -(ready_since(pod) or 0),
+            -max((container.restart_count for container in pod.status.container_statuses), default=0),
+            -epoch(pod.metadata.creation_timestamp) if pod.metadata.creation_timestamp else 0,
+            pod.metadata.name,
+        )
+
+    return sorted(pods, key=order)[: max(len(pods) - wanted, 0)]
 
 
-def _created(pod: Pod) -> str:
-    created = pod.metadata.creation_timestamp
-    return created.isoformat() if created is not None else ""
+def _deletion_cost(metadata: ObjectMeta) -> int:
+    text = metadata.annotations.get(DELETION_COST, "0")
+    return int(text) if text.removeprefix("-").isdecimal() else 0
 
 
 class ReplicaSetController(Controller, Generic[S]):
@@ -48,47 +89,78 @@ class ReplicaSetController(Controller, Generic[S]):
         self,
         client: Client,
         clock: Clock,
+        rng: random.Random,
         kind: Resource[S],
         sets: Informer[S],
         pods: Informer[Pod],
     ) -> None:
         """``kind``: REPLICA_SETS or REPLICATION_CONTROLLERS."""
-        super().__init__(kind.plural, client, clock, sets, pods)
+        component = "replicaset-controller" if kind == REPLICA_SETS else "replication-controller"
+        events = EventRecorder(client, clock, rng, component)
+        super().__init__(kind.plural, client, clock, sets, pods, events=events)
         self._kind = kind
         self._sets = sets
         self._pods = MutationCache(pods, lambda pod: controller_key(pod.metadata, kind.kind), kind.plural)
-        self._claims = PodClaims(client, kind, sets, pods, self._reconciler)
+        self._control = PodControl(client, kind, PODS, events, self._pods.record)
+        self._claims = pod_claims(client, kind, sets, pods, self._reconciler)
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
         enqueue_controllers(pods, kind.kind, self._reconciler)
 
-    async def reconcile(self, key: Key) -> None:
+    async def reconcile(self, key: Key) -> float | None:
         replica_set = self._sets.get(key)
-        if replica_set is None or replica_set.metadata.deletion_timestamp is not None:
-            return
+        if replica_set is None:
+            return None
         claimed = await self._claims.claim(replica_set, self._pods.by_group(key), self._pods)
         live = [pod for pod in claimed if is_active(pod)]
-        wanted = replica_set.spec.replicas
-        await asyncio.gather(
-            *(delete_pod(self._client, pod) for pod in pods_to_delete(live, wanted)[:BURST_REPLICAS])
-        )
-        missing = min(wanted - len(live), BURST_REPLICAS)
-        await asyncio.gather(*(self._create(replica_set) for _ in range(missing)))
-        await self._report(replica_set, live)
-
-    async def _create(self, replica_set: S) -> None:
-        owner = owner_references(self._kind, replica_set.metadata)
-        body = pod_from_template(
-            replica_set.spec.template, owner, generateName=f"{replica_set.metadata.name}-"
-        )
-        self._pods.record(await self._client.create(PODS, body, replica_set.metadata.namespace))
-
-    async def _report(self, replica_set: S, live: list[Pod]) -> None:
-        ready = sum(map(is_ready, live))
-        status = ReplicaSetStatus(
-            replicas=len(live),
-            fully_labeled_replicas=len(live),
-            ready_replicas=ready,
-            available_replicas=ready,
-            observed_generation=replica_set.metadata.generation,
-        )
+        refusal = None
+        if replica_set.metadata.deletion_timestamp is None:
+            refusal = await self._change(replica_set, live)
+        now = self._clock.now()
+        terminating = sum(map(is_terminating, claimed))
+        status = replica_set_status(replica_set, live, terminating, refusal, now)
         await self._write_status(self._kind, replica_set, status)
+        if refusal is not None:
+            raise refusal
+        return next_available_at(live, replica_set.spec.min_ready_seconds, now)
+
+    async def _change(self, replica_set: S, live: Sequence[Pod]) -> WriteError | None:
+        """Create or delete pods; return the first error."""
+        wanted = replica_set.spec.replicas
+        await self._control.delete(replica_set, pods_to_delete(live, wanted)[:BURST_REPLICAS])
+        missing = min(wanted - len(live), BURST_REPLICAS)
+        owner, prefix = owner_references(self._kind, replica_set.metadata), f"{replica_set.metadata.name}-"
+        template = replica_set.spec.template
+        bodies = [pod_from_template(template, owner, generateName=prefix) for _ in range(missing)]
+        _, refusal = await self._control.create(replica_set, bodies)
+        return refusal
+
+
+def replica_set_status(
+    replica_set: ReplicaSet | ReplicationController,
+    live: Sequence[Pod],
+    terminating: int,
+    refusal: WriteError | None,
+    now: float,
+) -> ReplicaSetStatus:
+    spec, conditions = replica_set.spec, replica_set.status.conditions
+    if refusal is None:
+        conditions = tuple(each for each in conditions if each.type != REPLICA_FAILURE)
+    elif find_condition(conditions, REPLICA_FAILURE) is None:
+        failure = Condition(
+            type=REPLICA_FAILURE,
+            status="True",
+            reason="FailedCreate",
+            message=problem_of(refusal),
+            last_transition_time=at_epoch(now),
+        )
+        conditions = with_condition(conditions, failure)
+    labels = template_labels(spec.template)
+    return ReplicaSetStatus(
+        replicas=len(live),
+        fully_labeled_replicas=sum(labels.items() <= pod.metadata.labels.items() for pod in live),
+        ready_replicas=sum(map(is_ready, live)),
+        available_replicas=sum(is_available(pod, spec.min_ready_seconds, now) for pod in live),
+        terminating_replicas=terminating if isinstance(replica_set, ReplicaSet) else None,
+        observed_generation=replica_set.metadata.generation,
+        conditions=conditions,
+    )

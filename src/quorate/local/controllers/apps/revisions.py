@@ -6,11 +6,11 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api.codec import Json
-from quorate.api.meta import ObjectMeta, Struct
+from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.kube.client import Client
 from quorate.kube.errors import AlreadyExists, NotFound
 from quorate.kube.informer import Informer
-from quorate.kube.resources import Resource
+from quorate.kube.resources import Resource, untyped
 from quorate.local.controllers.pod_control import REVISION_LABEL, owner_references, template_hash
 from quorate.local.own_writes import MutationCache
 
@@ -25,15 +25,26 @@ CONTROLLER_REVISIONS: Final = Resource(
 )
 
 
+STORED_REVISIONS: Final = untyped("apps", "v1", "controllerrevisions", "ControllerRevision", True)
+
+
 class RevisionHistory:
     """Keeps the earlier pod templates of the objects of ``kind``, such as DaemonSets, as ControllerRevisions.
 
     ``revisions`` is the informer of all ControllerRevisions, which the caller runs.
     """
 
-    def __init__(self, client: Client, kind: Resource[Any], revisions: Informer[ControllerRevision]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        kind: Resource[Any],
+        revisions: Informer[ControllerRevision],
+        hash_label: str = REVISION_LABEL,
+    ) -> None:
+        """``hash_label``: the label of a revision with the hash of its template."""
         self._client = client
         self._kind = kind
+        self._hash_label = hash_label
         self._revisions = MutationCache(revisions, _owner)
 
     async def record(
@@ -60,7 +71,7 @@ class RevisionHistory:
             revision
             for revision in owned
             if revision.metadata.name != name
-            and not {revision.metadata.name, revision.metadata.labels.get(REVISION_LABEL, "")} & set(used)
+            and not {revision.metadata.name, revision.metadata.labels.get(self._hash_label, "")} & set(used)
         ]
         for revision in old[: max(len(old) - limit, 0)]:
             try:
@@ -70,6 +81,16 @@ class RevisionHistory:
             except NotFound:
                 continue
 
+    async def template(self, namespace: str, name: str) -> msgspec.Raw | None:
+        """Return the pod template of a revision, or None if it no longer exists."""
+        try:
+            stored: Json = await self._client.get(STORED_REVISIONS, Key(namespace, name))
+        except NotFound:
+            return None
+        template = dict(stored["data"]["spec"]["template"])
+        template.pop("$patch", None)
+        return msgspec.Raw(msgspec.json.encode(template))
+
     async def _create(
         self, owner: ObjectMeta, template: msgspec.Raw, name: str, hash_: str, revision: int
     ) -> None:
@@ -78,7 +99,7 @@ class RevisionHistory:
         body = {
             "metadata": {
                 "name": name,
-                "labels": {**labels, REVISION_LABEL: hash_},
+                "labels": {**labels, self._hash_label: hash_},
                 "annotations": dict(owner.annotations),
                 "ownerReferences": owner_references(self._kind, owner),
             },

@@ -10,38 +10,47 @@ ordinal, when all later ones are ready.
 
 import asyncio
 import contextlib
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
+
+import msgspec
 
 from quorate.api.codec import Json
 from quorate.api.core import Pod
 from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import AlreadyExists
+from quorate.kube.errors import AlreadyExists, ApiError, NotFound, Unreachable
 from quorate.kube.informer import Informer
-from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS
+from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS, versioned_reference_to
 from quorate.local.controllers.apps.revisions import ControllerRevision, RevisionHistory
 from quorate.local.controllers.apps.types import PODS, STATEFUL_SETS, StatefulSet, StatefulSetStatus
+from quorate.local.controllers.claims import pod_claims
 from quorate.local.controllers.controller import Controller
+from quorate.local.controllers.core_events import EventRecorder
 from quorate.local.controllers.pod_control import (
     BURST_REPLICAS,
     REVISION_LABEL,
-    PodClaims,
     controller_key,
-    delete_pod,
     enqueue_controllers,
     is_active,
+    is_available,
+    is_pod_finished,
     is_ready,
+    is_terminating,
+    next_available_at,
     owner_references,
     pod_from_template,
+    problem_of,
     template_hash,
 )
 from quorate.local.own_writes import MutationCache
 
 POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
+HASH_LABEL: Final = "controller.kubernetes.io/hash"  # of a ControllerRevision
 POD_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 
 
@@ -51,53 +60,59 @@ class PodChanges:
     delete: tuple[Pod, ...] = ()
 
 
-def next_changes(stateful_set: StatefulSet, pods: Sequence[Pod]) -> PodChanges:
+def next_changes(stateful_set: StatefulSet, pods: Sequence[Pod], now: float) -> PodChanges:
     """Return the changes that are allowed now.
 
-    ``OrderedReady`` allows one change at a time, and only if all preceding pods are ready.
+    ``OrderedReady`` allows one change at a time, and only if all preceding pods are available.
     """
     by_ordinal = {ordinal_of(pod): pod for pod in pods}
-    start = stateful_set.spec.ordinals.start
+    start, minimum_s = stateful_set.spec.ordinals.start, stateful_set.spec.min_ready_seconds
     wanted = range(start, start + stateful_set.spec.replicas)
-    ended = tuple(pod for pod in pods if not is_active(pod) and pod.metadata.deletion_timestamp is None)
     surplus = [by_ordinal[ordinal] for ordinal in sorted(by_ordinal, reverse=True) if ordinal not in wanted]
     if stateful_set.spec.pod_management_policy == "Parallel":
-        going = tuple(pod for pod in surplus if pod.metadata.deletion_timestamp is None)
+        ended = tuple(pod for pod in pods if is_pod_finished(pod) and ordinal_of(pod) in wanted)
+        going = (*ended, *surplus)
         missing = tuple(islice((ordinal for ordinal in wanted if ordinal not in by_ordinal), BURST_REPLICAS))
-        deleted = (*ended, *going)[:BURST_REPLICAS]
-        return PodChanges(missing, deleted or (() if missing else _outdated(stateful_set, by_ordinal)))
-    if ended:
-        return PodChanges(delete=ended[:1])
+        deleted = tuple(pod for pod in going if pod.metadata.deletion_timestamp is None)[:BURST_REPLICAS]
+        return PodChanges(missing, deleted or _outdated(stateful_set, by_ordinal, now))
+    unavailable = [
+        present
+        for ordinal in sorted(by_ordinal, key=lambda ordinal: (ordinal not in wanted, ordinal))
+        if not is_available(present := by_ordinal[ordinal], minimum_s, now) or is_terminating(present)
+    ]
     for ordinal in wanted:
         pod = by_ordinal.get(ordinal)
         if pod is None:
             return PodChanges(create=(ordinal,))
-        if not (is_active(pod) and is_ready(pod)):
-            return PodChanges() if not surplus else PodChanges(delete=_first_to_delete(surplus))
-    return PodChanges(delete=_first_to_delete(surplus) or _outdated(stateful_set, by_ordinal))
+        if is_pod_finished(pod):
+            return PodChanges(delete=(pod,) if pod.metadata.deletion_timestamp is None else ())
+        if pod in unavailable:
+            return PodChanges()
+    for last in surplus[:1]:
+        is_blocked = last in unavailable and last is not unavailable[0]
+        return PodChanges() if last.metadata.deletion_timestamp or is_blocked else PodChanges(delete=(last,))
+    return PodChanges(delete=_outdated(stateful_set, by_ordinal, now))
 
 
-def _first_to_delete(surplus: Sequence[Pod]) -> tuple[Pod, ...]:
-    """Return the excess pod with the highest ordinal, unless an excess pod is terminating."""
-    if any(pod.metadata.deletion_timestamp is not None for pod in surplus):
-        return ()
-    return tuple(surplus[:1])
-
-
-def _outdated(stateful_set: StatefulSet, by_ordinal: dict[int, Pod]) -> tuple[Pod, ...]:
-    """Return the outdated pod with the highest ordinal, unless a later pod is not ready."""
+def first_updated(stateful_set: StatefulSet) -> int:
+    """Return the first ordinal that a rolling update replaces."""
     strategy = stateful_set.spec.update_strategy
-    if strategy.type != "RollingUpdate":
+    return stateful_set.spec.ordinals.start + strategy.rolling_update.partition
+
+
+def _outdated(stateful_set: StatefulSet, by_ordinal: dict[int, Pod], now: float) -> tuple[Pod, ...]:
+    """Return the outdated pod with the highest ordinal, unless a later pod is not available."""
+    if stateful_set.spec.update_strategy.type != "RollingUpdate":
         return ()
-    name = revision_name(stateful_set)
-    first_updated = stateful_set.spec.ordinals.start + strategy.rolling_update.partition
-    for ordinal in sorted(by_ordinal, reverse=True):
-        pod = by_ordinal[ordinal]
-        if ordinal < first_updated:
+    name, minimum_s = revision_name(stateful_set), stateful_set.spec.min_ready_seconds
+    start = stateful_set.spec.ordinals.start
+    for ordinal in reversed(range(first_updated(stateful_set), start + stateful_set.spec.replicas)):
+        pod = by_ordinal.get(ordinal)
+        if pod is None:
             break
-        if pod.metadata.labels.get(REVISION_LABEL) != name:
-            return (pod,) if is_active(pod) else ()
-        if not (is_active(pod) and is_ready(pod)):
+        if pod.metadata.labels.get(REVISION_LABEL) != name and pod.metadata.deletion_timestamp is None:
+            return (pod,)
+        if pod.metadata.deletion_timestamp is not None or not is_available(pod, minimum_s, now):
             break
     return ()
 
@@ -123,47 +138,98 @@ class StatefulSetController(Controller):
         self,
         client: Client,
         clock: Clock,
+        rng: random.Random,
         pods: Informer[Pod],
         sets: Informer[StatefulSet],
         revisions: Informer[ControllerRevision],
     ) -> None:
-        super().__init__("stateful-set", client, clock, sets, pods, revisions)
-        self._history = RevisionHistory(client, STATEFUL_SETS, revisions)
+        self._events = EventRecorder(client, clock, rng, "statefulset-controller")
+        super().__init__("stateful-set", client, clock, sets, pods, revisions, events=self._events)
+        self._history = RevisionHistory(client, STATEFUL_SETS, revisions, HASH_LABEL)
         self._sets = MutationCache(sets, lambda stateful_set: stateful_set.metadata.key)
         self._pods = pods
         pods.add_index("stateful set", lambda pod: (controller_key(pod.metadata, STATEFUL_SETS.kind),))
-        self._claims = PodClaims(client, STATEFUL_SETS, sets, pods, self._reconciler, is_member=is_member)
+        self._claims = pod_claims(client, STATEFUL_SETS, sets, pods, self._reconciler, is_member=is_member)
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
         enqueue_controllers(pods, STATEFUL_SETS.kind, self._reconciler)
 
-    async def reconcile(self, key: Key) -> None:
+    async def reconcile(self, key: Key) -> float | None:
         stateful_set = self._sets.get(key)
-        if stateful_set is None or stateful_set.metadata.deletion_timestamp is not None:
-            return
+        if stateful_set is None:
+            return None
         candidates = [pod for pod in self._pods.by_index("stateful set", key) if is_member(stateful_set, pod)]
         pods = await self._claims.claim(stateful_set, candidates)
+        now = self._clock.now()
+        if stateful_set.metadata.deletion_timestamp is not None:
+            status = stateful_set_status(stateful_set, pods, now)
+            await self._write_status(STATEFUL_SETS, stateful_set, status, self._sets.record)
+            return None
         used = {pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods}
         limit = stateful_set.spec.revision_history_limit
         await self._history.record(stateful_set.metadata, stateful_set.spec.template, limit, used)
-        changes = next_changes(stateful_set, pods)
-        await asyncio.gather(*(delete_pod(self._client, pod) for pod in changes.delete))
-        # A pod keeps its name: creating it again before the watch delivers it fails with AlreadyExists.
-        await asyncio.gather(*(self._create(stateful_set, ordinal) for ordinal in changes.create))
-        await self._report(stateful_set, pods)
+        await self._identify(stateful_set, pods)
+        changes = next_changes(stateful_set, pods, now)
+        await asyncio.gather(*(self._delete(stateful_set, pod) for pod in changes.delete))
+        try:
+            # A pod keeps its name: creating it again before the watch delivers it fails with AlreadyExists.
+            await asyncio.gather(*(self._create(stateful_set, ordinal) for ordinal in changes.create))
+        finally:
+            status = stateful_set_status(stateful_set, pods, now)
+            await self._write_status(STATEFUL_SETS, stateful_set, status, self._sets.record)
+        return next_available_at(pods, stateful_set.spec.min_ready_seconds, now)
+
+    async def _identify(self, stateful_set: StatefulSet, pods: Sequence[Pod]) -> None:
+        """Give adopted pods the labels of their names."""
+        for pod in pods:
+            name = pod.metadata.name
+            labels = _identity(name)
+            if is_active(pod) and not labels.items() <= pod.metadata.labels.items():
+                patch = {"metadata": {"uid": pod.metadata.uid, "labels": labels}}
+                await self._client.patch(PODS, pod.metadata.key, patch)
+                self._report(stateful_set, "Update", f"Pod {name}", "successful")
+
+    async def _delete(self, stateful_set: StatefulSet, pod: Pod) -> None:
+        with contextlib.suppress(NotFound):
+            await self._client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid)
+        self._report(stateful_set, "Delete", f"Pod {pod.metadata.name}", "successful")
 
     async def _create(self, stateful_set: StatefulSet, ordinal: int) -> None:
         name = f"{stateful_set.metadata.name}-{ordinal}"
+        template, revision = await self._template(stateful_set, ordinal)
         body = pod_from_template(
-            stateful_set.spec.template, owner_references(STATEFUL_SETS, stateful_set.metadata), name=name
+            template,
+            owner_references(STATEFUL_SETS, stateful_set.metadata),
+            name=name,
+            generateName=f"{stateful_set.metadata.name}-",
         )
-        body["metadata"]["labels"] |= {
-            POD_INDEX_LABEL: str(ordinal),
-            POD_NAME_LABEL: name,
-            REVISION_LABEL: revision_name(stateful_set),
-        }
+        body["metadata"]["labels"] |= {**_identity(name), REVISION_LABEL: revision}
         body["spec"] |= {"hostname": name, "subdomain": stateful_set.spec.service_name}
         await self._claim_volumes(stateful_set, body["spec"], name)
-        await self._client.create(PODS, body, stateful_set.metadata.namespace)
+        try:
+            await self._client.create(PODS, body, stateful_set.metadata.namespace)
+        except AlreadyExists:
+            raise
+        except (ApiError, Unreachable) as error:
+            self._report(stateful_set, "Create", f"Pod {name}", f"failed error: {problem_of(error)}")
+            raise
+        self._report(stateful_set, "Create", f"Pod {name}", "successful")
+
+    async def _template(self, stateful_set: StatefulSet, ordinal: int) -> tuple[msgspec.Raw, str]:
+        """Return the template and the revision of a new pod: below the partition the current ones."""
+        revision, current = revision_name(stateful_set), stateful_set.status.current_revision
+        if current in ("", revision) or ordinal >= first_updated(stateful_set):
+            return stateful_set.spec.template, revision
+        stored = await self._history.template(stateful_set.metadata.namespace, current)
+        return (stateful_set.spec.template, revision) if stored is None else (stored, current)
+
+    def _report(self, stateful_set: StatefulSet, verb: str, what: str, result: str) -> None:
+        is_failure = result.startswith("failed")
+        self._events.event(
+            versioned_reference_to(STATEFUL_SETS, stateful_set),
+            "Warning" if is_failure else "Normal",
+            f"{'Failed' if is_failure else 'Successful'}{verb}",
+            f"{verb} {what} in StatefulSet {stateful_set.metadata.name} {result}",
+        )
 
     async def _claim_volumes(self, stateful_set: StatefulSet, spec: Json, pod: str) -> None:
         """Create the missing claims of a pod, and make them volumes of its spec."""
@@ -178,23 +244,35 @@ class StatefulSetController(Controller):
                     {"metadata": metadata, "spec": template["spec"]},
                     stateful_set.metadata.namespace,
                 )
+                self._report(stateful_set, "Create", f"Claim {claim} Pod {pod}", "success")
             others = [other for other in spec.get("volumes", ()) if other["name"] != volume]
             spec["volumes"] = [*others, {"name": volume, "persistentVolumeClaim": {"claimName": claim}}]
 
-    async def _report(self, stateful_set: StatefulSet, pods: Sequence[Pod]) -> None:
-        name = revision_name(stateful_set)
-        updated = sum(pod.metadata.labels.get(REVISION_LABEL) == name for pod in pods)
-        ready = sum(is_ready(pod) and is_active(pod) for pod in pods)
-        done = updated == len(pods) == stateful_set.spec.replicas
-        status = StatefulSetStatus(
-            replicas=len(pods),
-            ready_replicas=ready,
-            available_replicas=ready,
-            current_replicas=updated if done else len(pods) - updated,
-            updated_replicas=updated,
-            current_revision=name if done else stateful_set.status.current_revision or name,
-            update_revision=name,
-            collision_count=0,
-            observed_generation=stateful_set.metadata.generation,
-        )
-        await self._write_status(STATEFUL_SETS, stateful_set, status, self._sets.record)
+
+def _identity(pod: str) -> dict[str, str]:
+    """Return the labels of a pod of this name."""
+    return {POD_INDEX_LABEL: pod.rpartition("-")[2], POD_NAME_LABEL: pod}
+
+
+def stateful_set_status(stateful_set: StatefulSet, pods: Sequence[Pod], now: float) -> StatefulSetStatus:
+    spec, name = stateful_set.spec, revision_name(stateful_set)
+    current = stateful_set.status.current_revision or name
+    revisions = [
+        pod.metadata.labels.get(REVISION_LABEL) for pod in pods if pod.metadata.deletion_timestamp is None
+    ]
+    updated = revisions.count(name)
+    ready = [pod for pod in pods if is_ready(pod) and pod.status.phase == "Running"]
+    is_rolling = spec.update_strategy.type == "RollingUpdate"
+    if is_rolling and updated == len(ready) == len(pods) == spec.replicas:
+        current = name
+    return StatefulSetStatus(
+        replicas=len(pods),
+        ready_replicas=len(ready),
+        available_replicas=sum(is_available(pod, spec.min_ready_seconds, now) for pod in ready),
+        current_replicas=revisions.count(current),
+        updated_replicas=updated,
+        current_revision=current,
+        update_revision=name,
+        collision_count=0,
+        observed_generation=stateful_set.metadata.generation,
+    )

@@ -1,9 +1,12 @@
 """Types of the workload controllers, and functions that they share."""
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Final
 
 import msgspec
 
+from quorate.api import codec
 from quorate.api.batch import EMPTY_OBJECT
 from quorate.api.codec import Json
 from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct
@@ -12,8 +15,21 @@ from quorate.kube.resources import PODS, Resource
 __all__ = ["DAEMON_SETS", "DEPLOYMENTS", "PODS", "REPLICATION_CONTROLLERS", "REPLICA_SETS", "STATEFUL_SETS"]
 
 
+class _TemplateMetadata(Struct):
+    labels: Mapping[str, str] = {}
+
+
+class _Template(Struct):
+    metadata: _TemplateMetadata = _TemplateMetadata()
+
+
+def template_labels(template: msgspec.Raw) -> Mapping[str, str]:
+    return codec.decode(_Template, bytes(template)).metadata.labels
+
+
 class _ReplicatedSpec(Struct):
     replicas: int = 1
+    min_ready_seconds: int = 0
     template: msgspec.Raw = EMPTY_OBJECT
 
     def __post_init__(self) -> None:
@@ -40,7 +56,9 @@ class ReplicaSetStatus(Struct):
     fully_labeled_replicas: int = 0
     ready_replicas: int = 0
     available_replicas: int = 0
+    terminating_replicas: int | None = None
     observed_generation: int = 0
+    conditions: tuple[Condition, ...] = ()
 
 
 class ReplicaSet(Struct):
@@ -64,10 +82,15 @@ class ReplicationController(Struct):
 
 
 class DeploymentSpec(_ReplicatedSpec):
-    selector: Json = msgspec.field(default_factory=dict)
+    selector: LabelSelector = LabelSelector()
     strategy: Strategy = Strategy()
     paused: bool = False
     revision_history_limit: int = 10
+    progress_deadline_seconds: int = 600
+
+
+class DeploymentCondition(Condition):
+    last_update_time: datetime | None = None
 
 
 class DeploymentStatus(Struct):
@@ -76,8 +99,10 @@ class DeploymentStatus(Struct):
     ready_replicas: int = 0
     available_replicas: int = 0
     unavailable_replicas: int = 0
+    terminating_replicas: int | None = None
     observed_generation: int = 0
-    conditions: tuple[Condition, ...] = ()
+    collision_count: int | None = None
+    conditions: tuple[DeploymentCondition, ...] = ()
 
 
 class Deployment(Struct):

@@ -11,21 +11,23 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from quorate.api.codec import Json
 from quorate.api.meta import Key, Uid, epoch, find_condition
 from quorate.api.native_groups import PodGroup
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
-from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable
+from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
-from quorate.kube.resources import NATIVE_POD_GROUPS, versioned_reference_to
+from quorate.kube.resources import NATIVE_POD_GROUPS
+from quorate.local.controllers.claims import Claims, index_orphans
 from quorate.local.controllers.controller import Controller
-from quorate.local.controllers.core_events import EventRecorder, EventType
+from quorate.local.controllers.core_events import EventRecorder
 from quorate.local.controllers.job.failure_policy import Backoff
 from quorate.local.controllers.job.finish import finished_condition
 from quorate.local.controllers.job.pod_groups import JobPodGroups, reference_to
 from quorate.local.controllers.job.pod_management import PodToCreate, pod_from_template
-from quorate.local.controllers.job.sync import JobEvent, SyncResult, sync_job
+from quorate.local.controllers.job.sync import SyncResult, sync_job
 from quorate.local.controllers.job.types import (
     JOB_CONTROLLER_NAME,
     JOBS,
@@ -34,12 +36,11 @@ from quorate.local.controllers.job.types import (
     Job,
     Pod,
 )
+from quorate.local.controllers.pod_control import PodControl
 from quorate.local.own_writes import MutationCache
 
 JOB_NAME_LABEL: Final = "batch.kubernetes.io/job-name"
 WORKERS: Final = 8
-
-WriteError = ApiError | Unreachable
 
 
 class JobController(Controller):
@@ -56,20 +57,21 @@ class JobController(Controller):
         with_pod_groups: bool = False,
     ) -> None:
         """``with_pod_groups``: Indexed jobs that run all their pods at once get a pod group of Kubernetes."""
-        super().__init__("job", client, clock, jobs, pods, workers=WORKERS)
+        events = EventRecorder(client, clock, rng, "job-controller")
+        super().__init__("job", client, clock, jobs, pods, workers=WORKERS, events=events)
         self._jobs = MutationCache(jobs, lambda job: job.metadata.key)
         self._pods = MutationCache(pods, job_key)
         self._backoffs: dict[Uid, Backoff] = {}  # jobs with failed pods since their last success
-        self._events = EventRecorder(client, clock, rng, "job-controller")
+        self._control = PodControl(client, JOBS, PODS, events, self._pods.record)
+        index_orphans(pods)
+        self._claims = Claims(
+            client, JOBS, jobs, PODS, pods, self._reconciler,
+            may_adopt=lambda job, pod: True, finalizer=TRACKING_FINALIZER,
+        )  # fmt: skip
         self._groups = JobPodGroups(client) if with_pod_groups else None
         self._log = logger(__name__)
         jobs.subscribe(self._on_job)
         pods.subscribe(self._on_pod)
-
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._events.run())
-            tasks.create_task(super().run())
 
     def _on_job(self, change: Change[Job]) -> None:
         job = change.new or change.old
@@ -85,14 +87,17 @@ class JobController(Controller):
 
     async def reconcile(self, key: Key) -> float | None:
         job = self._jobs.get(key)
-        candidates = self._pods.by_group(key)
+        pods = candidates = self._pods.by_group(key)
+        is_own = job is not None and job.spec.managed_by in ("", JOB_CONTROLLER_NAME)
+        if job is not None and is_own and finished_condition(job.status) is None:
+            pods = await self._claims.claim(job, candidates, self._pods)
         owner = job.metadata.uid if job else None
-        pods = [pod for pod in candidates if pod.metadata.controller and pod.metadata.controller.uid == owner]
+        pods = [pod for pod in pods if pod.metadata.controller and pod.metadata.controller.uid == owner]
         own_uids = {pod.metadata.uid for pod in pods}
         await self._release(
             [pod for pod in candidates if pod.has_tracking_finalizer and pod.metadata.uid not in own_uids]
         )
-        if job is None or job.spec.managed_by not in ("", JOB_CONTROLLER_NAME):
+        if job is None or not is_own:
             return None
         backoff = self._backoffs.get(job.metadata.uid, Backoff())
         result = sync_job(job, pods, self._clock.now(), backoff)
@@ -104,8 +109,9 @@ class JobController(Controller):
 
     async def _execute(self, job: Job, result: SyncResult, group: PodGroup | None) -> None:
         await self._release(result.discard)
-        await self._delete(job, (*result.discard, *result.delete))
-        created, refusal = await self._create(job, result.create, group)
+        await self._control.delete(job, (*result.discard, *result.delete))
+        bodies = [_pod_body(job, new, group) for new in result.create]
+        created, refusal = await self._control.create(job, bodies)
         missing = len(result.create) - created
         status = replace(result.status, active=result.status.active - missing)
         await self._write_status(JOBS, job, status, self._jobs.record)
@@ -115,7 +121,7 @@ class JobController(Controller):
             self._backoffs[job.metadata.uid] = result.backoff
         await self._release(result.release)
         for event in result.events:
-            self._report(job, event)
+            self._control.report(job, event.reason, event.message, warning=event.warning)
         self._log.debug(
             "job reconciled",
             job=job.metadata.key,
@@ -126,53 +132,6 @@ class JobController(Controller):
         )
         if refusal is not None:
             raise refusal  # the status is accurate; the reconciler retries with backoff
-
-    def _report(self, job: Job, event: JobEvent) -> None:
-        type_: EventType = "Warning" if event.warning else "Normal"
-        self._events.event(versioned_reference_to(JOBS, job), type_, event.reason, event.message)
-
-    async def _create(
-        self, job: Job, wanted: Sequence[PodToCreate], group: PodGroup | None
-    ) -> tuple[int, WriteError | None]:
-        """Create pods in batches of 1, 2, 4, 8, ...; return the number created, and the first error.
-
-        Because of the slow start, a job does not send hundreds of requests if all its pods are rejected.
-        """
-        created, size = 0, 1
-        while created < len(wanted):
-            batch = wanted[created : created + size]
-            results = await asyncio.gather(*(self._create_one(job, new, group) for new in batch))
-            refusals = [result for result in results if result is not None]
-            created += len(batch) - len(refusals)
-            if refusals:
-                return created, refusals[0]
-            size *= 2
-        return created, None
-
-    async def _create_one(self, job: Job, new: PodToCreate, group: PodGroup | None) -> WriteError | None:
-        body = pod_from_template(job, new)
-        if group is not None:
-            body["spec"]["schedulingGroup"] = {"podGroupName": group.metadata.name}
-            body["metadata"]["ownerReferences"].append(reference_to(NATIVE_POD_GROUPS, group.metadata))
-        try:
-            pod = await self._client.create(PODS, body)
-        except (ApiError, Unreachable) as error:
-            problem = error.message if isinstance(error, ApiError) else str(error)
-            self._report(job, JobEvent(True, "FailedCreate", f"Error creating: {problem}"))
-            return error
-        self._pods.record(pod)
-        self._report(job, JobEvent(False, "SuccessfulCreate", f"Created pod: {pod.metadata.name}"))
-        return None
-
-    async def _delete(self, job: Job, pods: Sequence[Pod]) -> None:
-        async def delete(pod: Pod) -> None:
-            try:
-                await self._client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid)
-            except NotFound:
-                return
-            self._report(job, JobEvent(False, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}"))
-
-        await asyncio.gather(*(delete(pod) for pod in pods))
 
     async def _release(self, pods: Sequence[Pod]) -> None:
         async def release(pod: Pod) -> None:
@@ -185,6 +144,14 @@ class JobController(Controller):
             self._pods.record(released)
 
         await asyncio.gather(*(release(pod) for pod in pods))
+
+
+def _pod_body(job: Job, new: PodToCreate, group: PodGroup | None) -> Json:
+    body = pod_from_template(job, new)
+    if group is not None:
+        body["spec"]["schedulingGroup"] = {"podGroupName": group.metadata.name}
+        body["metadata"]["ownerReferences"].append(reference_to(NATIVE_POD_GROUPS, group.metadata))
+    return body
 
 
 def _has_not_started(job: Job) -> bool:

@@ -5,7 +5,7 @@ from typing import Final
 
 from quorate.api import batch, core
 from quorate.api.batch import JOB_COMPLETION_INDEX
-from quorate.api.meta import Condition, ObjectMeta, Struct
+from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct
 from quorate.kube.resources import Resource
 
 TRACKING_FINALIZER: Final = "batch.kubernetes.io/job-tracking"
@@ -45,6 +45,7 @@ class SuccessPolicy(Struct):
 
 
 class JobSpec(batch.JobSpec):
+    selector: LabelSelector = LabelSelector()
     active_deadline_seconds: int | None = None
     backoff_limit_per_index: int | None = None
     max_failed_indexes: int | None = None

@@ -189,7 +189,8 @@ def prepare_update(context: RequestContext, new: Json, old: Json) -> Json:
         strategy.prepare_for_update(new, old)
     strategy.default(new)
     if (
-        kind.tracks_generation
+        not updates_status
+        and kind.tracks_generation
         and not kind.fixed_generation
         and _generation_fields(kind, new) != _generation_fields(kind, old)
     ):
