@@ -93,6 +93,28 @@ def test_members_that_finished_and_were_deleted_between_sessions_have_ended(
         assert after(ended) == (want or after(0)), f"keeps_live_groups={keeps}"
 
 
+@pytest.mark.parametrize(
+    ("phase", "members", "want"),
+    [
+        ("Running", "Failed=2", "Pending"),
+        ("Running", "Failed=2 Pending=2", "Pending"),
+        ("Running", "Failed=2 Releasing=1", "Running"),
+        ("Running", "Failed=2 Running=1 Pending=1", "Unknown"),
+        ("Unknown", "Succeeded=2", "Pending"),
+        ("Inqueue", "Failed=2", "Inqueue"),
+        ("Pending", "Failed=2", "Pending"),
+        ("Completed", "Failed=2", "Completed"),
+        ("Running", "Failed=4", "Completed"),  # the other two finished
+    ],
+)
+def test_members_that_were_deleted_before_they_ended_have_not_finished(
+    phase: str, members: str, want: str
+) -> None:
+    """Two of the members were."""
+    counts = task_counts(members)
+    assert phase_after(phase, 2, counts, cut_short=2, unschedulable=False, keeps_live_groups=True) == want
+
+
 def test_the_group_of_members_that_the_scheduler_evicts_waits_at_once() -> None:
     counts = task_counts("Releasing=2")
     for evicted, want in ((False, "Running"), (True, "Pending")):

@@ -91,14 +91,16 @@ def phase_after(
     counts: TaskCounts,
     *,
     ended: int = 0,
+    cut_short: int = 0,
     evicted: bool = False,
     unschedulable: bool,
     keeps_live_groups: bool,
 ) -> str:
     """Return the phase of a group that was in ``phase``, at the end of a session.
 
-    ``ended``: members that had finished and were deleted since the last session.  ``evicted``: the group does
-    not wait for members that terminate: this session evicts them, or they are on lost nodes.
+    ``ended``: members that had finished and were deleted since the last session.  ``cut_short``: members that
+    were deleted before they ended, so that they did not finish their work (``design``).  ``evicted``: the
+    group does not wait for members that terminate: this session evicts them, or they are on lost nodes.
     ``unschedulable``: this session found that the group cannot be scheduled.  ``keeps_live_groups``: the
     rules of profile ``design``.  Tasks that are being bound do not count yet, so that a group that was just
     placed is Running one session later.
@@ -107,11 +109,12 @@ def phase_after(
         return UNKNOWN
     if phase == COMPLETED and counts.unfinished == counts.by_status[TaskStatus.RELEASING]:
         return COMPLETED  # although its pods are deleted
-    if phase in (RUNNING, UNKNOWN) and not counts.unfinished and 0 < counts.finished + ended >= min_member:
+    finished = counts.finished - cut_short
+    if phase in (RUNNING, UNKNOWN) and not counts.unfinished and 0 < finished + ended >= min_member:
         return COMPLETED
-    scheduled = counts.scheduled
+    scheduled = counts.scheduled - cut_short
     if scheduled >= min_member and (scheduled or not keeps_live_groups):
-        is_over = not counts.unfinished if keeps_live_groups else scheduled == counts.finished
+        is_over = not counts.unfinished if keeps_live_groups else scheduled == finished
         return COMPLETED if is_over else RUNNING
     if keeps_live_groups and phase in (RUNNING, UNKNOWN):
         if any(counts.by_status[each] for each in ALLOCATED_STATUSES):
@@ -167,6 +170,7 @@ class _StatusUpdater:
             gang.min_member,
             gang.task_counts,
             ended=gang.ended,
+            cut_short=gang.cut_short if self._reports_reasons else 0,
             evicted=gang.key in self._evicted or self._is_on_lost_nodes(gang),
             unschedulable=not_admitted or (reports_readiness and not is_ready),
             keeps_live_groups=self._reports_reasons,

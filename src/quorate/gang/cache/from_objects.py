@@ -40,7 +40,7 @@ from quorate.gang.cache.group_owner import group_owner
 from quorate.gang.cache.native_groups import native_group_of, native_topology
 from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.sub_groups import gang_topology
-from quorate.gang.cache.task import Task, TaskStatus
+from quorate.gang.cache.task import FINISHED_STATUSES, Task, TaskStatus
 from quorate.gang.namespace_quota.evaluation import plain_resource
 from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.gang.outcome import Counts, GangStatus
@@ -81,6 +81,18 @@ def task_status_of(pod: Pod) -> TaskStatus:
             return TaskStatus.BOUND if pod.node_name else TaskStatus.PENDING
         case _:
             return TaskStatus.UNKNOWN
+
+
+def is_cut_short(before: Task | None, pod: Pod) -> bool:
+    """Return True if ``pod`` was deleted first and ended then.  ``before``: its task until now.
+
+    Of a pod that is seen for the first time that is assumed if it failed.
+    """
+    if not (pod.is_leaving and pod.has_ended):
+        return False
+    if before is None or before.uid != pod.metadata.uid:
+        return pod.status.phase == "Failed"
+    return before.cut_short or before.status not in FINISHED_STATUSES
 
 
 def differ_only_in_status(one: Pod, other: Pod) -> bool:

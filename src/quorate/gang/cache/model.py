@@ -27,6 +27,7 @@ from quorate.gang.cache.assumed_decisions import AssumedDecisions
 from quorate.gang.cache.from_objects import (
     QuotaUsageCache,
     differ_only_in_status,
+    is_cut_short,
     pod_group_key,
     queue_from_object,
     quota_from_object,
@@ -199,12 +200,14 @@ class Model:
         key = pod.metadata.key
         self.remove_unreadable_pod(key)
         task = self._tasks.get(key)
+        cut_short = is_cut_short(task, pod)
         if task is not None and differ_only_in_status(task.pod, pod):
             self._update_task(task, pod)
         else:
             self._replace_pod(key, pod)
-        task = self._tasks.get(key)
-        owner = None if task is None else self.gangs[task.gang].owner.uid
+        task, owner = self._tasks.get(key), None
+        if task is not None:
+            task.cut_short, owner = cut_short, self.gangs[task.gang].owner.uid
         self._held.set_pod(key, pod, pod.node_name if task is None else task.node, owner)
 
     def _replace_pod(self, key: Key, pod: Pod) -> None:
@@ -228,7 +231,7 @@ class Model:
     def remove_pod(self, key: Key) -> None:
         self.note_change()
         task = self._tasks.get(key)
-        if task is not None and task.status in FINISHED_STATUSES:
+        if task is not None and task.status in FINISHED_STATUSES and not task.cut_short:
             self.gangs[task.gang].ended += 1
         self._remove_pod(key)
         self._held.remove_pod(key)

@@ -67,6 +67,7 @@ class Task(msgspec.Struct, eq=False, gc=False):
     quota_usage: Mapping[str, int]  # in base units, by every name a quota may limit it under; shared
     status: TaskStatus = TaskStatus.PENDING
     node: str = ""  # "" while it has none
+    cut_short: bool = False  # it ended because it was deleted
 
     @property
     def request(self) -> Mapping[str, int]:
