@@ -7,6 +7,7 @@ from hypothesis import given as given_by
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from quorate.queueing.scheduling.planned_starts import PlannedStarts
 from tests.queueing.notation import Json
 from tests.queueing.test_planned_starts import all_planned, conservative, job, queue, run_cycle, started
 from tests.queueing.world import World
@@ -132,3 +133,86 @@ def test_without_bounds_what_passes_together_leaves_what_is_planned(
 
 def is_after(given: dict[str, Any], name: str, other: str) -> bool:
     return (given[name][3], name) > (given[other][3], other)
+
+
+HOSTS = 4
+HOST = "kubernetes.io/hostname"
+Pods = st.lists(
+    st.tuples(st.integers(1, HOSTS), st.integers(1, 2), st.integers(1, 40), st.integers(0, 30)),
+    min_size=3,
+    max_size=9,
+)
+
+
+@pytest.mark.parametrize("rules", [queue(2 * HOSTS), conservative(3)])
+@settings(max_examples=40, deadline=None)
+@given_by(Pods)
+def test_what_has_places_that_no_plan_needs_does_not_wait(
+    rules: Json, sizes: list[tuple[int, int, int, int]]
+) -> None:
+    """Also if the places that it would get without plans are planned for an earlier workload."""
+    given = {f"j{number}": size for number, size in enumerate(sizes)}
+    jobs = [
+        {
+            "name": name,
+            "queue": "q",
+            "created": arrives,
+            "maximumExecutionTimeSeconds": bound_s,
+            "create": "later",
+            "podSets": [{"name": "main", "count": pods, "requests": {"cpu": cpu}}],
+        }
+        for name, (pods, cpu, bound_s, arrives) in given.items()
+    ]
+    world = World(
+        {
+            "topologies": {"hosts": {"levels": [HOST]}},
+            "flavors": {"tas": {"topologyName": "hosts", "nodeLabels": {"pool": "tas"}}},
+            "nodes": {
+                f"n{number}": {"labels": {"pool": "tas"}, "allocatable": {"cpu": 2, "pods": 10}}
+                for number in range(HOSTS)
+            },
+            "clusterQueues": {"q": {**rules, "quota": [{"tas": {"cpu": 2 * HOSTS}}]}},
+            "workloads": jobs,
+        }
+    )
+    ends: dict[str, float] = {}
+    moments: set[float] = {arrives for *_, arrives in sizes}
+    while moments:
+        world.now = min(moments)
+        moments.remove(world.now)
+        world.run({"create": [name for name in given if given[name][3] == world.now]})
+        world.run({"finish": [name for name, end in ends.items() if end == world.now]})
+        for _ in range(3):
+            run_cycle(world)
+        for name in started(world) - ends.keys():
+            ends[name] = world.now + given[name][2]
+            moments.add(ends[name])
+        assert_no_places_are_left(world, given, ends)
+    assert len(ends) == len(jobs)
+
+
+def assert_no_places_are_left(world: World, given: dict[str, Any], ends: dict[str, float]) -> None:
+    ledger = world.state.ledger
+    plans = PlannedStarts(world.state).of_queue(ledger.cluster_queues["q"], world.now)
+    spans = [
+        (world.now, ends[key.name], place)
+        for key, reservation in ledger.reservations.items()
+        for place in reservation.places.all
+    ]
+    for entry in ledger.entries.values():
+        pods, cpu, bound_s, _ = given[entry.key.name]
+        earlier = [plan for plan in plans if plan.entry.order < entry.order]
+        used = spans + [
+            (plan.at, plan.ends, place) for plan in earlier for place in plan.assignment.placement.places()
+        ]
+        moments = [world.now, *(plan.at for plan in earlier if plan.at < world.now + bound_s)]
+        free = {f"n{number}": 2 for number in range(HOSTS)}
+        for moment in moments:
+            for host in free:
+                at_moment = sum(
+                    place.amounts["cpu"] // 1000
+                    for begins, until, place in used
+                    if begins <= moment < until and place.values[-1] == host
+                )
+                free[host] = min(free[host], 2 - at_moment)
+        assert pods > sum(cpus // cpu for cpus in free.values()), f"{entry.key.name} waits"

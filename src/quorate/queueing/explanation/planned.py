@@ -5,9 +5,10 @@ from datetime import datetime, timedelta
 
 from quorate.api.explanation import PlannedStart
 from quorate.api.kueue import Workload
-from quorate.api.meta import at_epoch
+from quorate.api.meta import Key, at_epoch
 from quorate.queueing.planning.announced_starts import AnnouncedStart, stored_announcement
-from quorate.queueing.scheduling.planned_starts import planned_start
+from quorate.queueing.scheduling import timeline
+from quorate.queueing.scheduling.planned_starts import PlannedStarts
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import as_quantity
@@ -78,3 +79,13 @@ def _clock(moment: datetime, now: datetime) -> str:
     """Return the time of the day, with the date unless the moment is within a day."""
     near = abs(moment - now) < timedelta(days=1)
     return f"{moment:%H:%M:%S} UTC" if near else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def planned_start(state: State, key: Key) -> timeline.PlannedStart | None:
+    """Return the planned start of a pending workload; None if it has none."""
+    entry = state.ledger.entries.get(key)
+    if entry is None or entry not in state.ledger.planned.get(entry.cluster_queue, ()):
+        return None
+    queue = state.ledger.cluster_queues[entry.cluster_queue]
+    plans = PlannedStarts(state).of_queue(queue, state.ledger.now)
+    return next((plan for plan in plans if plan.entry is entry), None)

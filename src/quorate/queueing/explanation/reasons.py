@@ -12,6 +12,7 @@ from quorate.api.meta import Key, at_epoch
 from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.suggestions import suggestion
 from quorate.queueing.explain import PendingFacts, QuotaHolder
+from quorate.queueing.explanation.planned import planned_start
 from quorate.queueing.inactive_reasons import inactive_message
 from quorate.queueing.inadmissible_reasons import (
     AffinityMismatched,
@@ -46,7 +47,6 @@ from quorate.queueing.inadmissible_reasons import (
 )
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.remedies import TURN
-from quorate.queueing.scheduling.planned_starts import planned_start
 from quorate.queueing.scheduling.pod_sets_to_place import may_need_places
 from quorate.queueing.state import State
 from quorate.queueing.typed_reasons import reason_of

@@ -10,8 +10,9 @@ from contextlib import nullcontext
 from typing import Final, NamedTuple
 
 from quorate.api.kueue import ResourceFlavor
-from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup
+from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup, Reservation
 from quorate.queueing.inadmissible_reasons import ReservedForEarlierWorkload
+from quorate.queueing.nodes.places import Place, without_places
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.shape import Shape
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
@@ -172,12 +173,7 @@ class LaterFits:
         """
         ledger = self._state.ledger
         replaced = ledger.replaced_reservation(entry.workload, queue)
-        kept = [] if replaced is None else [replaced]
-        announced = ledger.announced.get(plan.entry.key)
-        if math.isinf(plan.at) and announced is not None:
-            since = math.floor(announced.made_at)  # stored times are whole seconds
-            passed = timeline.passed(planning, planning.pending.order(plan.entry), since)
-            kept += [reservation for reservation in passed if reservation is not replaced]
+        kept = self._not_ended(plan, timeline, planning, replaced)
         with (
             timeline.moved_to(plan.at, planning, plans, kept),
             nullcontext() if replaced is None else ledger.without_replaced_slice(replaced),
@@ -187,6 +183,43 @@ class LaterFits:
                 at = plan.at if math.isfinite(plan.at) else None
                 return ReservedForEarlierWorkload(plan.entry.key, at, shortages)
         return None
+
+    def _not_ended(
+        self,
+        plan: PlannedStart,
+        timeline: Timeline,
+        planning: ClusterQueueState,
+        replaced: Reservation | None,
+    ) -> list[Reservation]:
+        """Return what is not expected to end before a planned start, whatever its bound."""
+        kept = [] if replaced is None else [replaced]
+        announced = self._state.ledger.announced.get(plan.entry.key)
+        if math.isinf(plan.at) and announced is not None:
+            since = math.floor(announced.made_at)  # stored times are whole seconds
+            passed = timeline.passed(planning, planning.pending.order(plan.entry), since)
+            kept += [reservation for reservation in passed if reservation is not replaced]
+        return kept
+
+    def needed_places(
+        self,
+        plan: PlannedStart,
+        timeline: Timeline,
+        planning: ClusterQueueState,
+        plans: Iterable[PlannedStart],
+        replaced: Reservation | None,
+    ) -> list[Place]:
+        """Return what ``plans`` need of each leaf at a planned start beyond what ends there before."""
+        kept = {reservation.key for reservation in self._not_ended(plan, timeline, planning, replaced)}
+        needed = [
+            place for each in plans if each.runs_at(plan.at) for place in each.assignment.placement.places()
+        ]
+        ended = [
+            place
+            for end in timeline.ends
+            if end.at <= plan.at and end.reservation.key not in kept
+            for place in end.reservation.places.all
+        ]
+        return without_places(needed, ended)
 
 
 def _with_running(usage: Usage, plans: Iterable[PlannedStart], at: float) -> Usage:
@@ -203,3 +236,12 @@ def _with_running(usage: Usage, plans: Iterable[PlannedStart], at: float) -> Usa
 def reaches(ends: float, plan: PlannedStart) -> bool:
     """Return True if a workload that runs until ``ends`` at most may still run at a planned start."""
     return ends > plan.at or math.isinf(ends)
+
+
+def may_compete(plan: PlannedStart, assignment: Assignment) -> bool:
+    """Return False if a plan and an assignment have neither a flavor's resource nor places in common."""
+    planned = plan.assignment
+    return bool(
+        planned.usage.keys() & assignment.usage.keys()
+        or (planned.placement.pod_sets and assignment.placement.pod_sets)
+    )

@@ -26,13 +26,14 @@ from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.decisions import Evict
 from quorate.queueing.inadmissible_reasons import ReservedForEarlierWorkload
 from quorate.queueing.limits import OVERDUE_S
+from quorate.queueing.nodes.places import Place, Places, without_places
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.planning.announced_starts import AnnouncedStart, as_read_in
 from quorate.queueing.planning.bounds import LONGEST, LearnedBounds
 from quorate.queueing.scheduling.announcing import announced_start, overrunning
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
-from quorate.queueing.scheduling.later_fits import LaterFits, reaches
-from quorate.queueing.scheduling.nomination import Nomination
+from quorate.queueing.scheduling.later_fits import LaterFits, may_compete, reaches
+from quorate.queueing.scheduling.nomination import Nomination, place_again
 from quorate.queueing.scheduling.reserved_windows import ReservedWindows
 from quorate.queueing.scheduling.timeline import PlannedStart, Timeline, UsedAfter
 from quorate.queueing.state import State
@@ -430,18 +431,42 @@ class PlannedStarts:
         A workload of another queue delays a plan only if it borrows: what its own queue has is its own.
         """
         entry, queue = nomination.entry, nomination.queue
-        ends = now + queue.bound(entry.workload).seconds
-        for other in self._concerned(queue, assignment):
-            order_of, order = other.pending.order, queue.pending.order(entry)
-            plans = [plan for plan in self.of_queue(other, now) if order_of(plan.entry) < order]
-            for plan in plans:
-                if not reaches(ends, plan) or not _may_compete(plan, assignment):
-                    continue
-                timeline = self.timeline(other, now)
-                missing = self._fits.missing(plan, timeline, other, plans, queue, entry, assignment)
-                if missing is not None:
-                    return missing
+        for other, plan, plans in self._reached(nomination, assignment, now):
+            timeline = self.timeline(other, now)
+            missing = self._fits.missing(plan, timeline, other, plans, queue, entry, assignment)
+            if missing is not None:
+                return missing
         return None
+
+    def placed_elsewhere(
+        self, nomination: Nomination, assignment: Assignment, now: float
+    ) -> Assignment | None:
+        """Return an assignment with places that no plan needs; None if there are not enough of them."""
+        if nomination.targets or not assignment.placement.pod_sets:
+            return None
+        ledger, needed = self._state.ledger, list[Place]()
+        replaced = ledger.replaced_reservation(nomination.workload, nomination.queue)
+        for other, plan, plans in self._reached(nomination, assignment, now):
+            of_plan = self._fits.needed_places(plan, self.timeline(other, now), other, plans, replaced)
+            needed += without_places(of_plan, needed)
+        places = Places(ledger.topology, needed)
+        places.count(1)
+        found, _ = place_again(self._state, nomination, assignment)
+        places.count(-1)
+        return found if found.mode is AssignmentMode.FIT else None
+
+    def _reached(
+        self, nomination: Nomination, assignment: Assignment, now: float
+    ) -> Iterator[tuple[ClusterQueueState, PlannedStart, Plans]]:
+        """Yield the plans that a nomination may delay, with their queue and those that count beside them."""
+        entry, queue = nomination.entry, nomination.queue
+        ends, order = now + queue.bound(entry.workload).seconds, queue.pending.order(entry)
+        for other in self._concerned(queue, assignment):
+            order_of = other.pending.order
+            plans = tuple(plan for plan in self.of_queue(other, now) if order_of(plan.entry) < order)
+            for plan in plans:
+                if reaches(ends, plan) and may_compete(plan, assignment):
+                    yield other, plan, plans
 
     def _concerned(self, queue: ClusterQueueState, assignment: Assignment) -> Iterator[ClusterQueueState]:
         """Yield the queues with plans that an assignment in ``queue`` may delay."""
@@ -467,27 +492,8 @@ def _latest_end(queue: ClusterQueueState, plan: PlannedStart) -> float:
     return plan.latest + factor * (plan.ends - plan.at)
 
 
-def _may_compete(plan: PlannedStart, assignment: Assignment) -> bool:
-    """Return False if a plan and an assignment have neither a flavor's resource nor places in common."""
-    planned = plan.assignment
-    return bool(
-        planned.usage.keys() & assignment.usage.keys()
-        or (planned.placement.pod_sets and assignment.placement.pod_sets)
-    )
-
-
 def _differs(former: AnnouncedStart | None, announced: AnnouncedStart | None) -> bool:
     """Return True if a planned start is announced in other words."""
     if former is None or announced is None or former == announced:
         return (former is None) is not (announced is None)
     return (former.reason, former.message) != (announced.reason, announced.message)
-
-
-def planned_start(state: State, key: Key) -> PlannedStart | None:
-    """Return the planned start of a pending workload; None if it has none."""
-    entry = state.ledger.entries.get(key)
-    if entry is None or entry not in state.ledger.planned.get(entry.cluster_queue, ()):
-        return None
-    queue = state.ledger.cluster_queues[entry.cluster_queue]
-    plans = PlannedStarts(state).of_queue(queue, state.ledger.now)
-    return next((plan for plan in plans if plan.entry is entry), None)

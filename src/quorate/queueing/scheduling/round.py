@@ -310,12 +310,16 @@ class Round:
             nomination.reasons = nomination.assignment.reasons
             nomination.is_recomputed = True
             return self._decide(nomination, now)
-        if self._ledger.planned and (reserved := self._reserved(nomination, assignment, now)):
+        reserved = self._reserved(nomination, assignment, now) if self._ledger.planned else None
+        if reserved is not None and not reserved.shortages:
+            elsewhere = self._plans.placed_elsewhere(nomination, assignment, now)
+            if elsewhere is not None:
+                nomination.assignment = assignment = elsewhere
+                reserved = self._reserved(nomination, assignment, now)
+        if reserved is not None:
             nomination.entry.last_assignment = None  # the flavor that was found was not used
-            if any(
-                planned.key == reserved.workload
-                for planned in self._ledger.planned.get(nomination.queue.name, ())
-            ):
+            planned = self._ledger.planned.get(nomination.queue.name, ())
+            if any(entry.key == reserved.workload for entry in planned):
                 self._offer_plan(nomination)
             return [self._keep_pending(nomination, RequeueReason.RESERVED, (reserved,))]
         if self._ledger.windows and (kept := self._windows.refusal(nomination, assignment, now)):
