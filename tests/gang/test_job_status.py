@@ -10,7 +10,7 @@ from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import PodGroupCondition
 from quorate.gang.job_status import job_statuses
 from quorate.gang.outcome import Counts, GangStatus
-from quorate.gang.pending_reasons import GangUnschedulable, NotEnoughResources, PendingReason
+from quorate.gang.pending_reasons import Cause, GangUnschedulable, NotEnoughResources, PendingReason
 from quorate.gang.session_opening import open_session
 from quorate.gang.shortage import Shortage
 from tests.gang import objects
@@ -60,7 +60,7 @@ def conditions_of(status: GangStatus | None) -> dict[str, tuple[str, str]]:
 PENDING = {"name": "p", "count": 2}
 RUNNING = {"name": "r", "count": 2, "node": "n1", "phase": "Running"}
 READY = ("tasks in gang are ready to be scheduled", "")
-FULL = GangUnschedulable(2, 2, "1 node is full")
+FULL = GangUnschedulable(2, 2, Cause("1 node is full"))
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ FULL = GangUnschedulable(2, 2, "1 node is full")
         ),
         pytest.param(
             {"phase": "Inqueue", "minMember": 2}, [PENDING], "compat",
-            GangUnschedulable(1, 2, "0/1 nodes are available: 1 Insufficient cpu"),
+            GangUnschedulable(1, 2, Cause("0/1 nodes are available: 1 Insufficient cpu")),
             {"Unschedulable": (
                 "NotEnoughResources",
                 "1/2 tasks in gang unschedulable: pod group is not ready, 2 Pending, 2 minAvailable; "
@@ -195,7 +195,7 @@ def test_a_change_of_node_counts_does_not_change_the_condition() -> None:
     here = world({"phase": "Inqueue", "minMember": 2}, PENDING)
 
     def changed(because: str) -> bool:
-        return status_after(here, pending_reason=GangUnschedulable(2, 2, because)) is not None
+        return status_after(here, pending_reason=GangUnschedulable(2, 2, Cause(because))) is not None
 
     assert changed("0/5 nodes are available: 5 Insufficient cpu (need 2, 1 at most)")
     assert not changed("0/6 nodes are available: 6 Insufficient cpu (need 2, 500m at most)")

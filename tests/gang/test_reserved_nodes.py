@@ -129,7 +129,9 @@ def test_members_beyond_the_minimum_are_told_of_the_window() -> None:
     world.put_group(objects.pod_group({"name": "a", "minMember": 1, "phase": "Inqueue"}))
     reason = reasons_of(world, NOW)["a"]
     assert isinstance(reason, FurtherMembersWait)
-    assert reason.cause == "reserved for night from 2026-01-01 00:01:40 to 2026-01-01 00:03:20 UTC: 1 node"
+    assert (
+        str(reason.cause) == "reserved for night from 2026-01-01 00:01:40 to 2026-01-01 00:03:20 UTC: 1 node"
+    )
 
 
 def test_a_gang_that_other_pods_keep_out_is_not_told_of_a_window() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from quorate.gang.pending_reasons import (
     AwaitsEvictions,
+    Cause,
     GangUnschedulable,
     NotEnoughResources,
     NotEnoughTasks,
@@ -18,7 +19,7 @@ from quorate.scheduler.pod_conditions import reason_of
     ("pending_reason", "want"),
     [
         (NotEnoughResources(()), "Unschedulable"),
-        (GangUnschedulable(1, 2, "0/1 nodes are available"), "Unschedulable"),
+        (GangUnschedulable(1, 2, Cause("0/1 nodes are available")), "Unschedulable"),
         (AwaitsEvictions(nodes=2, leaving=1), "Schedulable"),
         (NotEnoughTasks(1, 2), "NotEnoughTasks"),
         (QueueNotOpen("q"), "QueueNotOpen"),

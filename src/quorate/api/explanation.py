@@ -4,7 +4,7 @@ The API group is our own.  Kueue owns ``visibility.kueue.x-k8s.io``: a resource 
 with one of a later version, and Kueue's own server may serve that group beside Quorate.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
@@ -61,12 +61,32 @@ class ObjectName(Struct):
 
 
 class Holder(Struct):
-    """A workload that uses what another one is short of; names are empty if the caller may not read them."""
+    """A workload or pod group that uses what another one is short of.
+
+    Names are empty if the caller may not read them.
+    """
 
     workload: str = ""
     cluster_queue: str = ""
+    pod_group: str = ""
     amount: str = ""
     evicted: bool = False  # it is about to release it
+
+
+class NodeFilter(Struct):
+    """Nodes that a filter of the scheduler rejects, in kube-scheduler's words."""
+
+    reason: str
+    nodes: int
+
+
+class PodsOnNodes(Struct):
+    """Pods that need nodes at once, and why no node takes a further one."""
+
+    requested: int = 0
+    fitting: int = 0  # of these
+    nodes: int = 0  # that were evaluated
+    rejected: tuple[NodeFilter, ...] = ()  # a node may be rejected by several filters
 
 
 class Reason(Struct):
@@ -86,12 +106,15 @@ class Reason(Struct):
     evaluated_at: datetime | None = None  # when the numbers were computed; absent: they are those of now
     enough: str = ""  # what would remove this reason
     needs_change: bool = False  # neither time nor the end of other workloads removes it
+    starts_at: datetime | None = None  # of the window of a Reservation
+    until: datetime | None = None  # when it ends at the latest
+    on_nodes: PodsOnNodes | None = None  # None: it is not about single nodes
     held_by: tuple[Holder, ...] = ()
 
 
 ChangeAction = Literal[
     "FreeQuota",  # workloads of the queue or of its cohorts must release the amount
-    "RaiseQuota",  # nominalQuota of the cluster queue, by the amount
+    "RaiseQuota",  # nominalQuota of a cluster queue, capability of a queue, or hard of a quota, by amount
     "CoverResource",  # in the first resource group, with the amount as nominalQuota of each flavor
     "CreateFlavor",
     "AddToleration",
@@ -104,6 +127,9 @@ ChangeAction = Literal[
     "SetQueue",  # the local queue that the job names, to the object
     "CreateQueue",  # the local queue, for the cluster queue in ``value``
     "ReplaceQueue",  # delete the local queue, and create it for the cluster queue in ``value``
+    "RaisePodGroups",  # maxPodGroups of the queue, to the amount
+    "LowerMinMember",  # of the pod group, to the amount, with minResources in proportion
+    "RaiseTier",  # highestTierAllowed of the pod group's networkTopology, to the amount
     "EndPods",  # those of evicted workloads
     "ReadyPods",  # those of all workloads with quota must be ready; a workload may end instead
     "Wait",  # until ``until``, or for its turn
@@ -149,6 +175,11 @@ class Remedy(Struct):
     @property
     def text(self) -> str:
         return " and ".join(change.text for change in self.all_of)
+
+
+def alternatives(ways: Sequence[str]) -> Sequence[str]:
+    """Return one sentence for each way, of which any one is enough."""
+    return ways if len(ways) == 1 else (f"either {ways[0]}", *(f"or {way}" for way in ways[1:]))
 
 
 class PodCounts(Struct):

@@ -1,13 +1,23 @@
-"""The explanation of a pod group from its own status, which the gang scheduler writes with numbers."""
+"""The explanation of a pod group: from its status, or from what a session would decide about it now."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
+from msgspec.structs import replace
+
+from quorate.api.explanation import (
+    ExplainedState,
+    Explanation,
+    ObjectName,
+    PodCounts,
+    Reason,
+    Remedy,
+    alternatives,
+)
 from quorate.api.kueue import Workload
-from quorate.api.meta import Uid, at_epoch, true_condition
+from quorate.api.meta import Struct, Uid, at_epoch, true_condition
 from quorate.api.names.kueue import MAX_EXEC_TIME_SECONDS
 from quorate.api.volcano import (
     COMPLETED,
@@ -32,6 +42,8 @@ ENOUGH: Final[Mapping[str, str]] = {
     "QueueQuotaExceeded": "pods of its queue must end, or raise the capability or the weight of the queue",
     "NamespaceQuotaExceeded": "pods of its namespace must end, or raise the quota",
     "QueueNotOpen": "open the queue, or name another",
+    "BackingOff": "wait until then: it is tried again",
+    "EarlierPodGroupWaits": "the earlier group must start, or the queue must have dequeueStrategy traverse",
     "InvalidQueueHierarchy": "name a queue without queues below it, or create the parent that is missing",
     "QueuePodGroupLimit": "pod groups of the queue must end, or raise its maxPodGroups",
     "InqueueTimeout": "its controller must create its pods in time, and nodes must have room for them",
@@ -54,44 +66,90 @@ ENOUGH_FOR_ONE_THAT_NEVER_FITS: Final[Mapping[str, str]] = {
 }
 
 
-def explain_group(group: PodGroup) -> Explanation:
-    """Return the explanation of a pod group."""
+class GroupFacts(Struct):
+    """What a session would decide about a pod group now; see ``remedies``."""
+
+    reasons: tuple[Reason, ...] = ()  # why it waits; empty if it starts, or needs nothing
+    text: str = ""  # all of them in one sentence
+    starts: bool = False  # in the next session
+    remedies: tuple[Remedy, ...] = ()
+    rivals: int = 0  # other waiting groups, which may start first
+
+
+def may_wait(group: PodGroup) -> bool:
+    """Return True if a session may tell why the group waits."""
+    phase, status = group.status.phase, group.status
+    if is_suspended(group.metadata.annotations):
+        return False
+    return phase in ("", PENDING, INQUEUE, UNKNOWN) or (
+        phase == RUNNING and status.running < group.spec.min_member
+    )
+
+
+def explain_group(group: PodGroup, facts: GroupFacts | None = None) -> Explanation:
+    """Return the explanation of a pod group; without ``facts`` it is that of its status."""
     metadata, spec, status = group.metadata, group.spec, group.status
     phase = status.phase or PENDING
-    waits = unschedulable(group)
     state: ExplainedState = _STATES.get(phase, "Queued")
+    reasons, text = _stored_or(facts, group)
     if is_suspended(metadata.annotations) and phase == PENDING:
-        waits = Reason(
-            code="WorkloadNotAdmitted",
-            text="its Workload is not admitted by a cluster queue",
-            enough=f"quorate explain podgroup/{metadata.name} shows what its Workload waits for",
-        )
-        state = "Held"
-    elif state == "Queued" and waits is not None and waits.needs_change:
+        enough = f"quorate explain podgroup/{metadata.name} shows what its Workload waits for"
+        text = "its Workload is not admitted by a cluster queue"
+        reasons, state = (Reason(code="WorkloadNotAdmitted", text=text, enough=enough),), "Held"
+    needs_change = any(reason.needs_change for reason in reasons)
+    if state == "Queued" and needs_change:
         state = "NeverFits"
-    elif phase == INQUEUE and waits is not None and waits.needs_change:
+    elif phase == INQUEUE and needs_change:
         state = "Stuck"
     elif state == "Running" and status.running < spec.min_member:
         state = "RunningInPart" if status.running else "Admitted"
     admitted = 0 if phase == PENDING else spec.min_member
     counts = PodCounts(requested=spec.min_member, admitted=admitted, running=status.running)
-    text = f"its phase is {phase}"
+    message = f"its phase is {phase}"
     if phase == INQUEUE:
-        text = f"it is admitted, and {spec.min_member} of its pods may be created and get nodes"
+        message = f"it is admitted, and {spec.min_member} of its pods may be created and get nodes"
     if state == "Finished":
-        waits = None
-    message = f"{text}; {waits.text}" if waits is not None else text
+        reasons, text = (), ""
+    remedies, rivals = ((), 0) if facts is None or not reasons else (facts.remedies, facts.rivals)
+    removing = tuple(dict.fromkeys(reason.enough for reason in reasons if reason.enough))
     return Explanation(
         object=ObjectName(kind="PodGroup", name=metadata.name, namespace=metadata.namespace),
         state=state,
-        message=message,
+        message=f"{message}; {text}" if text else message,
         since=_since(group),
         pods=counts,
-        code="" if waits is None else waits.code,
+        code=reasons[0].code if reasons else "",
         can_never_fit=state == "NeverFits",
-        reasons=() if waits is None else (waits,),
-        enough=(waits.enough,) if waits is not None and waits.enough else (),
+        reasons=reasons,
+        enough=_enough(remedies, rivals) or removing,
+        remedies=remedies,
+        rivals=rivals,
     )
+
+
+def _stored_or(facts: GroupFacts | None, group: PodGroup) -> tuple[tuple[Reason, ...], str]:
+    """Return the reasons of ``facts``, else that of the status, with their text."""
+    stored = unschedulable(group)
+    if facts is None:
+        return ((), "") if stored is None else ((stored,), stored.text)
+    if facts.starts and (group.status.phase or PENDING) == PENDING:
+        text = "there is room for it now (if it stays pending, check that the gang scheduler runs)"
+        return (Reason(code="RoomAvailable", text=text, enough="the gang scheduler must admit it"),), text
+    since = {} if stored is None else {stored.code: stored.since}
+    reasons = tuple(
+        replace(each, since=since.get(each.code), enough=_enough_for(each.code, never=each.needs_change))
+        for each in facts.reasons
+    )
+    return reasons, facts.text
+
+
+def _enough(remedies: Sequence[Remedy], rivals: int) -> tuple[str, ...]:
+    """Return the remedies in words, and what they depend on."""
+    if not remedies:
+        return ()
+    groups = "other pod group that waits" if rivals == 1 else f"{rivals} other pod groups that wait"
+    provided = (f"provided that the {groups} cannot start first",) if rivals else ()
+    return (*alternatives([remedy.text for remedy in remedies]), *provided)
 
 
 def _since(group: PodGroup) -> datetime | None:
@@ -183,6 +241,10 @@ def unschedulable(group: PodGroup) -> Reason | None:
         code=condition.reason,
         text=condition.message,
         since=condition.last_transition_time,
-        enough=(ENOUGH_FOR_ONE_THAT_NEVER_FITS if needs_change else ENOUGH).get(condition.reason, ""),
+        enough=_enough_for(condition.reason, never=needs_change),
         needs_change=needs_change,
     )
+
+
+def _enough_for(code: str, *, never: bool) -> str:
+    return (ENOUGH_FOR_ONE_THAT_NEVER_FITS if never else ENOUGH).get(code, "")

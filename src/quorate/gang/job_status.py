@@ -85,6 +85,15 @@ def job_statuses(session: Session) -> tuple[GangStatus, ...]:
     return tuple(statuses)
 
 
+def reason_of_unready(session: Session, gang: Gang) -> PendingReason:
+    """Return why too few members of ``gang``, which is admitted, have a node."""
+    reason = session.invalid_reason(gang) or session.pending_reasons.get(gang.key)
+    if reason is not None:
+        return reason
+    missing = gang.missing_members(with_best_effort=False)
+    return GangUnschedulable(missing, gang.min_member, cause_without_refusals(session, gang))
+
+
 def phase_after(
     phase: str,
     min_member: int,
@@ -233,7 +242,7 @@ class _StatusUpdater:
     def _report_not_ready(self, gang: Gang, reason: PendingReason | None) -> None:
         """Report that too few members of ``gang``, which is admitted, have a node."""
         if self._reports_reasons:
-            reason = self._session.invalid_reason(gang) or reason or self._not_tried(gang)
+            reason = reason_of_unready(self._session, gang)
             condition_reason, message = _condition_reason(reason), str(reason)
         else:
             reason = self._session.invalid_queue_reason(self._session.queue_of(gang)) or reason
@@ -241,10 +250,6 @@ class _StatusUpdater:
         changed = self._set_unschedulable(gang, condition_reason, message)
         if changed and gang.phase in (PENDING, INQUEUE, UNKNOWN):
             self._session.record_event(gang, "Warning", UNSCHEDULABLE, message, about=condition_reason)
-
-    def _not_tried(self, gang: Gang) -> PendingReason:
-        cause = cause_without_refusals(self._session, gang)
-        return GangUnschedulable(gang.missing_members(with_best_effort=False), gang.min_member, cause)
 
     def _report_ready(self, gang: Gang, message: str) -> None:
         before = gang.conditions

@@ -4,7 +4,7 @@ Conditions, events, metrics and ``explain`` show the same value.  ``reason`` is 
 (those of Volcano's PodGroup, and those that the design note adds, marked *design*), ``str`` its message.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from typing import ClassVar, Final
@@ -226,13 +226,25 @@ RoomReason = NotEnoughResources | NotEnoughNodes | NetworkTopologyUnsatisfied
 
 
 @dataclass(frozen=True, slots=True)
+class Cause:
+    """Why members found no node: what the nodes lack for each shape, and what their queue lacks."""
+
+    text: str  # with counts
+    refusals: tuple[Diagnosis, ...] = field(default=(), compare=False)
+    share: QueueQuotaExceeded | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
 class GangUnschedulable:
     """The pods exist, but no placement was found for enough of them at once."""
 
     reason: ClassVar[str] = "NotEnoughResources"
     missing: int  # members for which no node was found, of those needed
     needed: int
-    cause: str  # why the nodes were refused, with counts
+    cause: Cause
     never_fits: bool = False  # whether only other nodes can help, and neither time nor evictions
 
     def __str__(self) -> str:
@@ -246,7 +258,7 @@ class FurtherMembersWait:
 
     reason: ClassVar[str] = "NotEnoughResources"
     members: int
-    cause: str  # why the nodes were refused, with counts
+    cause: Cause
 
     def __str__(self) -> str:
         return f"{counted(self.members, 'pod')} beyond minMember found no node: {self.cause}"

@@ -5,15 +5,18 @@ from typing import Final
 
 from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node
+from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
+from quorate.api.volcano import PENDING
 from quorate.gang.actions import ACTIONS
 from quorate.gang.actions.beside_windows import report_windows
 from quorate.gang.actions.repair import evict_partial_gangs
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.task import Task
-from quorate.gang.job_status import job_statuses, report_pipelined
+from quorate.gang.job_status import job_statuses, reason_of_unready, report_pipelined
 from quorate.gang.outcome import Outcome
+from quorate.gang.pending_reasons import PendingReason, QueueNotFound
 from quorate.gang.session.session import Session
 from quorate.gang.session_opening import NO_STOPWATCH, Stopwatch, open_session
 
@@ -65,7 +68,42 @@ def _subject_of(error: Exception, model: Model) -> Gang | Pod | Node | None:
     return next((each for kind in (Pod, Node) for each in found if isinstance(each, kind)), None)
 
 
-def _run(session: Session, settings: SchedulerConfiguration, stopwatch: Stopwatch) -> Outcome:
+def rehearse(
+    model: Model, settings: SchedulerConfiguration, now: float, key: Key
+) -> tuple[PendingReason | None, bool]:
+    """Return why the gang ``key`` waits after a session at ``now``, and whether it starts in it.
+
+    It starts if it is admitted, and its members get nodes if enough exist.  A gang may wait for no reason of
+    the session: its back-off has not ended, or an earlier group of its queue blocks it.  The model is
+    unchanged afterwards.  Raises ``SessionFailed``.
+    """
+    before = {each: (each.phase, each.admission) for each in model.gangs.values()}
+    gang = model.gangs[key]
+    session = open_session(model, settings, now)
+    try:
+        _decide(session, settings, NO_STOPWATCH)
+        report_pipelined(session)
+        if gang.queue not in session.queues:
+            return QueueNotFound(gang.queue), False
+        reason = session.pending_reasons.get(key)
+        if gang.is_pending or gang.is_suspended:
+            return reason, False
+        is_placed = not gang.missing_members(with_best_effort=not session.rules.allocates_best_effort)
+        has_just_begun = before[gang][0] in ("", PENDING) and gang.task_counts.valid < gang.min_member
+        if is_placed or has_just_begun:
+            return reason, reason is None
+        return reason_of_unready(session, gang), False
+    except Exception as error:
+        raise SessionFailed(_subject_of(error, model), error) from error
+    finally:
+        session.undo()
+        for each, (phase, admission) in before.items():
+            each.phase, each.admission = phase, admission
+        model.note_change()
+
+
+def _decide(session: Session, settings: SchedulerConfiguration, stopwatch: Stopwatch) -> None:
+    """Run the actions."""
     model = session.model
     with model.left_room.held_for(session.gangs if session.keeps_room_of_lost else ()):
         for at, action in enumerate(settings.actions, start=1):
@@ -73,6 +111,11 @@ def _run(session: Session, settings: SchedulerConfiguration, stopwatch: Stopwatc
             stopwatch.begin("action", action)
             ACTIONS[action](session)
         report_windows(session)
+
+
+def _run(session: Session, settings: SchedulerConfiguration, stopwatch: Stopwatch) -> Outcome:
+    model = session.model
+    _decide(session, settings, stopwatch)
     stopwatch.begin("closing")
     evict_partial_gangs(session)
     report_pipelined(session)

@@ -1,5 +1,6 @@
 """Reads of pods and pod groups for explanations, which no model keeps."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Final
@@ -8,6 +9,7 @@ from quorate.api.core.started_pod import FailedCreation, StartedPod
 from quorate.api.meta import Key, Uid
 from quorate.api.native_groups import VERSIONS
 from quorate.api.volcano import PodGroup
+from quorate.gang.explanation import GroupFacts, may_wait
 from quorate.kube.client import Client
 from quorate.kube.discovery import served_version
 from quorate.kube.errors import Forbidden, NotFound
@@ -43,6 +45,7 @@ class ClusterReader:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._evaluating = asyncio.Lock()  # a model of the cluster is large
 
     async def pods(self, namespace: str, label_selector: str) -> Sequence[StartedPod] | None:
         try:
@@ -74,3 +77,15 @@ class ClusterReader:
             return await self._client.get(POD_GROUPS, key)
         except (NotFound, Forbidden):
             return None
+
+    async def group_facts(self, group: PodGroup) -> GroupFacts | None:
+        """Return what a session of the scheduler would decide about ``group`` now, if it may wait.
+
+        None if the cluster may not be read.
+        """
+        if not may_wait(group):
+            return None
+        from quorate.inspect.gang_model import facts_of_group  # with numpy
+
+        async with self._evaluating:
+            return await facts_of_group(self._client, group)

@@ -33,7 +33,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.api.volcano import GROUP as VOLCANO
 from quorate.api.volcano import PodGroup
-from quorate.gang.explanation import explain_group, waiting_group
+from quorate.gang.explanation import GroupFacts, explain_group, waiting_group
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.log import logger
@@ -65,6 +65,9 @@ Explain = Callable[[View, Key, web.Request], Awaitable[Explanation | None]]
 
 class ClusterReader(NamespaceReader, Protocol):
     async def pod_group(self, key: Key) -> PodGroup | None: ...
+
+    async def group_facts(self, group: PodGroup) -> GroupFacts | None:
+        """Return what a session would decide about the group now; None if that is not known."""
 
 
 class Explainer:
@@ -208,11 +211,12 @@ class Explainer:
         group = await self._reader.pod_group(key)
         if group is None:
             return None
+        explanation = explain_group(group, await self._reader.group_facts(group))
         pods = await self._reader.pods(key.namespace, "")
         if pods is None:
-            return explain_group(group)
+            return explanation
         failures = await self._reader.failed_creations(key.namespace)
-        return with_members(explain_group(group), pods, failed_creation(group.metadata, failures))
+        return with_members(explanation, pods, failed_creation(group.metadata, failures))
 
     async def _job(self, view: View, key: Key, request: web.Request) -> Explanation | None:
         kind = request.query.get("kind", "Job")

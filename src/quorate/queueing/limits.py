@@ -43,7 +43,6 @@ MAX_NAMED_PODS: Final = 5  # pods in a message
 MAX_CONTAINER_MESSAGE: Final = 200  # characters in the explanation of a pod
 MAX_REVISIONS: Final = 5  # of a planned start that are told: the latest
 MAX_LISTED: Final = 10  # workloads in an explanation
-MAX_PROVIDED_NODES: Final = 8  # of a pod set in a remedy
 MAX_NAMED_QUEUES: Final = 2  # that a remedy names instead of a missing one
 MAX_REMEDIES: Final = 6  # in an explanation
 MAX_FLAVORS: Final = 64  # in a status; a queue may have more

@@ -23,6 +23,7 @@ from quorate.gang.cache.quota_admission import QuotaAdmission
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.pending_reasons import (
     BeyondAdmission,
+    Cause,
     GangUnschedulable,
     no_fit_message,
 )
@@ -368,11 +369,15 @@ class GangPlacement:
         never_fits = gang.task_counts.valid - never < gang.min_member
         return GangUnschedulable(missing, gang.min_member, self._cause(never_fits=never_fits), never_fits)
 
-    def _cause(self, *, never_fits: bool = False, is_placed: bool = False) -> str:
+    def _cause(self, *, never_fits: bool = False, is_placed: bool = False) -> Cause:
         """Return why members have no node.  ``is_placed``: the members before them keep theirs."""
         causes = sorted({no_fit_message(no_fit) for no_fit in self._failed_shapes.values()})
         refused = self._refused_requests
+        share = None
         if refused is not None and not (causes and never_fits):
-            request = refused[0] if is_placed else refused[1]
-            causes.append(refusal_by_queue(self._session, self._gang, request))
-        return "; ".join(causes) or cause_without_refusals(self._session, self._gang)
+            by_queue = refusal_by_queue(self._session, self._gang, refused[0] if is_placed else refused[1])
+            causes.append(by_queue.text)
+            share = by_queue.share
+        if not causes:
+            return cause_without_refusals(self._session, self._gang)
+        return Cause("; ".join(causes), tuple(self._failed_shapes.values()), share)

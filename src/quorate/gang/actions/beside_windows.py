@@ -12,6 +12,7 @@ from quorate.gang.actions.allocate import place_gangs
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.reserved_nodes import KeptNodes
 from quorate.gang.pending_reasons import (
+    Cause,
     FurtherMembersWait,
     GangUnschedulable,
     PendingReason,
@@ -36,7 +37,7 @@ def report_windows(session: Session) -> None:
         reason = session.pending_reasons[key]
         window = _window(gang, reason, kept_from[gang], nodes)
         if isinstance(reason, FurtherMembersWait):
-            session.report_further_members(gang, window.window)
+            session.report_further_members(gang, Cause(window.window))
         else:
             session.pending_reasons[key] = window
 

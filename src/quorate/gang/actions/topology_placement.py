@@ -27,6 +27,7 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.sub_groups import SubGroup, SubGroupKey, TierLimit, tier_limit
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.pending_reasons import (
+    Cause,
     GangUnschedulable,
     PendingReason,
     no_fit_message,
@@ -345,10 +346,12 @@ class TopologyPlacement:
             never_fits=counts.valid - never < gang.min_member,
         )
 
-    def _cause(self) -> str:
+    def _cause(self) -> Cause:
         """Return why members have no node."""
-        causes = sorted({no_fit_message(each) for each in self._failed.values() if each is not None})
-        return "; ".join(causes) or cause_without_refusals(self._session, self._gang)
+        refusals = tuple(each for each in self._failed.values() if each is not None)
+        if not refusals:
+            return cause_without_refusals(self._session, self._gang)
+        return Cause("; ".join(sorted(set(map(no_fit_message, refusals)))), refusals)
 
     def _unsatisfied(
         self, limit: TierLimit, room: PodGroupRoom, within: Mask | None, sub_group: str

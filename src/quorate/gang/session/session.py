@@ -35,6 +35,7 @@ from quorate.gang.outcome import (
     RefusedGang,
 )
 from quorate.gang.pending_reasons import (
+    Cause,
     FurtherMembersWait,
     PendingReason,
     WorkloadNotAdmitted,
@@ -322,7 +323,7 @@ class Session:
         if gang.reported.is_event_due(reason, about, self.now):
             self.events.append(GroupEvent(gang.key, gang.uid, type_, reason, message))
 
-    def report_further_members(self, gang: Gang, cause: str) -> None:
+    def report_further_members(self, gang: Gang, cause: Cause) -> None:
         """Set why members of ``gang``, which is ready, wait (profile ``design``)."""
         if gang.schedulable and self.rules.reports_reasons:
             self.pending_reasons[gang.key] = FurtherMembersWait(len(gang.schedulable), cause)

@@ -2,25 +2,28 @@
 
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import TaskStatus
-from quorate.gang.pending_reasons import QueueNotOpen, no_share_message
+from quorate.gang.pending_reasons import Cause, QueueNotOpen, no_share_message
 from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
 from quorate.placement.resources import Amounts
 
 
-def refusal_by_queue(session: Session, gang: Gang, request: Amounts | None = None) -> str:
+def refusal_by_queue(session: Session, gang: Gang, request: Amounts | None = None) -> Cause:
     """Return why the queue of ``gang`` may not allocate ``request``, or that of its smallest member."""
     queue = session.queue_of(gang)
     if not queue.is_open:
-        return str(QueueNotOpen(queue.name))
+        return Cause(str(QueueNotOpen(queue.name)))
     if request is None:
         request = dict(min((sorted(shape.amounts.items()) for shape in gang.shapes), default=()))
     shortages = (callback(queue, request) for callback in all_callbacks(session.callbacks.share_shortage))
-    cause = no_share_message(next((each for each in shortages if each is not None), None))
-    return cause if gang.quota_admission is None else f"they request more than minResources, or {cause}"
+    share = next((each for each in shortages if each is not None), None)
+    text = no_share_message(share)
+    if gang.quota_admission is not None:
+        text = f"they request more than minResources, or {text}"
+    return Cause(text, share=share)
 
 
-def cause_without_refusals(session: Session, gang: Gang) -> str:
+def cause_without_refusals(session: Session, gang: Gang) -> Cause:
     """Return why ``gang`` is not ready: scheduling gates, or else its queue."""
     gated = sum(task.gated for task in gang.with_status(TaskStatus.PENDING))
-    return f"{gated} have scheduling gates" if gated else refusal_by_queue(session, gang)
+    return Cause(f"{gated} have scheduling gates") if gated else refusal_by_queue(session, gang)

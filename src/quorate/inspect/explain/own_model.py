@@ -78,11 +78,12 @@ async def explain_stored_group(client: Client, key: Key) -> Explanation | None:
     group = await reader.pod_group(key)
     if group is None:
         return None
+    explanation = explain_group(group, await reader.group_facts(group))
     pods = await reader.pods(key.namespace, "")
     if pods is None:
-        return explain_group(group)
+        return explanation
     failures = await reader.failed_creations(key.namespace)
-    return with_members(explain_group(group), pods, failed_creation(group.metadata, failures))
+    return with_members(explanation, pods, failed_creation(group.metadata, failures))
 
 
 async def started_of(reader: ClusterReader, workload: Workload) -> Started:

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from quorate.api.explanation import Holder, ObjectName, Reason
+from quorate.api.explanation import Holder, ObjectName, Reason, alternatives
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, at_epoch
 from quorate.api.names.kueue import QUEUE_NAME
@@ -137,7 +137,7 @@ def remedies(
         else:
             sentences.append(remedy)
     for flavors in by_pod_set.values():
-        sentences += _alternatives([" and ".join(dict.fromkeys(way)) for way in flavors.values()])
+        sentences += alternatives([" and ".join(dict.fromkeys(way)) for way in flavors.values()])
     if facts.hold is None:
         sentences.append(_wait_for_turn(facts))
     return tuple(dict.fromkeys(sentences))
@@ -164,12 +164,7 @@ def sufficient(state: State, workload: Workload, facts: PendingFacts) -> tuple[s
         + (f": then it starts with {each.pods} of {requested} pods" if each.pods < requested else "")
         for each in found.any_of
     ]
-    return (*_alternatives(ways), *_conditions(state, key, facts))
-
-
-def _alternatives(ways: Sequence[str]) -> Sequence[str]:
-    """Return one sentence for each way, of which any one is enough."""
-    return ways if len(ways) == 1 else (f"either {ways[0]}", *(f"or {way}" for way in ways[1:]))
+    return (*alternatives(ways), *_conditions(state, key, facts))
 
 
 def _conditions(state: State, key: Key, facts: PendingFacts) -> Iterator[str]:

@@ -1,14 +1,9 @@
 """``quorate podgroup explain``: why pod groups are pending, by the rules of the scheduler."""
 
-from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
-from quorate.api.configuration import DEFAULT_NAMESPACE
-from quorate.api.decoding.strict import InvalidConfiguration
-from quorate.api.meta import Key
-from quorate.api.scheduler_configuration import SchedulerConfiguration, in_force, load_scheduler_configuration
 from quorate.cli.configuration_options import SchedulerConf, SchedulerNames
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
@@ -21,22 +16,13 @@ from quorate.cli.verbs.printing import (
     print_values,
 )
 from quorate.inspect.cluster_reader import native_pod_groups
-from quorate.inspect.configuration_files import read_scheduler_configuration
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.explain.pod_groups import PodGroupExplanation, explain_pod_groups, named_pod_groups
-from quorate.install.scheduler import CONFIGURATION, CONFIGURATION_FILE
-from quorate.install.scheduler import NAMESPACE as SCHEDULER_NAMESPACE
-from quorate.kube.client import Client
+from quorate.inspect.gang_model import scheduler_settings
 from quorate.kube.clock import WallClock
-from quorate.kube.errors import Forbidden, NotFound
-from quorate.kube.resources import CONFIG_MAPS, POD_GROUPS
+from quorate.kube.resources import POD_GROUPS
 from quorate.scheduler.feeds import load_model
 from quorate.scheduler.scheduler import SCHEDULER_NAMES
-
-# Of the manifests, and of the chart beside the controllers.
-CONFIG_MAPS_TO_TRY: Final = tuple(
-    Key(namespace, CONFIGURATION) for namespace in (SCHEDULER_NAMESPACE, DEFAULT_NAMESPACE)
-)
 
 Names = Annotated[
     list[str],
@@ -68,7 +54,7 @@ def explain(
     """
 
     async def show(connection: Connection) -> None:
-        settings, origin = await _settings(connection.client, scheduler_conf)
+        settings, origin = await scheduler_settings(connection.client, scheduler_conf)
         clock = WallClock()
         now = clock.now()
         client, namespace = connection.client, connection.namespace
@@ -92,29 +78,6 @@ def explain(
             print_sections(explanation_sections(explanation))
 
     with_cluster(ClusterOptions(kubeconfig, context, namespace), show)
-
-
-async def _settings(client: Client, path: Path | None) -> tuple[SchedulerConfiguration, str]:
-    """Return the configuration of a file or of the scheduler, and its origin; else the defaults.
-
-    The scheduler stores the one in force; otherwise that of an installation counts.
-    """
-    if path is not None:
-        return read_scheduler_configuration(path).configuration, str(path)
-    problems = []
-    for key in (in_force.KEY, *CONFIG_MAPS_TO_TRY):
-        try:
-            text = (await client.get(CONFIG_MAPS, key)).data.get(CONFIGURATION_FILE, "")
-            return load_scheduler_configuration(text).configuration, f"ConfigMap {key}"
-        except NotFound:
-            continue
-        except Forbidden:
-            problems.append(f"no permission to get ConfigMap {key}")
-        except InvalidConfiguration as error:
-            problems.append(f"ConfigMap {key}: {error.findings[0]}")
-    reason = "; ".join(problems) or f"no ConfigMap {CONFIG_MAPS_TO_TRY[0]}"
-    origin = f"the defaults ({reason}; --scheduler-conf FILE sets another)"
-    return read_scheduler_configuration(None).configuration, origin
 
 
 def explanation_sections(explanation: PodGroupExplanation) -> tuple[Section, ...]:

@@ -1,5 +1,6 @@
 """An explanation as text for a terminal."""
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from quorate.api.explanation import NO_START, Explanation, PodCounts, StartEstimate
@@ -34,11 +35,12 @@ def explanation_sections(explanation: Explanation, now: float) -> tuple[Section,
         if why.free
     )
     held = tuple(
-        (holder.workload or "(not yours)", holder.cluster_queue, why.flavor, why.resource, holder.amount,
-         "being evicted" if holder.evicted else "")
+        (holder.workload or holder.pod_group or "(not yours)", holder.cluster_queue, why.flavor, why.resource,
+         holder.amount, "being evicted" if holder.evicted else "")
         for why in explanation.reasons
         for holder in why.held_by
     )  # fmt: skip
+    users = "POD GROUP" if object_.kind == "PodGroup" else "WORKLOAD"
     causes = tuple(
         (reason.code, str(reason.object) if reason.object is not None else "", _moment(reason.since),
          _moment(reason.evaluated_at), reason.text)
@@ -49,9 +51,20 @@ def explanation_sections(explanation: Explanation, now: float) -> tuple[Section,
     return (
         facts,
         TableSection("Reasons", ("CODE", "OBJECT", "SINCE", "EVALUATED", "TEXT"), causes),
-        TableSection("Numbers", titles, numbers),
-        TableSection("Quota used by", ("WORKLOAD", "CLUSTERQUEUE", "FLAVOR", "RESOURCE", "AMOUNT", ""), held),
+        _without_empty_columns("Numbers", titles, numbers),
+        _without_empty_columns(
+            "Quota used by", (users, "CLUSTERQUEUE", "FLAVOR", "RESOURCE", "AMOUNT", ""), held
+        ),
         ListSection("Remedies", explanation.enough),
+    )
+
+
+def _without_empty_columns(
+    title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]
+) -> TableSection:
+    used = [at for at in range(len(columns)) if any(row[at] for row in rows)]
+    return TableSection(
+        title, tuple(columns[at] for at in used), tuple(tuple(row[at] for at in used) for row in rows)
     )
 
 

@@ -1,0 +1,184 @@
+"""Why a gang waits in the form of the API: with numbers, the object that causes it, and what is enough."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, assert_never
+
+from msgspec.structs import replace
+
+from quorate.api.explanation import NodeFilter, ObjectName, PodsOnNodes, Reason
+from quorate.api.meta import Key, at_epoch
+from quorate.gang.pending_reasons import (
+    AwaitsEvictions,
+    AwaitsPlannedStart,
+    AwaitsUnplannedStart,
+    BeyondAdmission,
+    Cause,
+    EndsTooLate,
+    FurtherMembersWait,
+    GangUnschedulable,
+    InqueueTimeout,
+    InvalidQueueHierarchy,
+    NamespaceQuotaExceeded,
+    NotEnoughNodes,
+    NotEnoughPodsOfTask,
+    NotEnoughResources,
+    NotEnoughSubGroups,
+    NotEnoughTasks,
+    PendingReason,
+    QueueNotFound,
+    QueueNotOpen,
+    QueuePodGroupLimit,
+    QueueQuotaExceeded,
+    ReservedForEarlierGroup,
+    ReservedWindow,
+    WorkloadNotAdmitted,
+    can_never_fit,
+)
+from quorate.gang.shortage import Shortage, rounded_down, rounded_up
+from quorate.gang.topology_reasons import HyperNodesTooSmall, NetworkTopologyUnsatisfied, NoSuchTier
+from quorate.placement.diagnosis import Diagnosis
+from quorate.quota.amount import PODS
+
+POD_GROUPS: Final = "podgroups"
+SUB_GROUPS: Final = "subgroups"
+
+
+def reasons_of(reason: PendingReason, namespace: str) -> tuple[Reason, ...]:
+    """Return ``reason`` of a group in ``namespace``; one for each resource that is short."""
+    never = can_never_fit(reason) or isinstance(reason, QueueNotFound)
+    found = _parts(reason, namespace) or (Reason(code="", text=str(reason)),)
+    return tuple(replace(each, code=reason.reason, needs_change=never) for each in found)
+
+
+def _parts(reason: PendingReason, namespace: str) -> tuple[Reason, ...]:
+    text = str(reason)
+    match reason:
+        case NotEnoughResources(shortages):
+            return tuple(_of_shortage(each, reason.source) for each in shortages)
+        case QueueQuotaExceeded(queue, shortages):
+            return tuple(_of_shortage(each, reason.source, _queue(queue)) for each in shortages)
+        case NamespaceQuotaExceeded(quota, shortages):
+            name = ObjectName(kind="ResourceQuota", name=quota, namespace=namespace)
+            return tuple(_of_shortage(each, reason.source, name) for each in shortages)
+        case NotEnoughNodes(members, fitting, resource, needed, best, nodes):
+            short = _amounts(resource, needed, best)
+            return (replace(short, text=text, on_nodes=_on_nodes(members, fitting, nodes)),)
+        case GangUnschedulable(missing, needed, cause):
+            return _of_cause(text, cause, needed, needed - missing)
+        case FurtherMembersWait(members, cause):
+            return _of_cause(text, cause, members, 0)
+        case QueueNotFound(queue) | QueueNotOpen(queue) | InvalidQueueHierarchy(queue):
+            return (Reason(code="", text=text, object=_queue(queue)),)
+        case QueuePodGroupLimit(queue, active, limit):
+            return (replace(_count(POD_GROUPS, active + 1, active, limit), text=text, object=_queue(queue)),)
+        case NotEnoughTasks(members, needed) | InqueueTimeout(_, members, needed):
+            return (replace(_count(PODS, needed, members), text=text),)
+        case NotEnoughPodsOfTask(role, members, needed):
+            return (replace(_count(PODS, needed, members), text=text, pod_set=role),)
+        case NotEnoughSubGroups(policy, sub_groups, needed):
+            return (replace(_count(SUB_GROUPS, needed, sub_groups), text=text, pod_set=policy),)
+        case BeyondAdmission(admitted):
+            return (Reason(code="", text=text, resource=PODS, at_most=str(admitted)),)
+        case AwaitsEvictions(nodes, leaving):
+            return (replace(_count(PODS, leaving, 0), text=text, on_nodes=PodsOnNodes(nodes=nodes)),)
+        case NetworkTopologyUnsatisfied(needed=needed, best=best, room=room):
+            short = replace(_count(PODS, needed, room), text=text, pod_set=reason.sub_group)
+            return (replace(short, object=_hyper_node(best)),)
+        case HyperNodesTooSmall(resource=resource, needed=needed, best=best, at_most=at_most):
+            short = _amounts(resource, needed, at_most, at_most)
+            return (replace(short, text=text, object=_hyper_node(best)),)
+        case ReservedWindow(reservation, opens, closes, nodes, missing, needed):
+            return (
+                Reason(
+                    code="", text=text, object=ObjectName(kind="Reservation", name=reservation),
+                    starts_at=at_epoch(opens), until=at_epoch(closes),
+                    on_nodes=_on_nodes(needed, needed - missing, nodes),
+                ),
+            )  # fmt: skip
+        case ReservedForEarlierGroup(group, at, shortages, is_of_namespace):
+            name = _group(group) if is_of_namespace else ObjectName(kind="PodGroup")
+            until = None if at is None else at_epoch(at)
+            found = [_of_shortage(each, "nodes", name) for each in shortages]
+            return tuple(
+                replace(each, text=text, object=name, until=until)
+                for each in found or (Reason(code="", text=text),)
+            )
+        case EndsTooLate(ends_by):
+            return (Reason(code="", text=text, until=at_epoch(ends_by)),)
+        case AwaitsPlannedStart(unplanned, at):
+            until = None if at is None else at_epoch(at)
+            return tuple(replace(each, text=text, until=until) for each in reasons_of(unplanned, namespace))
+        case AwaitsUnplannedStart(unplanned):
+            return tuple(replace(each, text=text) for each in reasons_of(unplanned, namespace))
+        case WorkloadNotAdmitted() | NoSuchTier():
+            return ()
+    assert_never(reason)
+
+
+def _of_shortage(shortage: Shortage, source: str, of: ObjectName | None = None) -> Reason:
+    at_most = shortage.at_most if isinstance(shortage.at_most, int) else None
+    found = _amounts(shortage.resource, shortage.needed, shortage.free, at_most)
+    return replace(found, text=f"{source}: {shortage}", object=of)
+
+
+def _of_cause(text: str, cause: Cause, requested: int, fitting: int) -> tuple[Reason, ...]:
+    """Return why members have no node: first what their queue lacks, then what nodes lack."""
+    refusals = sorted(cause.refusals, key=lambda each: -each.nodes)
+    nodes = refusals[0].nodes if refusals else 0
+    filters = tuple(dict.fromkeys(_filters(refusals)))
+    on_nodes = replace(_on_nodes(requested, fitting, nodes), rejected=filters)
+    if cause.share is not None:
+        share = cause.share
+        return tuple(
+            replace(_of_shortage(each, share.source, _queue(share.queue)), text=text, on_nodes=on_nodes)
+            for each in share.shortages
+        )
+    short = [lack for refusal in refusals for lack in refusal.insufficient]
+    if not short:
+        return (Reason(code="", text=text, on_nodes=on_nodes),)
+    return tuple(
+        replace(_amounts(lack.resource, lack.need, None, lack.at_most), text=text, on_nodes=on_nodes)
+        for lack in dict.fromkeys(short)
+    )
+
+
+def _filters(refusals: Iterable[Diagnosis]) -> Iterator[NodeFilter]:
+    for refusal in refusals:
+        for lack in refusal.insufficient:
+            yield NodeFilter(reason=f"Insufficient {lack.resource}", nodes=lack.nodes)
+        for each in refusal.filtered:
+            yield NodeFilter(reason=each.reason, nodes=each.nodes)
+
+
+def _amounts(resource: str, needed: int, free: int | None, at_most: int | None = None) -> Reason:
+    """Return a reason with amounts as messages write them; ``free``: None if it is not known."""
+    have = None if free is None else max(0, free)
+    return Reason(
+        code="", text="", resource=resource, needed=rounded_up(resource, needed),
+        free="" if have is None else rounded_down(resource, have),
+        short_by="" if have is None else rounded_up(resource, max(0, needed - have)),
+        at_most="" if at_most is None else rounded_down(resource, max(0, at_most)),
+    )  # fmt: skip
+
+
+def _count(resource: str, needed: int, free: int, at_most: int | None = None) -> Reason:
+    return Reason(
+        code="", text="", resource=resource, needed=str(needed), free=str(free),
+        short_by=str(max(0, needed - free)), at_most="" if at_most is None else str(at_most),
+    )  # fmt: skip
+
+
+def _on_nodes(requested: int, fitting: int, nodes: int) -> PodsOnNodes:
+    return PodsOnNodes(requested=requested, fitting=fitting, nodes=nodes)
+
+
+def _queue(name: str) -> ObjectName:
+    return ObjectName(kind="Queue", name=name)
+
+
+def _group(key: Key) -> ObjectName:
+    return ObjectName(kind="PodGroup", name=key.name, namespace=key.namespace)
+
+
+def _hyper_node(name: str) -> ObjectName | None:
+    return ObjectName(kind="HyperNode", name=name) if name else None

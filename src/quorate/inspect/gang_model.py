@@ -1,0 +1,80 @@
+"""The gang model of a cluster at one moment, and what it says of one pod group."""
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+from quorate.api.configuration import DEFAULT_NAMESPACE
+from quorate.api.decoding.strict import InvalidConfiguration
+from quorate.api.meta import Key
+from quorate.api.scheduler_configuration import SchedulerConfiguration, in_force, load_scheduler_configuration
+from quorate.api.volcano import PodGroup
+from quorate.gang.explanation import GroupFacts
+from quorate.gang.remedies import group_facts
+from quorate.gang.session_run import SessionFailed
+from quorate.inspect.configuration_files import read_scheduler_configuration
+from quorate.install.scheduler import CONFIGURATION, CONFIGURATION_FILE
+from quorate.install.scheduler import NAMESPACE as SCHEDULER_NAMESPACE
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.errors import Forbidden, NotFound
+from quorate.kube.log import logger
+from quorate.kube.resources import CONFIG_MAPS
+from quorate.scheduler.feeds import load_model
+from quorate.scheduler.scheduler import SCHEDULER_NAMES
+
+# Of the manifests, and of the chart beside the controllers.
+CONFIG_MAPS_TO_TRY: Final = tuple(
+    Key(namespace, CONFIGURATION) for namespace in (SCHEDULER_NAMESPACE, DEFAULT_NAMESPACE)
+)
+
+
+async def facts_of_group(client: Client, group: PodGroup) -> GroupFacts | None:
+    """Return what a session of the scheduler would decide about ``group`` now.
+
+    None if the cluster may not be read, or if a session fails.
+    """
+    clock = WallClock()
+    try:
+        settings, _ = await scheduler_settings(client, None)
+        model = await load_model(
+            client, clock, SCHEDULER_NAMES, disruption_budgets=settings.has_plugin("pdb")
+        )
+        steps = group_facts(model, group, settings, clock.now())
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                facts: GroupFacts = end.value
+                return facts
+            await asyncio.sleep(0)
+    except Forbidden:
+        return None
+    except SessionFailed as failed:
+        logger(__name__).warning(
+            "not evaluated", pod_group=str(group.metadata.key), problem=str(failed.error)
+        )
+        return None
+
+
+async def scheduler_settings(client: Client, path: Path | None) -> tuple[SchedulerConfiguration, str]:
+    """Return the configuration of a file or of the scheduler, and its origin; else the defaults.
+
+    The scheduler stores the one in force; otherwise that of an installation counts.
+    """
+    if path is not None:
+        return read_scheduler_configuration(path).configuration, str(path)
+    problems = []
+    for key in (in_force.KEY, *CONFIG_MAPS_TO_TRY):
+        try:
+            text = (await client.get(CONFIG_MAPS, key)).data.get(CONFIGURATION_FILE, "")
+            return load_scheduler_configuration(text).configuration, f"ConfigMap {key}"
+        except NotFound:
+            continue
+        except Forbidden:
+            problems.append(f"no permission to get ConfigMap {key}")
+        except InvalidConfiguration as error:
+            problems.append(f"ConfigMap {key}: {error.findings[0]}")
+    reason = "; ".join(problems) or f"no ConfigMap {CONFIG_MAPS_TO_TRY[0]}"
+    origin = f"the defaults ({reason}; --scheduler-conf FILE sets another)"
+    return read_scheduler_configuration(None).configuration, origin
