@@ -169,6 +169,8 @@ CASES: list[tuple[str, Workload, dict[str, Any], dict[str, Any], str]] = [
     ("its cluster is lost for long", last_cluster(EVICTED, "a"), {"b": None}, {"lost": {"a": NOW - LOST_S}},
      "ends-job"),
     ("its job is gone", last_cluster(EVICTED, "a"), {"a": None}, {}, "ends-job"),
+    ("its job is gone, and its end is read first", last_cluster(EVICTED, "a"), {"a": remote(end="due")}, {},
+     "ReadEnd:a"),
     ("it never ran there", EVICTED, {"a": "", "b": None}, {}, "-a"),
     # Finished there
     ("the last status first", READY, {"a": "Admitted Finished"}, {}, "sync:a"),

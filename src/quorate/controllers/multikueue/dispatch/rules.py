@@ -202,14 +202,18 @@ def _read_end(info: DispatchInput, cluster: str) -> DispatchPlan | None:
 
 def _stop(info: DispatchInput) -> DispatchPlan:
     """Stop the job of a workload that was evicted here; its quota is released when the job has ended."""
+    last = info.remotes.get(last_cluster(info.workload))
+    if last is not None and last.copy is None:
+        plan = _read_end(info, last_cluster(info.workload))
+        if plan is not None:
+            return plan
     evicted = find_condition(info.workload.status.conditions, c.EVICTED)
     message = c.truncate_message(f"Evicted on manager: {'' if evicted is None else evicted.message}")
     actions: list[RemoteAction] = []
     wake_at = _lost_until(info)
     ends_job = wake_at is None and bool(last_cluster(info.workload))
     for name, remote in info.remotes.items():
-        is_unread = name == last_cluster(info.workload) and remote.end == "due"
-        ends_job = ends_job and not (remote.is_busy or remote.may_run or is_unread)
+        ends_job = ends_job and not (remote.is_busy or remote.may_run)
         if remote.is_busy or (remote.copy is None and not remote.has_job):
             continue
         conditions = () if remote.copy is None else remote.copy.conditions
