@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
@@ -20,7 +20,8 @@ from quorate.controllers.multikueue.dispatch.cluster_starts import (
     StartsBy,
     UnknownStart,
 )
-from quorate.controllers.multikueue.dispatch.earliest_start import ASK_SOON_S
+from quorate.controllers.multikueue.dispatch.dispatchers import NominationInput
+from quorate.controllers.multikueue.dispatch.earliest_start import ASK_SOON_S, earliest_start
 from quorate.controllers.multikueue.dispatch.start_questions import AskModel, StartQuestions
 from quorate.controllers.multikueue.workers import Worker, Workers
 from quorate.controllers.multikueue.workload_copy import WORKLOAD_COPIES
@@ -219,3 +220,110 @@ def test_the_next_question_names_what_was_nominated_a_moment_ago() -> None:
 def named(name: str) -> Workload:
     workload = local()
     return replace(workload, metadata=replace(workload.metadata, name=name))
+
+
+SLOTS = {"a": 3, "b": 8, "c": 2, "d": 6, "e": 4}
+RUNS_S = 600.0
+
+
+def test_equal_workloads_ask_few_clusters_and_choose_as_if_they_asked_all() -> None:
+    """Each cluster runs as many of the workloads at once as it has slots, each for ten minutes."""
+
+    async def story() -> None:
+        clock, workers, answered = VirtualClock(1000.0), Workers(), asyncio.Queue[Key]()
+        assigned, asked = dict.fromkeys(SLOTS, 0), 0
+
+        def truth(name: str) -> tuple[float, float]:
+            """Return when a cluster starts one more workload, and how many more fit if that is now."""
+            rounds, taken = divmod(assigned[name], SLOTS[name])
+            return 1000.0 + rounds * RUNS_S, SLOTS[name] - taken - 1 if rounds == 0 else 0
+
+        async def answer(name: str, client: Client, question: StartQuestion) -> StartAnswer:
+            nonlocal asked
+            asked += 1
+            at, spare = truth(name)
+            seconds = max(0.0, at - clock.now())
+            return StartAnswer(starts="Within", p50_seconds=seconds, spare=None if seconds else spare)
+
+        async def none(question: StartQuestion) -> None:
+            return None
+
+        questions = StartQuestions(workers, clock, answer)
+        questions.on_answered = answered.put_nowait
+        async with cluster("a", none) as worker, asyncio.TaskGroup() as tasks:
+            for name in SLOTS:
+                workers.connected(Worker(name, worker.client, worker.workloads))
+            running = tasks.create_task(questions.run())
+            await asyncio.sleep(0)
+            for number in range(60):
+                workload = named(f"job-{number}")
+                questions.starts_of(workload, tuple(SLOTS))
+                await asyncio.wait_for(answered.get(), 20)
+                starts = questions.starts_of(workload, tuple(SLOTS))
+                nomination = earliest_start(_input(workload, starts, clock.now()))
+                expected = min(SLOTS, key=lambda name: (*truth(name), tuple(SLOTS).index(name)))
+                assert nomination.clusters == (expected,), number
+                assigned[expected] += 1
+                clock.pass_time(0.1)
+            assert asked <= 90, "all clusters would be 300 questions"
+            running.cancel()
+
+    asyncio.run(story())
+
+
+def _input(workload: Workload, starts: Mapping[str, ClusterStart], now: float) -> NominationInput:
+    return NominationInput(
+        workload=workload, clusters=tuple(SLOTS), connected=frozenset(SLOTS), nominated=(),
+        round_started=None, now=now, estimates=starts,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("waits", "after_s", "asked"),
+    [
+        ({"a": 0, "b": 600, "c": 90}, 40, "a"),  # it starts at once where it is
+        ({"a": 400, "b": 20_000, "c": 80}, 110, "ac"),  # the answer of b counts for an hour
+        ({"a": 400, "b": 2_000, "c": 80}, 510, "abc"),
+        ({"a": 400, "b": 20_000, "c": 80}, 30, ""),  # the answer of a counts for 100 seconds
+    ],
+)
+def test_a_waiting_workload_asks_where_it_may_start_earlier(
+    waits: dict[str, float], after_s: float, asked: str
+) -> None:
+    async def story() -> None:
+        clock, workers, answered = VirtualClock(1000.0), Workers(), asyncio.Queue[Key]()
+        names: list[str] = []
+
+        async def answer(name: str, client: Client, question: StartQuestion) -> StartAnswer:
+            names.append(name)
+            return await within(waits[name])
+
+        async def none(question: StartQuestion) -> None:
+            return None
+
+        questions = StartQuestions(workers, clock, answer)
+        questions.on_answered = answered.put_nowait
+        async with cluster("a", none) as worker, asyncio.TaskGroup() as tasks:
+            for name in CLUSTERS:
+                workers.connected(Worker(name, worker.client, worker.workloads))
+            running = tasks.create_task(questions.run())
+            await asyncio.sleep(0)
+            workload = local(nominated=("a",))
+            waits["a"], wait = 5_000, waits["a"]
+            questions.starts_of(workload, CLUSTERS)
+            await asyncio.wait_for(answered.get(), 20)
+            assert sorted(names) == ["a", "b", "c"]
+            waits["a"] = wait
+            clock.pass_time(1_300)
+            names.clear()
+            questions.starts_of(workload, CLUSTERS)
+            await asyncio.wait_for(answered.get(), 20)
+            clock.pass_time(after_s)
+            names.clear()
+            questions.starts_of(workload, CLUSTERS)
+            if asked:
+                await asyncio.wait_for(answered.get(), 20)
+            assert "".join(sorted(names)) == asked
+            running.cancel()
+
+    asyncio.run(story())

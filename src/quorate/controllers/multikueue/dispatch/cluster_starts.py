@@ -20,10 +20,11 @@ class StartsBy(msgspec.Struct, frozen=True):
     p50: float
     p90: float | None = None
     spare: float | None = None  # how many more such workloads the quota holds then; None: not known
+    is_bound: bool = False  # it is the start of an equal workload, which this one does not overtake
 
     def text(self, now: float) -> str:
         if self.p50 > now:
-            return spelled_duration(self.p50 - now)
+            return f"{'at least ' if self.is_bound else ''}{spelled_duration(self.p50 - now)}"
         return "now" if self.spare is None else f"now (room for {self.spare:.1f} more)"
 
 

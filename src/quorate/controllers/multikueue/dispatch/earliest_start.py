@@ -34,6 +34,14 @@ MARGIN_OF_WAIT: Final = 0.1  # and by more than this part of the wait in its own
 TIE_S: Final = 1.0  # starts within one such interval are equal
 
 
+class Rank(NamedTuple):
+    """What orders clusters, the best first."""
+
+    known: int  # how much is known of the start: 0 is a P50
+    wait_s: float = 0.0
+    spare: float = math.inf  # quota left once it starts, in workloads of its kind
+
+
 def earliest_start(info: NominationInput) -> Nomination:
     """Nominate the connected cluster that starts the workload first.
 
@@ -43,7 +51,7 @@ def earliest_start(info: NominationInput) -> Nomination:
     if not starts:
         return Nomination(clusters=tuple(name for name in info.nominated if name in info.clusters))
     ranks = {
-        name: _rank(start, info.now)
+        name: rank_of(start, info.now)
         for name, start in starts.items()
         if name in info.connected and not isinstance(start, NeverStarts)
     }
@@ -60,39 +68,45 @@ def earliest_start(info: NominationInput) -> Nomination:
 
 
 def ask_again_s(starts: Mapping[str, ClusterStart], nominated: tuple[str, ...], now: float) -> float:
-    """Return how long the answers count, in seconds: a part of the wait in the nominated cluster."""
-    waits = [
-        PART_OF_WAIT * (start.p50 - now)
-        for name in nominated
-        if isinstance(start := starts.get(name), StartsBy)
-    ]
-    return min(max(ASK_SOON_S, *waits), ASK_AGAIN_AT_MOST_S) if waits else ASK_AGAIN_S
+    """Return after how many seconds the nominated cluster is asked again."""
+    return min((counts_s(starts[name], now) for name in nominated if name in starts), default=ASK_AGAIN_S)
 
 
-class _Rank(NamedTuple):
-    """What orders clusters, the best first."""
+def counts_s(start: ClusterStart, now: float) -> float:
+    """Return how long an answer of ``now`` counts, in seconds: a part of the wait that it states."""
+    if not isinstance(start, StartsBy):
+        return ASK_AGAIN_S
+    return min(max(ASK_SOON_S, PART_OF_WAIT * (start.p50 - now)), ASK_AGAIN_AT_MOST_S)
 
-    known: int  # how much is known of the start: 0 is a P50
-    wait_s: float = 0.0
-    spare: float = math.inf  # quota left once it starts, in workloads of its kind
+
+Position = tuple[Rank, int]  # with the place in the configured order
 
 
-def _rank(start: ClusterStart, now: float) -> _Rank:
+def can_be_chosen(bound: Position, best: Position | None, held: Position | None) -> bool:
+    """Return True if a cluster that comes no earlier than ``bound`` can be nominated.
+
+    ``best`` is the first of those that were asked, and ``held`` the nominated cluster; None: there is none.
+    """
+    is_early = held is None or _is_earlier(bound[0], held[0])
+    return is_early and (best is None or bound < best)
+
+
+def rank_of(start: ClusterStart, now: float) -> Rank:
     match start:
         case StartsBy(p50=p50, spare=spare):
             wait_s = max(0.0, p50 - now) // TIE_S * TIE_S
-            return _Rank(0, wait_s, math.inf if spare is None else spare)
+            return Rank(0, wait_s, math.inf if spare is None else spare)
         case UnknownStart():
-            return _Rank(1)
+            return Rank(1)
         case StartsLater():
-            return _Rank(2)
+            return Rank(2)
         case NeverStarts():
-            return _Rank(3)
+            return Rank(3)
         case _:
             assert_never(start)
 
 
-def _is_earlier(rank: _Rank, held: _Rank) -> bool:
+def _is_earlier(rank: Rank, held: Rank) -> bool:
     """Return True if a copy moves from a cluster with the rank ``held`` to one with ``rank``."""
     if rank.known != held.known:
         return rank.known < held.known
