@@ -225,6 +225,11 @@ def test_a_pod_on_every_node_that_fits() -> None:
         change = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "two"}]}}}}
         await cluster.client.patch(DAEMON_SETS, key, change, kind=PatchKind.STRATEGIC)
         await cluster.until("each pod is replaced", lambda: available("two", everywhere))
+        generation = "deprecated.daemonset.template.generation"
+        assert (await cluster.client.get(DAEMON_SETS, key))["metadata"]["annotations"][generation] == "2"
+        same = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "two"}]}}}}
+        unchanged = await cluster.client.patch(DAEMON_SETS, key, same)
+        assert unchanged["metadata"]["annotations"][generation] == "2", "the defaults are the same"
         taint = {"spec": {"taints": [{"key": "broken", "effect": "NoExecute"}]}}
         await cluster.client.patch(NODES, Key("", "node-2"), taint)
         await cluster.until("a tainted node is left", lambda: available("two", {"node-1", "node-3"}))

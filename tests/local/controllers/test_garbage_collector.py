@@ -12,6 +12,7 @@ from quorate.local.controllers.garbage_collector import (
     OwnerState,
     RemoveFinalizer,
     RemoveOwners,
+    UnblockOwners,
     collection_actions,
 )
 from quorate.local.controllers.metadata_cache import CachedObject, PartialObjectMetadata
@@ -79,6 +80,20 @@ BLOCKING = an_object("child", owners="x", blocks=True)
             [CHILD],
             (Delete("Foreground"),),
             id="the same for an object with dependents",
+        ),
+        pytest.param(
+            an_object("a", owners="p", blocks=True),
+            "waiting",
+            [an_object("p", FOREGROUND, owners="a", deleted=True)],
+            (UnblockOwners(an_object("a", owners="p", blocks=True)),),
+            id="a dependent that waits, too, perhaps in a circle",
+        ),
+        pytest.param(
+            an_object("a", owners="p"),
+            "waiting",
+            [an_object("p", FOREGROUND, owners="a", deleted=True)],
+            (Delete("Foreground"),),
+            id="the same for an object that blocks no owner",
         ),
         pytest.param(
             an_object("a", ORPHAN, owners="p"),

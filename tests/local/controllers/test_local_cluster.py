@@ -267,6 +267,27 @@ def test_a_namespace_says_which_finalizers_keep_it() -> None:
     run_scenario(story)
 
 
+def test_the_pods_of_a_namespace_are_deleted_before_its_other_contents() -> None:
+    async def story(local: LocalCluster) -> None:
+        await local.client.create(NAMESPACES, {"metadata": {"name": "kept"}})
+        await local.client.create(CONFIG_MAPS, {"metadata": {"name": "c"}}, "kept")
+        pod = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+        held = {"metadata": {"name": "p", "finalizers": ["example.com/hold"]}, **pod}
+        await local.client.create(PODS, held, "kept")
+        await local.client.delete(NAMESPACES, Key("", "kept"))
+
+        async def is_terminating() -> bool:
+            found = await local.client.get(PODS, Key("kept", "p"))
+            return "deletionTimestamp" in found["metadata"]
+
+        await local.until("the pod is deleted", is_terminating)
+        assert not await local.gone(CONFIG_MAPS, "c", "kept")
+        await local.client.patch(PODS, Key("kept", "p"), {"metadata": {"finalizers": None}})
+        await local.until("the namespace is gone", lambda: local.gone(NAMESPACES, "kept", ""))
+
+    run_scenario(story)
+
+
 def test_a_finished_job_is_deleted_after_its_ttl() -> None:
     async def story(local: LocalCluster) -> None:
         await local.run_job("j", pods=1, ttlSecondsAfterFinished=1)

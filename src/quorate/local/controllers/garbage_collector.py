@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, assert_never
 
+from msgspec.structs import replace
+
 from quorate.api import codec
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid
 from quorate.kube.client import Client
@@ -54,7 +56,14 @@ class RemoveFinalizer:
     finalizer: str
 
 
-Action = Delete | RemoveOwners | RemoveFinalizer
+@dataclass(frozen=True, slots=True)
+class UnblockOwners:
+    """Let the owners of ``entry`` not wait for it."""
+
+    entry: CachedObject
+
+
+Action = Delete | RemoveOwners | RemoveFinalizer | UnblockOwners
 
 
 def collection_actions(
@@ -81,6 +90,9 @@ def collection_actions(
     if ORPHAN in metadata.finalizers:
         return (Delete("Orphan"),)
     if FOREGROUND in metadata.finalizers or (OwnerState.WAITING in states and dependents):
+        waits = any(owner_state(each.metadata) is OwnerState.WAITING for each in dependents)
+        if waits and any(each.block_owner_deletion for each in metadata.owner_references):
+            return (UnblockOwners(entry),)  # perhaps a circle, in which each would wait for the next
         return (Delete("Foreground"),)
     return (Delete("Background"),)
 
@@ -190,6 +202,12 @@ class GarbageCollector(Controller):
                         if reference.uid not in owners
                     ]
                     await self._patch(target, {"ownerReferences": codec.to_builtins(kept) or None})
+                case UnblockOwners(target):
+                    free = [
+                        replace(reference, block_owner_deletion=False)
+                        for reference in target.metadata.owner_references
+                    ]
+                    await self._patch(target, {"ownerReferences": codec.to_builtins(free)})
                 case RemoveFinalizer(finalizer):
                     left = [other for other in metadata.finalizers if other != finalizer]
                     await self._patch(entry, {"finalizers": left or None})

@@ -91,9 +91,14 @@ class NamespaceController(Controller):
         if self._clock.now() < due:
             return due
         left = self._metadata_cache.in_namespace(key.name)
-        await self._report_remaining(
-            namespace, [entry for entry in left if entry.metadata.deletion_timestamp is not None]
-        )
+        pods = [entry for entry in left if (entry.resource.group, entry.resource.plural) == ("", "pods")]
+        if pods:  # they go before all that they may use
+            await self._report_remaining(namespace, ())
+            await asyncio.gather(*(self._delete(entry) for entry in pods))
+            return self._clock.now() + CONTENT_RETRY_S
+        remaining = [entry for entry in left if entry.metadata.deletion_timestamp is not None]
+        if remaining:
+            await self._report_remaining(namespace, remaining)
         await asyncio.gather(*(self._delete(entry) for entry in left))
         # Watches may lag: only a list shows that the namespace is empty.
         if left or await self._empty(key.name):
@@ -106,8 +111,6 @@ class NamespaceController(Controller):
 
     async def _report_remaining(self, namespace: Namespace, remaining: Collection[CachedObject]) -> None:
         """Write the conditions that say which objects keep the namespace, and which finalizers keep them."""
-        if not remaining:
-            return
         conditions: tuple[Condition, ...] = namespace.status.conditions
         for condition in remaining_conditions(remaining, self._clock.now()):
             conditions = with_condition(conditions, condition)
@@ -166,7 +169,11 @@ def remaining_conditions(remaining: Iterable[CachedObject], now: float) -> Itera
             "NamespaceDeletionContentFailure", "False", "ContentDeleted",
             "All content successfully deleted, may be waiting on finalization",
         ),
-        ("NamespaceContentRemaining", "True", "SomeResourcesRemain", f"Some resources are remaining: {kept}"),
+        (
+            "NamespaceContentRemaining", "True" if kept else "False",
+            "SomeResourcesRemain" if kept else "ContentRemoved",
+            f"Some resources are remaining: {kept}" if kept else "All content successfully removed",
+        ),
         (
             "NamespaceFinalizersRemaining", "True" if held else "False",
             "SomeFinalizersRemain" if held else "ContentHasNoFinalizers",

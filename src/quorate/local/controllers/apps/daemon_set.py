@@ -29,6 +29,7 @@ from quorate.local.controllers.pod_control import (
     controller_key,
     enqueue_controllers,
     is_available,
+    is_pod_finished,
     is_ready,
     next_available_at,
     owner_references,
@@ -298,6 +299,12 @@ class DaemonSetController(Controller):
         limit = daemon_set.spec.revision_history_limit
         await self._history.record(daemon_set.metadata, daemon_set.spec.template, limit, used)
         changes = next_changes(daemon_set, node_fits(daemon_set, self._nodes), pods, self._clock.now())
+        for pod in filter(is_pod_finished, changes.delete):
+            failed = pod.status.phase == "Failed"
+            what, verb = ("failed", "kill") if failed else ("succeeded", "delete")
+            found = f"Found {what} daemon pod {pod.metadata.key} on node {target_node(pod)}"
+            message = f"{found}, will try to {verb} it"
+            self._control.report(daemon_set, f"{what.title()}DaemonPod", message, warning=failed)
         await self._control.delete(daemon_set, changes.delete)
         bodies = [daemon_pod(daemon_set, node) for node in changes.create]
         _, refusal = await self._control.create(daemon_set, bodies)

@@ -52,6 +52,7 @@ def prepare_daemon_set_for_create(obj: Json) -> None:
 
 def prepare_daemon_set_for_update(new: Json, old: Json) -> None:
     """Count the changes of the template in an annotation, as clients of older versions expect."""
+    default_daemon_set(new)  # containers that a patch replaced have no defaults yet
     count = old["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "0")
     changed = new["spec"].get("template") != old["spec"]["template"]
     generation = int(count) + 1 if changed and count.isdecimal() and len(count) < 20 else count
