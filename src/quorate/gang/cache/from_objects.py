@@ -84,15 +84,12 @@ def task_status_of(pod: Pod) -> TaskStatus:
 
 
 def is_cut_short(before: Task | None, pod: Pod) -> bool:
-    """Return True if ``pod`` was deleted first and ended then.  ``before``: its task until now.
+    """Return True if ``pod`` was deleted first and ended then, as is assumed if it is new.
 
-    Of a pod that is seen for the first time that is assumed if it failed.
+    ``before``: its task until now.
     """
-    if not (pod.is_leaving and pod.has_ended):
-        return False
-    if before is None or before.uid != pod.metadata.uid:
-        return pod.status.phase == "Failed"
-    return before.cut_short or before.status not in FINISHED_STATUSES
+    had_ended = before is not None and before.uid == pod.metadata.uid and before.status in FINISHED_STATUSES
+    return pod.is_leaving and pod.has_ended and (not had_ended or before is None or before.cut_short)
 
 
 def differ_only_in_status(one: Pod, other: Pod) -> bool:

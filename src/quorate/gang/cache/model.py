@@ -208,6 +208,8 @@ class Model:
         task, owner = self._tasks.get(key), None
         if task is not None:
             task.cut_short, owner = cut_short, self.gangs[task.gang].owner.uid
+            if cut_short and task.status is TaskStatus.SUCCEEDED:  # it would count for the minimum
+                self.set_task_status(task, TaskStatus.FAILED, task.node)
         self._held.set_pod(key, pod, pod.node_name if task is None else task.node, owner)
 
     def _replace_pod(self, key: Key, pod: Pod) -> None:
