@@ -59,6 +59,7 @@ CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
     (c.TopologyMismatched("main", "spot", c.TopologyProblem.NO_TOPOLOGY), "set topologyName of flavor spot"),
     (c.TopologyMismatched("main", "spot", c.TopologyProblem.UNKNOWN_TOPOLOGY), "create the Topology"),
     (c.TopologyMismatched("main", "spot", c.TopologyProblem.NO_REQUEST), "add a topology request"),
+    (c.PlacementRefused("main", "no TAS flavor assigned"), "or the flavors of its cluster queue"),
     (c.PlacementRefused("main", "fits only 2 of 3", 2, 3), "wait for room in the topology"),
     (c.PlacementRefused("main", "fits only 2 of 3", 2, 3, at_most=3), "wait for room in the topology"),
     (c.PlacementRefused("main", "fits only 1 of 3", 1, 3, at_most=2), "room for 2 of its 3 pods"),

@@ -29,6 +29,12 @@ TAINT = r.TaintUntolerated("main", "spot", "gpu", "yes", "NoSchedule")
             id="the reason that resolves first decides",
         ),
         pytest.param(
+            (r.PlacementRefused("main", "no TAS flavor assigned"),),
+            "PlacementRefused",
+            "pod set main: no TAS flavor assigned",
+            id="a request that is invalid has no numbers",
+        ),
+        pytest.param(
             (SHORT, r.QueueInactive("ClusterQueue", "a")),
             "QueueInactive",
             f"{SHORT_TEXT}; ClusterQueue a is inactive",

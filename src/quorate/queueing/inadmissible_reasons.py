@@ -108,8 +108,8 @@ class PlacementRefused(msgspec.Struct, frozen=True):
 
     @property
     def never_fits(self) -> bool:
-        """Return True if the nodes that exist have too little room, whichever workloads end."""
-        return self.at_most is not None and self.at_most < self.requested
+        """Return True if the nodes that exist have no places for the pods, whichever workloads end."""
+        return not self.requested or (self.at_most is not None and self.at_most < self.requested)
 
 
 class NodesLackRoom(msgspec.Struct, frozen=True):

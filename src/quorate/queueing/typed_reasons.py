@@ -72,6 +72,8 @@ def reason_of(reason: InadmissibleReason) -> Reason:
             return Reason(code=name, text=text, pod_set=pod_set, flavor=flavor)
         case TaintUntolerated(pod_set, flavor) | TopologyMismatched(pod_set, flavor):
             return Reason(code=name, text=text, pod_set=pod_set, flavor=flavor)
+        case PlacementRefused(pod_set, requested=0):
+            return Reason(code=name, text=text, pod_set=pod_set)
         case PlacementRefused(pod_set, _, fitting, requested):
             needed, free, short_by = (str(number) for number in (requested, fitting, requested - fitting))
             at_most = "" if reason.at_most is None else str(reason.at_most)

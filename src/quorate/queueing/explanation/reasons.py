@@ -212,6 +212,8 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
             )
         case TopologyMismatched(pod_set, flavor, problem):
             return _topology_remedy(pod_set, flavor, problem)
+        case PlacementRefused(pod_set, requested=0):
+            return f"change the topology request of pod set {pod_set}, or the flavors of its cluster queue"
         case PlacementRefused(pod_set) if reason.never_fits:
             return (
                 f"change the topology request of pod set {pod_set}, or add nodes: without other workloads "
