@@ -124,11 +124,20 @@ def test_another_value_of_a_node_selector_is_a_conflict() -> None:
     )
 
 
-def test_the_annotation_of_an_earlier_workload_is_replaced() -> None:
-    named = {f"kueue.x-k8s.io/{name}": "first" for name in ("workload", "workload-slice-name")}
-    job = a_job(template=template(annotations=named))
-    patch = KIND.start(job, [info(annotations=dict.fromkeys(named, "second"))])
-    assert body_of(patch)["spec"]["template"] == {"metadata": {"annotations": dict.fromkeys(named, "second")}}
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("annotations", ("workload", "workload-slice-name")),
+        ("labels", ("podset", "local-queue-name", "cluster-queue-name")),
+    ],
+)
+def test_what_an_earlier_admission_left_in_the_template_is_replaced(
+    kind: str, names: tuple[str, ...]
+) -> None:
+    left: dict[str, Any] = {kind: {f"kueue.x-k8s.io/{name}": "first" for name in names}}
+    wanted: dict[str, Any] = {kind: dict.fromkeys(left[kind], "second")}
+    patch = KIND.start(a_job(template=template(**left)), [info(**wanted)])
+    assert body_of(patch)["spec"]["template"] == {"metadata": wanted}
 
 
 def test_a_wrong_number_of_pod_sets_is_a_conflict() -> None:

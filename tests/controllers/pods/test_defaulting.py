@@ -135,6 +135,16 @@ def test_group_name_and_retriable_false_are_immutable() -> None:
     assert list(pod_findings(old, old)) == []
 
 
+@pytest.mark.parametrize(("gates", "want"), [(GATES, 0), ([], 1)])
+def test_a_pod_of_a_set_is_assigned_to_its_group_until_it_is_ungated(gates: list[Json], want: int) -> None:
+    annotations = {constants.TOTAL_COUNT: "1", constants.SUSPENDING_PARENT: "statefulset"}
+    old, new = (
+        a_pod({constants.GROUP_NAME: group}, annotations, schedulingGates=gates)
+        for group in ("copied", "own")
+    )
+    assert len(list(pod_findings(new, old))) == want
+
+
 def test_a_managed_pod_of_a_managed_owner_gets_a_warning() -> None:
     assert len(list(pod_warnings(a_pod({constants.MANAGED: "true"}), owner_managed=True))) == 1
     assert not list(pod_warnings(a_pod({constants.MANAGED: "true"}), owner_managed=False))

@@ -24,7 +24,8 @@ LOCAL_QUEUE_LABEL = "kueue.x-k8s.io/local-queue-name"
 CLUSTER_QUEUE_LABEL = "kueue.x-k8s.io/cluster-queue-name"
 
 _MAPS = (("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector"))
-_ELASTIC = (WORKLOAD_ANNOTATION, SLICE_NAME)  # a job that grew may have those of its previous slice
+# What an earlier admission left in a template: of the previous slice, or of the job that it was copied from.
+_OVERWRITTEN = (POD_SET, LOCAL_QUEUE_LABEL, CLUSTER_QUEUE_LABEL, WORKLOAD_ANNOTATION, SLICE_NAME)
 _LISTS = (("spec", "tolerations"), ("spec", "schedulingGates"))
 
 
@@ -60,7 +61,7 @@ def inject(template: msgspec.Raw, info: PodSetInfo) -> dict[str, Any] | Injectio
         have = _part(present, section, name, {})
         want = wanted[name]
         for key in sorted(want):
-            if have.get(key, want[key]) != want[key] and not (name == "annotations" and key in _ELASTIC):
+            if have.get(key, want[key]) != want[key] and key not in _OVERWRITTEN:
                 return InjectionConflict(
                     f"pod set {info.name}: {name}[{key}] is {have[key]!r} in the pod template "
                     f"but {want[key]!r} is required where it was admitted"

@@ -115,7 +115,10 @@ def _membership(group: str, total: str | None) -> Iterator[Finding]:
 
 def _changes(new: Json, old: Json, group: str, group_by_annotation: bool) -> Iterator[Finding]:
     was = group_name_in(_labels(old), _annotations(old), group_by_annotation)
-    if was and group != was:
+    # The controllers assign a gated pod of a set to its group, whatever group its template named.
+    is_gated = bool((old.get("spec") or {}).get("schedulingGates"))
+    assigned = is_gated and constants.SUSPENDING_PARENT in _annotations(old)
+    if was and group != was and not assigned:
         yield Finding(f"{LABELS}[{constants.GROUP_NAME}]", group, f"is immutable (was {was!r})")
     final = _annotations(old).get(constants.RETRIABLE) == "false"
     if group and final and _annotations(new).get(constants.RETRIABLE) != "false":
