@@ -34,7 +34,7 @@ def pod(of: str, name: str = "", cpu: str = "1", **given: Any) -> Json:
 
 
 def running(of: str, cpu: str = "1", **given: Any) -> Json:
-    return pod(of, cpu=cpu, node="n1", phase="Running", **given)
+    return pod(of, cpu=cpu, **{"node": "n1", "phase": "Running", **given})
 
 
 def group_states(world: World) -> dict[str, str]:

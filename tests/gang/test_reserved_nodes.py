@@ -149,9 +149,13 @@ def test_a_gang_is_told_of_a_window_if_and_only_if_it_would_start_without_it(
     drawn: dict[str, Any], kept: list[set[int]]
 ) -> None:
     """The next session without Reservations gives nodes to these gangs, and to no others."""
-    conf = {"actions": "enqueue, allocate, backfill", "tiers": [["priority", "gang"], ["predicates"]]}
-    configured = settings_of(conf, "design")
+    tiers = [["priority", "gang"], ["predicates"]]
+    admitting, configured = (
+        settings_of({"actions": actions, "tiers": tiers}, "design")
+        for actions in ("enqueue", "allocate, backfill")
+    )
     world = World({**drawn, "now": NOW}, configured, restarting=False)
+    run_session(world.model, admitting, NOW)
     for name, nodes in zip(("night", "day"), kept, strict=False):
         kept_nodes = {"names": [f"n{index}" for index in nodes]}
         world.model.set_reservation(a_reservation(name, purpose="Maintenance", nodes=kept_nodes))

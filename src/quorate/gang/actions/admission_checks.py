@@ -6,6 +6,7 @@ the reason.  Admitted groups are *charged*, so that a later group is checked aga
     topology ``minResources`` within one HyperNode of the allowed tiers, without any pods
     room     cluster x idle factor - used + releasing - claims of active groups;
              then a node for each member, where its requests are known (``MemberRoom``)
+    window   the same beside the nodes that windows of Reservations keep (``WindowRoom``)
     share    the votes of the plugins that speak for queues
     quota    hard - used - quota claims of active groups, for each quota that counts the group
 
@@ -26,6 +27,7 @@ from quorate.api.meta import Key
 from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
 from quorate.gang.actions.hyper_node_rooms import check_topology
 from quorate.gang.actions.member_room import MemberRoom
+from quorate.gang.actions.window_room import WindowRoom
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue, with_ancestors
 from quorate.gang.cache.reservations import NOTHING, node_claim_of, quota_claim_of, scope_attributes_of
@@ -39,6 +41,7 @@ from quorate.gang.pending_reasons import (
     QueueNotOpen,
     QueuePodGroupLimit,
     QueueQuotaExceeded,
+    ReservedWindow,
 )
 from quorate.gang.session.callbacks import Vote
 from quorate.gang.session.session import Session
@@ -64,6 +67,7 @@ class AdmissionChecks:
         self._quotas = _QuotaChecks(session)
         self._paths: dict[str, Sequence[Queue]] = {}
         self._members = MemberRoom(session.cluster, session.settings.enqueue.idle_factor)
+        self._windows = WindowRoom(session)
         plugins = (entry for tier in session.settings.tiers for entry in tier)
         self._is_hierarchical = any(entry.hierarchy for entry in plugins)
 
@@ -72,6 +76,7 @@ class AdmissionChecks:
         claim = node_claim_of(gang)
         if claim:
             self._reserved.update(claim)
+        self._windows.charge(gang)
         self._quotas.charge(gang)
         for queue in self._path(gang.queue):
             self._active[queue.name] += 1
@@ -83,7 +88,24 @@ class AdmissionChecks:
             or self._check_group_limit(gang)
             or (check_topology(self._session, gang) if gang.topology is not None else None)
             or self._check_amounts(gang, self._quotas.shortage, may_evict=True)
+            or self.window_refusal(gang)
         )
+
+    def window_refusal(self, gang: Gang) -> ReservedWindow | None:
+        """Return the window that keeps too much from ``gang``, which waits.
+
+        None if pods elsewhere are to be evicted for it.
+        """
+        keeping = () if gang.key in self.plans else self._windows.keeping(gang)
+        if not keeping:
+            return None
+        kept = Counter({name: -amount for name, amount in self._windows.kept(keeping).items()})
+        claim, victims = node_claim_of(gang), self._plans.at_most(gang)
+        reason = self._windows.refusal(gang, keeping, is_short=bool(self.shortages(claim, kept)))
+        if reason is None or not victims:
+            return reason
+        kept.update(victims)
+        return None if not self.shortages(claim, kept) and self._is_freed(gang) else reason
 
     def checks(self, gang: Gang, *, may_evict: bool) -> Mapping[str, PendingReason | None]:
         """Return the results of all checks by name, in order.
@@ -98,7 +120,7 @@ class AdmissionChecks:
         if gang.topology is not None:
             results["topology"] = check_topology(self._session, gang)
         if gang.min_resources is not None:
-            results["room"] = self._check_nodes(gang)
+            results["room"] = self._check_nodes(gang) or self.window_refusal(gang)
             results["share"] = self._check_share(gang)
             results["quota"] = self._quotas.shortage(gang)
             failed = [name for name, reason in results.items() if reason is not None]

@@ -64,18 +64,31 @@ def enqueue(session: Session) -> None:
 
 
 def _admit_by_vote(session: Session) -> None:
+    checks = _checks_beside_windows(session) if session.model.reserved_nodes else None
     for gang in _waiting_in_plugin_order(session):
         rejection: PendingReason | Literal[Vote.REJECT] | None = session.invalid_queue_reason(
             session.queue_of(gang)
         )
         if rejection is None and gang.min_resources is not None:
             rejection = session.enqueue_rejection(gang)
+        if rejection is None and checks is not None:
+            rejection = checks.window_refusal(gang)
         if rejection is None:
             _admit(session, gang)
+            if checks is not None:
+                checks.charge(gang)
         elif rejection is not Vote.REJECT:
             session.pending_reasons[gang.key] = rejection
             message = rejection_message(rejection)
             session.record_event(gang, "Normal", UNSCHEDULABLE, message, about=rejection.reason)
+
+
+def _checks_beside_windows(session: Session) -> AdmissionChecks:
+    checks = AdmissionChecks(session, EvictionPlans(session))
+    for gang in session.gangs:
+        if gang.is_active:
+            checks.charge(gang)
+    return checks
 
 
 def _waiting_in_plugin_order(session: Session) -> Iterator[Gang]:

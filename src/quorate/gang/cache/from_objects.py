@@ -18,7 +18,7 @@ from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import quota_usage
 from quorate.api.core.scheduling import PodSpec
 from quorate.api.meta import Key, ObjectMeta, epoch
-from quorate.api.names.kueue import MAX_EXEC_TIME_SECONDS
+from quorate.api.names.kueue import MAX_EXEC_TIME_SECONDS, QUEUE_NAME
 from quorate.api.names.volcano import (
     GROUP_NAME,
     HIERARCHY,
@@ -281,6 +281,7 @@ def set_group_fields(gang: Gang, group: PodGroup, native: NativeGroupSpec | None
     elif gang.topology is not None:
         gang.set_topology(None)
     gang.maximum_s = positive_int32(metadata.labels.get(MAX_EXEC_TIME_SECONDS, ""))
+    gang.local_queue = metadata.labels.get(QUEUE_NAME, "")
     gang.preemptable = _is_preemptable(metadata)
     gang.created = _created(metadata.creation_timestamp)
     gang.annotations = annotations

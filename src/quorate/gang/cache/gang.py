@@ -110,6 +110,7 @@ class Gang:
     topology: GangTopology | None = None  # None: its members may be anywhere, and it has no sub groups
     sub_groups: SubGroups | None = None  # of its tasks; None without policies
     maximum_s: int | None = None  # the declared run time, from its label, see ``bounds``
+    local_queue: str = ""  # by its label, which its pods are expected to have
     priority: int = 0
     preemptable: bool = True  # whether it may be evicted as a whole
     created: float = 0.0

@@ -110,7 +110,12 @@ class ReservedNodes:
 
 
 def _bound_s(gang: Gang) -> float:
-    """Return how long the pods of ``gang`` run at most; infinite: at least one does not tell."""
+    """Return how long the pods of ``gang`` run at most; infinite: at least one does not tell.
+
+    Before it has pods, its own label tells.
+    """
+    if not gang.tasks:
+        return math.inf if gang.maximum_s is None else gang.maximum_s
     bounds = [
         positive_int32(task.pod.metadata.labels.get(MAX_EXEC_TIME_SECONDS, ""))
         for task in gang.tasks.values()
@@ -122,5 +127,5 @@ def _owns(reservation: Reservation, gang: Gang) -> bool:
     owners, namespace = reservation.spec.owners, gang.key.namespace
     queues = {task.pod.metadata.labels.get(QUEUE_NAME, "") for task in gang.tasks.values()}
     return namespace in owners.namespaces or any(
-        Key(namespace, name) in owners.local_queues for name in queues
+        Key(namespace, name) in owners.local_queues for name in queues or {gang.local_queue}
     )
