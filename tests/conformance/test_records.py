@@ -91,7 +91,8 @@ async def control_plane(directory: Path, *, with_controllers: bool) -> AsyncIter
         if not with_controllers:
             yield server
             return
-        controllers = asyncio.create_task(run_controllers(client, clock, random.Random(1)))
+        run = run_controllers(client, clock, random.Random(1), authority=credentials.authority)
+        controllers = asyncio.create_task(run)
         try:
             yield server
         finally:

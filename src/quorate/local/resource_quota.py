@@ -7,10 +7,11 @@ The server enforces quotas with it on admission, and a controller recomputes usa
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from quorate.api.codec import Json
 from quorate.api.core import Pod, ResourceQuotaSpec, Resources, ScopeRequirement
 from quorate.api.core.pod_resources import pod_limits, pod_requests, sum_resources
 from quorate.api.meta import SelectorRequirement, matches_requirement
-from quorate.api.quantity import Quantity
+from quorate.api.quantity import Quantity, parse_quantity
 
 # Object count names that predate count/<resource>.<group>.
 LEGACY_COUNT_NAMES: Final = (
@@ -21,12 +22,22 @@ LEGACY_COUNT_NAMES: Final = (
     "secrets",
     "services",
 )
+SERVICE_NAMES: Final = ("services.loadbalancers", "services.nodeports")
+STORAGE: Final = "requests.storage"
+CLASS_INFIX: Final = ".storageclass.storage.k8s.io/"
+NO_AMOUNTS: Final[Mapping[str, Quantity]] = {}
 
 
-def quota_usage(limited: Iterable[str], pods: Iterable[Pod], counts: Mapping[str, int]) -> Resources:
+def quota_usage(
+    limited: Iterable[str],
+    pods: Iterable[Pod],
+    counts: Mapping[str, int],
+    amounts: Mapping[str, Quantity] = NO_AMOUNTS,
+) -> Resources:
     """Return the usage of each limited name; finished pods count only as objects.
 
-    ``counts`` is by plural and group: ``pods``, ``jobs.batch``. Unknown names are omitted.
+    ``counts`` is by plural and group: ``pods``, ``jobs.batch``.  ``amounts``: the sum of ``object_amounts``.
+    Unknown names are omitted.
     """
     unfinished = [pod.spec for pod in pods if pod.status.phase not in ("Succeeded", "Failed")]
     requests = sum_resources(map(pod_requests, unfinished))
@@ -40,13 +51,37 @@ def quota_usage(limited: Iterable[str], pods: Iterable[Pod], counts: Mapping[str
             used[name] = Quantity.of_units(counts.get(name.removeprefix("count/"), 0))
         elif name in LEGACY_COUNT_NAMES:
             used[name] = Quantity.of_units(counts.get(name, 0))
+        elif name in SERVICE_NAMES or name == STORAGE or CLASS_INFIX in name:
+            used[name] = amounts.get(name, Quantity(0))
         elif kind == "limits":
             used[name] = limits.get(resource, Quantity(0))
         elif kind == "requests":
             used[name] = requests.get(resource, Quantity(0))
-        elif name in ("cpu", "memory", "ephemeral-storage"):
+        elif name in ("cpu", "memory", "ephemeral-storage") or name.startswith("hugepages-"):
             used[name] = requests.get(name, Quantity(0))
     return used
+
+
+def object_amounts(resource: str, obj: Json) -> Resources:
+    """Return what a service or a claim uses of quotas, besides its count.  ``resource``: its plural."""
+    spec = obj.get("spec") or {}
+    if resource == "services":
+        is_balanced = spec.get("type") == "LoadBalancer"
+        ports = spec.get("ports") or ()
+        if is_balanced and spec.get("allocateLoadBalancerNodePorts") is False:
+            ports = [port for port in ports if port.get("nodePort")]
+        has_ports = is_balanced or spec.get("type") == "NodePort"
+        return {
+            "services.loadbalancers": Quantity.of_units(int(is_balanced)),
+            "services.nodeports": Quantity.of_units(len(ports) if has_ports else 0),
+        }
+    if resource != "persistentvolumeclaims":
+        return {}
+    requests = (spec.get("resources") or {}).get("requests") or {}
+    size = parse_quantity(requests["storage"]) if "storage" in requests else Quantity(0)
+    prefix = f"{spec.get('storageClassName', '')}{CLASS_INFIX}"
+    by_class = {f"{prefix}{STORAGE}": size, f"{prefix}persistentvolumeclaims": Quantity.of_units(1)}
+    return {STORAGE: size} | (by_class if spec.get("storageClassName") else {})
 
 
 def has_scopes(spec: ResourceQuotaSpec) -> bool:

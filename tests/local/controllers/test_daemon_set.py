@@ -140,6 +140,7 @@ def rolling(unavailable: int | str = 1, surge: int | str = 0) -> Json:
             rolling(), "n/new/ready a/new/ready b/new/ready c/new/ready", "-n/new/ready", id="a node left"
         ),
         pytest.param(rolling(), "a/old/ready b/old/ready c/old/ready", "-a/old/ready", id="one at a time"),
+        pytest.param(rolling(), "a/old/ready b/old/ready", "+c", id="a node without a pod is unavailable"),
         pytest.param(
             rolling(2), "a/old/ready b/old/ready c/old/ready", "-a/old/ready -b/old/ready", id="two"
         ),

@@ -3,8 +3,9 @@
 import pytest
 
 from quorate.api import codec
+from quorate.api.codec import Json
 from quorate.api.core import Pod, ResourceQuotaSpec
-from quorate.local.resource_quota import matches_scopes, quota_usage
+from quorate.local.resource_quota import matches_scopes, object_amounts, quota_usage
 
 
 def a_pod(phase: str = "Running") -> Pod:
@@ -29,6 +30,7 @@ PODS = [a_pod(), a_pod("Pending"), a_pod("Succeeded")]
         pytest.param("requests.gpu", "2", id="requests of an extended resource"),
         pytest.param("limits.cpu", "4", id="limits"),
         pytest.param("limits.memory", "0", id="no limit"),
+        pytest.param("hugepages-2Mi", "0", id="a size of huge pages"),
         pytest.param("configmaps", "7", id="legacy object counts"),
         pytest.param("count/jobs.batch", "3", id="objects of any kind"),
         pytest.param("count/secrets", "0", id="no objects"),
@@ -40,7 +42,51 @@ def test_usage(name: str, want: str) -> None:
 
 
 def test_unknown_names_are_omitted() -> None:
-    assert quota_usage(["services.nodeports"], PODS, {}) == {}
+    assert quota_usage(["services.other"], PODS, {}) == {}
+
+
+PORTS = [{"port": 80, "nodePort": 30000}, {"port": 81}]
+CLASS = "gold.storageclass.storage.k8s.io/"
+
+
+@pytest.mark.parametrize(
+    ("resource", "spec", "want"),
+    [
+        ("services", {"type": "ClusterIP", "ports": PORTS}, {}),
+        ("services", {"type": "NodePort", "ports": PORTS}, {"services.nodeports": "2"}),
+        (
+            "services",
+            {"type": "LoadBalancer", "ports": PORTS},
+            {"services.nodeports": "2", "services.loadbalancers": "1"},
+        ),
+        (
+            "services",
+            {"type": "LoadBalancer", "ports": PORTS, "allocateLoadBalancerNodePorts": False},
+            {"services.nodeports": "1", "services.loadbalancers": "1"},
+        ),
+        (
+            "persistentvolumeclaims",
+            {"storageClassName": "gold", "resources": {"requests": {"storage": "2Gi"}}},
+            {
+                "requests.storage": "2Gi",
+                f"{CLASS}requests.storage": "2Gi",
+                f"{CLASS}persistentvolumeclaims": "1",
+            },
+        ),
+        (
+            "persistentvolumeclaims",
+            {"resources": {"requests": {"storage": "2Gi"}}},
+            {"requests.storage": "2Gi"},
+        ),
+    ],
+)
+def test_services_and_claims_use_more_than_their_count(
+    resource: str, spec: Json, want: dict[str, str]
+) -> None:
+    amounts = object_amounts(resource, {"spec": spec})
+    names = ["services.nodeports", "services.loadbalancers", "requests.storage", *amounts]
+    used = quota_usage(names, [], {resource: 1}, amounts)
+    assert {name: str(amount) for name, amount in used.items() if amount} == want
 
 
 def a_quota(**spec: object) -> ResourceQuotaSpec:

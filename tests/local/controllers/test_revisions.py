@@ -59,6 +59,8 @@ async def story(cluster: LocalCluster, plural: str) -> None:
     await set_image("two")
     first, second = await until_images("one", "two")
     assert first["data"]["spec"]["template"]["$patch"] == "replace"
+    stored = first["data"]["spec"]["template"]["spec"]["containers"][0]
+    assert list(stored) == sorted(stored), "clients compare the text"
     assert second["metadata"]["ownerReferences"][0]["kind"] == kind.kind
     assert (first["revision"], second["revision"]) == (1, 2)
     # What kubectl rollout undo sends:

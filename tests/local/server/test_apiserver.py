@@ -384,6 +384,17 @@ async def test_an_event_is_served_in_both_api_groups(api: Api) -> None:
     assert [(item["message"], item["reason"]) for item in listed["items"]] == [("hi", "R")]
     _, listed = await api("GET", "/apis/events.k8s.io/v1/namespaces/default/events")
     assert [(item["note"], item["regarding"]["name"]) for item in listed["items"]] == [("hi", "p")]
+    for path in (
+        "/api/v1/namespaces/default/events?fieldSelector=source",
+        "/api/v1/namespaces/default/events?fieldSelector=reportingComponent",
+        "/apis/events.k8s.io/v1/namespaces/default/events?fieldSelector=reportingController",
+    ):
+        _, listed = await api("GET", f"{path}=example.com/c")
+        assert len(listed["items"]) == 1, path
+    _, listed = await api(
+        "GET", "/apis/events.k8s.io/v1/events?fieldSelector=regarding.name=p,regarding.kind!=Job"
+    )
+    assert len(listed["items"]) == 1
 
 
 @with_api

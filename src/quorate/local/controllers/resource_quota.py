@@ -6,16 +6,34 @@ release quota.
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
+from typing import Final
 
-from quorate.api.core import Pod, ResourceQuota, ResourceQuotaStatus
+from quorate.api.core import Pod, ResourceQuota, ResourceQuotaStatus, Resources
+from quorate.api.core.pod_resources import sum_resources
 from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import RESOURCE_QUOTAS
+from quorate.kube.resources import RESOURCE_QUOTAS, untyped
 from quorate.local.controllers.controller import Controller
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache
-from quorate.local.resource_quota import has_scopes, matches_scopes, quota_usage
+from quorate.local.resource_quota import (
+    CLASS_INFIX,
+    SERVICE_NAMES,
+    STORAGE,
+    has_scopes,
+    matches_scopes,
+    object_amounts,
+    quota_usage,
+)
+
+KINDS: Final = {
+    "services": untyped("", "v1", "services", "Service", namespaced=True),
+    "persistentvolumeclaims": untyped(
+        "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True
+    ),
+}
 
 
 class QuotaController(Controller):
@@ -71,5 +89,20 @@ class QuotaController(Controller):
         pods = [
             pod for pod in self._pods.by_index("namespace", key.namespace) if matches_scopes(quota.spec, pod)
         ]
-        status = ResourceQuotaStatus(hard=quota.spec.hard, used=quota_usage(quota.spec.hard, pods, counts))
+        amounts = {} if has_scopes(quota.spec) else await self._amounts(quota, counts)
+        used = quota_usage(quota.spec.hard, pods, counts, amounts)
+        status = ResourceQuotaStatus(hard=quota.spec.hard, used=used)
         await self._write_status(RESOURCE_QUOTAS, quota, status)
+
+    async def _amounts(self, quota: ResourceQuota, counts: Mapping[str, int]) -> Resources:
+        """Return the sums of what services and claims use, if the quota limits such amounts."""
+        names = quota.spec.hard
+        if not any(name in (*SERVICE_NAMES, STORAGE) or CLASS_INFIX in name for name in names):
+            return {}
+        objects = [
+            object_amounts(plural, obj)
+            for plural, kind in KINDS.items()
+            if counts[plural]
+            for obj in (await self._client.list(kind, quota.metadata.namespace)).items
+        ]
+        return sum_resources(objects)

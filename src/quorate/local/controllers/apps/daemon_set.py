@@ -227,7 +227,7 @@ def _update(
     unavailable = sum(
         on_node.node not in kept
         for on_node in on_nodes
-        if on_node.running or on_node.ended or on_node.terminating
+        if on_node.fit.should_run or on_node.running or on_node.ended or on_node.terminating
     )
     chosen = [*broken, *working[: max(allowed - unavailable, 0)]]
     return [], [pod for _, pod in chosen]

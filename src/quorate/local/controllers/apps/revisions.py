@@ -103,7 +103,8 @@ class RevisionHistory:
                 "annotations": dict(owner.annotations),
                 "ownerReferences": owner_references(self._kind, owner),
             },
-            "data": {"spec": {"template": {**content, "$patch": "replace"}}},
+            # Clients compare the text with their own, in which names are sorted.
+            "data": _sorted({"spec": {"template": {**content, "$patch": "replace"}}}),
             "revision": revision,
         }
         try:
@@ -111,6 +112,11 @@ class RevisionHistory:
         except AlreadyExists:  # of an object of this name that was deleted without its dependents
             return
         self._revisions.record(created)
+
+
+def _sorted(value: Json) -> Json:
+    document: Json = msgspec.json.decode(msgspec.json.encode(value, order="sorted"))
+    return document
 
 
 def _owner(revision: ControllerRevision) -> str | None:

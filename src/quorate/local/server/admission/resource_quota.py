@@ -12,7 +12,7 @@ from quorate.api import codec
 from quorate.api.codec import Json
 from quorate.api.core import Pod, ResourceQuotaSpec, Resources
 from quorate.api.quantity import parse_quantity
-from quorate.local.resource_quota import has_scopes, matches_scopes, quota_usage
+from quorate.local.resource_quota import has_scopes, matches_scopes, object_amounts, quota_usage
 from quorate.local.server.registry.defaults.pod_resources import is_pod_level
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.storage.store import Entry, StaleRevision
@@ -99,7 +99,8 @@ def parse_amounts(amounts: dict[str, str]) -> Resources:
 
 def _requested(context: RequestContext, obj: Json, limited: Iterable[str]) -> Resources:
     pods = [codec.convert(Pod, obj)] if context.kind.resource == "pods" else []
-    return quota_usage(limited, pods, {context.kind.resource: 1})
+    amounts = object_amounts(context.kind.resource, obj)
+    return quota_usage(limited, pods, {context.kind.resource: 1}, amounts)
 
 
 def _unspecified(spec: Json, limited: Iterable[str]) -> Iterator[str]:

@@ -67,14 +67,18 @@ def _kind(api_version: str, name: str, row: Json) -> Kind:
     names = row.pop("subresources", ())
     fields: Json = {part: tuple(value) if isinstance(value, list) else value for part, value in row.items()}
     fields |= dict.fromkeys(fields.pop("is", ()), True)
-    selectable = (field.partition("=") for field in fields.pop("fields", ()))
+    selectable = [field.partition("=") for field in fields.pop("fields", ())]
+    paths = {
+        label.partition("@")[0]: tuple(label.split("@")[1:]) for label, _, _ in selectable if "@" in label
+    }
     return Kind(
         group,
         version,
         name,
         namespaced=fields.pop("namespaced", False),
         subresources=tuple(_subresource(name, subresource) for subresource in names),
-        selectable_fields={path: absent for path, _, absent in selectable},
+        selectable_fields={label.partition("@")[0]: absent for label, _, absent in selectable},
+        field_paths=paths,
         scale=ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector")
         if "scale" in names
         else None,

@@ -101,8 +101,10 @@ class Kind:
     selectable_fields: Mapping[str, str] = field(default_factory=dict)
     """Selectable fields besides metadata.name and metadata.namespace, with the value of an absent field.
 
-    The label of the selector is the path of the field.
+    The label of the selector is the path of the field, or a key of ``field_paths``.
     """
+    field_paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Paths by the label of the selector: the first that is not empty counts."""
     tracks_generation: bool = False
     """Each change outside metadata and status increments metadata.generation."""
     fixed_generation: bool = False

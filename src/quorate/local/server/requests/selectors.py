@@ -1,7 +1,7 @@
 """Label and field selectors of list and watch requests."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,10 +49,14 @@ def field_values(kind: Kind, entry: Entry) -> dict[str, str]:
     if kind.selectable_fields:
         obj = entry.decode()
         values |= {
-            label: _field_text(_field_at(obj, label), absent)
+            label: _field_text(_first_at(obj, kind.field_paths.get(label, (label,))), absent)
             for label, absent in kind.selectable_fields.items()
         }
     return values
+
+
+def _first_at(value: Any, paths: Iterable[str]) -> Any:
+    return next(filter(None, (_field_at(value, path) for path in paths)), None)
 
 
 def _field_at(value: Any, path: str) -> Any:
