@@ -293,16 +293,32 @@ async def test_an_eviction_that_violates_a_disruption_budget_is_rejected(api: Ap
         "POST", budgets, {"metadata": {"name": "two"}, "spec": {"selector": selector, "minAvailable": "50%"}}
     )
 
-    async def evict(name: str) -> tuple[int, Json]:
-        return await api("POST", f"{PODS}/{name}/eviction", {"metadata": {"name": name}})
+    async def evict(name: str, query: str = "") -> tuple[int, Json]:
+        return await api("POST", f"{PODS}/{name}/eviction{query}", {"metadata": {"name": name}})
 
+    async def refusal(name: str) -> str:
+        code, error = await evict(name)
+        assert (code, error["reason"]) == (429, "TooManyRequests")
+        (cause,) = error["details"]["causes"]
+        return str(cause["message"])
+
+    assert await refusal("a") == "The disruption budget two is still being processed by the server."
+    status = {"disruptionsAllowed": 1, "currentHealthy": 3, "desiredHealthy": 2, "expectedPods": 3}
+    body = {"status": {**status, "observedGeneration": 1}}
+    await api("PATCH", f"{budgets}/two/status", body, Content_Type=MERGE)
+    assert (await evict("a", "?dryRun=All"))[0] == 201
     assert (await evict("a"))[0] == 201
-    code, error = await evict("b")
-    assert (code, error["reason"]) == (429, "TooManyRequests")
-    (cause,) = error["details"]["causes"]
-    assert cause["message"] == "The disruption budget two needs 2 healthy pods and has 2 currently"
+    _, budget = await api("GET", f"{budgets}/two")
+    assert budget["status"]["disruptionsAllowed"] == 0
+    assert list(budget["status"]["disruptedPods"]) == ["a"]
+    assert await refusal("b") == "The disruption budget two does not allow evicting pods currently"
+    await api("PATCH", f"{budgets}/two/status", {"status": {"currentHealthy": 2}}, Content_Type=MERGE)
+    assert await refusal("b") == "The disruption budget two needs 2 healthy pods and has 2 currently"
     await api("POST", PODS, a_pod("waiting"))
     assert (await evict("waiting"))[0] == 201, "a pending pod may always be evicted"
+    unready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    await api("PATCH", f"{PODS}/b/status", unready, Content_Type=MERGE)
+    assert (await evict("b"))[0] == 201, "the others are enough"
 
 
 @with_api

@@ -30,6 +30,7 @@ from quorate.local.controllers.apps.stateful_set import StatefulSetController
 from quorate.local.controllers.claims import index_orphans
 from quorate.local.controllers.cluster_role_aggregation import CLUSTER_ROLES, ClusterRoleAggregator
 from quorate.local.controllers.cron_jobs import CRON_JOBS, CronJobController
+from quorate.local.controllers.disruption import BUDGETS, DisruptionController
 from quorate.local.controllers.garbage_collector import GarbageCollector
 from quorate.local.controllers.job import types as job
 from quorate.local.controllers.job.controller import JobController, TtlAfterFinishedController
@@ -176,6 +177,11 @@ async def _run_controllers(
             lambda owners: ReplicaSetController(
                 client, clock, rng, apps.REPLICATION_CONTROLLERS, owners, pods
             ),
+        ),
+        (
+            (BUDGETS,),
+            (BUDGETS,),
+            partial(DisruptionController, client, clock, rng, pods, metadata_cache),
         ),
         ((CRON_JOBS,), (CRON_JOBS,), partial(CronJobController, client, clock, rng, jobs)),
         (

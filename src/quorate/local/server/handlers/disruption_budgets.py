@@ -1,14 +1,15 @@
-"""PodDisruptionBudgets: whether a pod may be evicted now.
+"""PodDisruptionBudgets: whether a pod may be evicted now, by the status that a controller keeps.
 
-Computed from the current pods at the time of the eviction; the status of budgets is not maintained.
-Knowingly missing: pods that a controller has yet to create.  Percentages are of the existing pods.
+An eviction takes one of the allowed disruptions, so that several at once do not exceed the budget.
 """
 
+from typing import Any
+
 from quorate.api.codec import Json
-from quorate.api.meta import scaled_value
 from quorate.local.objects.errors import StatusError, internal
 from quorate.local.server.registry.validation import selectors
 from quorate.local.server.requests.context import RequestContext
+from quorate.local.server.storage.store import Entry, StaleRevision
 
 DISRUPTION_BUDGETS = "poddisruptionbudgets.policy"
 MULTIPLE_BUDGETS = (
@@ -16,22 +17,33 @@ MULTIPLE_BUDGETS = (
 )
 
 
-def check_eviction(context: RequestContext, pod: Json) -> None:
-    """Check that the eviction of ``pod`` violates no budget.  Raises StatusError(429).
+async def take_disruption(context: RequestContext, pod: Json, *, dry_run: bool) -> None:
+    """Take an allowed disruption of the budget that selects ``pod``.  Raises StatusError(429).
 
     A pod that is pending, finished or being deleted may always be evicted.
     """
-    if _phase(pod) in ("Pending", "Succeeded", "Failed") or "deletionTimestamp" in pod["metadata"]:
+    phase = pod.get("status", {}).get("phase", "")
+    if phase in ("Pending", "Succeeded", "Failed") or "deletionTimestamp" in pod["metadata"]:
         return
-    budgets = [
-        budget for entry in context.server.store.entries(DISRUPTION_BUDGETS, context.namespace)
-        if _selects(budget := entry.decode(), pod)
+    entries = [
+        entry for entry in context.server.store.entries(DISRUPTION_BUDGETS, context.namespace)
+        if _selects(entry.decode(), pod)
     ]  # fmt: skip
-    if len(budgets) > 1:
+    if len(entries) > 1:
         raise internal(MULTIPLE_BUDGETS)
-    for budget in budgets:
-        pods = [entry.decode() for entry in context.server.store.entries("pods", context.namespace)]
-        _check_budget(budget, pod, [other_pod for other_pod in pods if _selects(budget, other_pod)])
+    entry: Entry | None = entries[0] if entries else None
+    while entry is not None:
+        budget = entry.decode()
+        if not _is_ready(pod) and _spares_unready(budget):
+            return
+        updated = _taken(context, budget, pod["metadata"]["name"])
+        if dry_run:
+            return
+        try:
+            await context.server.store.update(entry.key, updated, entry.revision)
+            return
+        except StaleRevision as stale:
+            entry = stale.current
 
 
 def _selects(budget: Json, pod: Json) -> bool:
@@ -40,36 +52,44 @@ def _selects(budget: Json, pod: Json) -> bool:
     return selector is not None and selectors.selector_matches(selector, labels)
 
 
-def _check_budget(budget: Json, pod: Json, covered: list[Json]) -> None:
-    spec = budget["spec"]
-    active = [other_pod for other_pod in covered if _phase(other_pod) not in ("Succeeded", "Failed")]
-    healthy = sum(map(_is_healthy, active))
-    if "maxUnavailable" in spec:
-        needed = max(0, len(active) - scaled_value(spec["maxUnavailable"], len(active), round_up=True))
-    else:
-        needed = scaled_value(spec.get("minAvailable", 0), len(active), round_up=True)
-    if not _is_healthy(pod):
-        policy = spec.get("unhealthyPodEvictionPolicy", "IfHealthyBudget")
-        if policy == "AlwaysAllow" or (healthy >= needed > 0):
-            return
-    if healthy <= needed:
-        name = budget["metadata"]["name"]
-        message = f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
-        raise StatusError(
-            429,
-            "TooManyRequests",
-            "Cannot evict pod as it would violate the pod's disruption budget.",
-            {"causes": [{"reason": "DisruptionBudget", "message": message}]},
-        )
+def _spares_unready(budget: Json) -> bool:
+    """Return True if a pod that is not ready may be evicted without a disruption."""
+    status = budget.get("status", {})
+    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    return bool(status.get("currentHealthy", 0) >= status.get("desiredHealthy", 0) > 0)
 
 
-def _phase(pod: Json) -> str:
-    return str(pod.get("status", {}).get("phase", ""))
-
-
-def _is_healthy(pod: Json) -> bool:
-    conditions = pod.get("status", {}).get("conditions", ())
-    ready = any(
-        condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions
+def _taken(context: RequestContext, budget: Json, pod: str) -> Json:
+    status, name = budget.get("status", {}), budget["metadata"]["name"]
+    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+        message = f"The disruption budget {name} is still being processed by the server."
+        raise _violation(message, retryAfterSeconds=10)
+    allowed, healthy, needed = (
+        status.get(field, 0) for field in ("disruptionsAllowed", "currentHealthy", "desiredHealthy")
     )
-    return ready and "deletionTimestamp" not in pod["metadata"]
+    if allowed <= 0:
+        message = f"The disruption budget {name} does not allow evicting pods currently"
+        for condition in status.get("conditions", ()):
+            if condition.get("reason") == "SyncFailed":
+                raise _violation(f"{message} because it failed sync: {condition.get('message', '')}")
+        if healthy <= needed:
+            message = f"The disruption budget {name} needs {needed} healthy pods and has {healthy} currently"
+        raise _violation(message)
+    disrupted = {**(status.get("disruptedPods") or {}), pod: context.server.timestamp()}
+    taken = {**status, "disruptionsAllowed": allowed - 1, "disruptedPods": disrupted}
+    return {**budget, "status": taken}
+
+
+def _violation(message: str, **details: Any) -> StatusError:
+    return StatusError(
+        429,
+        "TooManyRequests",
+        "Cannot evict pod as it would violate the pod's disruption budget.",
+        {"causes": [{"reason": "DisruptionBudget", "message": message}], **details},
+    )
+
+
+def _is_ready(pod: Json) -> bool:
+    conditions = pod.get("status", {}).get("conditions", ())
+    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)

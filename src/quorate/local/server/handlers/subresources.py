@@ -153,7 +153,8 @@ async def evict(context: RequestContext) -> ApiResponse:
     options = msgspec.convert(eviction.get("deleteOptions") or {}, delete.DeleteOptions)
     if context.dry_run("CreateOptions"):
         options = msgspec.structs.replace(options, dry_run=("All",))
-    disruption_budgets.check_eviction(context, context.decode(await context.current()))
+    pod = context.decode(await context.current())
+    await disruption_budgets.take_disruption(context, pod, dry_run=bool(options.dry_run))
     if not options.dry_run:
         await update.update_unchecked(context, partial(_with_disruption_target, context), dry_run=False)
     await delete.delete_current(context, delete.normalize_options(options), admitted=True)
