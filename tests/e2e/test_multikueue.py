@@ -141,9 +141,11 @@ def test_a_changed_priority_reaches_the_copies() -> None:
     async def story(clusters: Clusters) -> None:
         for world in (clusters.manager, *clusters.workers.values()):
             await world.create(WORKLOAD_PRIORITY_CLASSES, "low", value=10)
-            await world.create(WORKLOAD_PRIORITY_CLASSES, "high", value=100)
+        await clusters.manager.create(WORKLOAD_PRIORITY_CLASSES, "high", value=100)
         for worker in clusters.workers.values():
-            await fill(worker)
+            await worker.create(WORKLOAD_PRIORITY_CLASSES, "high", value=7)
+            await worker.job("local", pods=4, runs=ENDLESS, labels={"kueue.x-k8s.io/priority-class": "high"})
+            await worker.until_admitted("local")
         await clusters.submit("train", pods=2, labels={"kueue.x-k8s.io/priority-class": "low"})
 
         async def copied() -> bool:
@@ -159,6 +161,17 @@ def test_a_changed_priority_reaches_the_copies() -> None:
             return len(copies) == 2 and {each.spec.priority for each in copies.values()} == {100}
 
         await clusters.until("the copies have the priority", changed)
+        specs = [each.metadata.generation for each in (await clusters.copies("train")).values()]
+        for worker in clusters.workers.values():
+            await worker.client.patch(WORKLOAD_PRIORITY_CLASSES, Key("", "high"), {"value": 8})
+
+        async def followed() -> bool:
+            found = [await worker.workload("local") for worker in clusters.workers.values()]
+            return all(each is not None and each.spec.priority == 8 for each in found)
+
+        await clusters.until("the workers have changed their own workloads", followed)
+        assert await changed()
+        assert specs == [each.metadata.generation for each in (await clusters.copies("train")).values()]
         assert before == {name: each.metadata.uid for name, each in (await clusters.copies("train")).items()}
 
     run_clusters_story(story)

@@ -67,6 +67,7 @@ POLL_S: Final = 0.5  # each time asks for eleven lists
 RUNNING_WITHIN_S: Final = 30.0  # how long an event waits for a job that runs
 SLOW_S: Final = 0.3  # in each direction
 LOSS_SLACK_S: Final = 10.0  # until a connection is established again: attempts wait for each other
+REMOVES_S: Final = 8.0  # jobs are removed for so much longer than other faults last
 UNSEEN_S: Final = 5.0  # until a worker knows of a deletion, on a busy machine
 STARTS: Final = ("starts without admission", "is created without a reservation")  # findings of promises
 REMOTE_RATE: Final = 0.05  # of requests to workers: a connection has few of them
@@ -240,6 +241,11 @@ class _Run:
             case "restart all":
                 for name in self._clusters:
                     self._restart(name)
+            case "remove ended":
+                until = clock() + event.for_s + REMOVES_S
+                while clock() < until:
+                    await self._remove_ended(self._clusters[event.cluster].world.client)
+                    await asyncio.sleep(POLL_S)
             case "remove copy":
                 worker = self._clusters[event.cluster].world.client
                 for copy in (await worker.list(WORKLOADS)).items:
@@ -270,6 +276,12 @@ class _Run:
                 cluster.may_run.set()
                 link.repair()
                 self._cut.append((event.cluster, began, clock()))
+
+    async def _remove_ended(self, worker: Client) -> None:
+        for job in (await worker.list(JOBS)).items:
+            if is_true(job.status.conditions, "Complete"):
+                with suppress(NotFound, Conflict):
+                    await worker.delete(JOBS, job.metadata.key, propagation="Background")
 
     def _running_workers(self) -> list[str]:
         """Return the workers that have a running pod."""

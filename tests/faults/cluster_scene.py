@@ -30,11 +30,12 @@ Happening = Literal[
     "slow",  # whatever passes is late
     "expire",  # the kubeconfig of a worker has a token that is not valid any more
     "dead",  # "cut", and the controllers of the worker do not run
+    "remove ended",  # jobs of a worker are deleted as soon as they have ended
     "remove copy",  # the Workloads of a worker are deleted
     "restart",  # new processes of the controllers of one cluster
     "restart all",  # of all clusters
 ]
-RARE: Final[tuple[Happening, ...]] = ("remove copy", "restart all")
+RARE: Final[tuple[Happening, ...]] = ("remove ended", "remove copy", "restart all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,8 @@ class ClusterScene:
 def generate_cluster_scene(seed: int) -> ClusterScene:
     rng = random.Random(f"clusters {seed}")
     if seed % 8 in (0, 4):
-        what: Happening = "remove copy" if seed % 8 else rng.choice(("cut", "dead"))
+        removals: tuple[Happening, ...] = ("remove copy", "remove ended")
+        what: Happening = rng.choice(removals if seed % 8 else ("cut", "dead"))
         return _one_event(Event(3.0, what, rng.choice(WORKERS), 9.0))  # the jobs end meanwhile
     multikueue = replace(
         PROMPT,

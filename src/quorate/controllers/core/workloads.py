@@ -9,6 +9,7 @@ from quorate.api.core import LimitRange, Namespace
 from quorate.api.core.pod import Pod
 from quorate.api.kueue import GROUP, ClusterQueue, LocalQueue, Workload, WorkloadPriorityClass
 from quorate.api.meta import Key
+from quorate.api.names.multikueue import ORIGIN
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.core.queues import is_equivalent
 from quorate.controllers.finalizers import remove_finalizer
@@ -181,5 +182,7 @@ class PriorityController:
 
 
 def _priority_class_of(workload: Workload) -> tuple[str, ...]:
+    """Return the class that the priority follows; that of a copy is of the manager cluster."""
     ref = workload.spec.priority_class_ref
-    return (ref.name,) if ref is not None and ref.group == GROUP else ()
+    is_copy = ORIGIN in workload.metadata.labels
+    return (ref.name,) if ref is not None and ref.group == GROUP and not is_copy else ()
