@@ -338,6 +338,14 @@ def test_an_evicted_job_starts_again_with_its_retries_and_its_time() -> None:
     assert written(got, "Finished")[:2] == ("True", "OutOfSync")
 
 
+@pytest.mark.parametrize("reason", ["Preempted", "AdmissionCheck", "Deactivated"])
+def test_a_larger_slice_that_is_evicted_before_its_admission_is_released(reason: str) -> None:
+    larger = a_slice(5, "QuotaReserved", f"Evicted={reason}", name="second", replaces="first")
+    got = plan(a_growing_job(5, **RUNNING), running(3), larger)
+    assert written(got, "QuotaReserved")[0] == "False"
+    assert [write.key.name for write in got.writes if isinstance(write, Patch)] == ["second"]
+
+
 def test_both_slices_are_deactivated_with_the_job() -> None:
     pending = a_slice(5, name="second", replaces="first")
     got = plan(a_growing_job(5, **RUNNING), running(3, active=False), pending)

@@ -45,7 +45,7 @@ from quorate.queueing.conditions import (
     is_finished,
     transition_time,
 )
-from quorate.queueing.lifecycle.statuses import finish_status
+from quorate.queueing.lifecycle.statuses import finish_status, release_status
 
 
 def is_elastic(state: JobState[J]) -> bool:
@@ -201,6 +201,10 @@ def _with_two(state: JobState[J], old: Workload, new: Workload) -> JobPlan | Wor
         return JobPlan(writes=(update(new, {"spec": {"active": False}}),))  # the job is deactivated
     if is_admitted(new):
         return _replace(state, old, new)
+    if is_evicted(new) and has_quota_reservation(new):
+        # The job follows the old slice, and no pod of the new one runs: it was not admitted.
+        released = release_status(new, state.now, state.options.gates)
+        return JobPlan(writes=status_patch(WORKLOADS, new, released))
     has_stopped = state.kind.is_stopped(state.job) and not state.kind.is_active(state.job)
     if not has_quota_reservation(old) or (is_evicted(old) and has_stopped):
         kept = _keep_history(old, new)
