@@ -51,7 +51,18 @@ def test_explain_states_the_decision_of_the_scheduler_for_a_pending_group(
         assert "cluster: cpu: need 2, have 1800m now (1 without overcommit)" in explanation
         assert "queue default: cpu: need 2, have 1 now" in explanation
         typed = json.loads(await command.output_of("explain", "pg/second", "-n", NAMESPACE, "-o", "json"))
-        assert (typed["state"], typed["reasons"][0]["code"]) == ("Queued", "NotEnoughResources")
+        (short,) = typed["reasons"]
+        assert (typed["state"], short["code"]) == ("Queued", "NotEnoughResources")
+        names = ("resource", "needed", "free", "shortBy", "atMost")
+        assert [short[name] for name in names] == ["cpu", "2", "1800m", "200m", "4800m"]
+        assert typed["message"].endswith("cluster: cpu: need 2, have 1800m now (1 without overcommit)")
+        actions = [[change["action"] for change in each["allOf"]] for each in typed["remedies"]]
+        assert (actions, typed["rivals"]) == ([["ProvideNodes"], ["LowerMinMember"]], 1)
+        assert typed["enough"] == [
+            "either 1 more node must have 1 cpu free",
+            "or lower minMember to 1",
+            "provided that the other pod group that waits cannot start first",
+        ]
         template = {"spec": {"containers": [{"name": "c", "image": "x"}], "restartPolicy": "Never"}}
         job = await world.client.create(
             JOBS, {"metadata": {"name": "owner"}, "spec": {"suspend": True, "template": template}}, NAMESPACE

@@ -226,9 +226,7 @@ def test_explain_reports_missing_and_stopped_queues(run_with_commands: RunWithCo
         await world.job("train")
         await world.until_condition("train", "QuotaReserved", "False", "Suspended")
         output = await command.output_of("workload", "explain", "job/train")
-        assert (
-            "make cluster queue research active again: is stopped (quorate queue resume research)" in output
-        )
+        assert "resume cluster queue research, which is stopped (quorate queue resume research)" in output
 
     run_with_commands(story)
 

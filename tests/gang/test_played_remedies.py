@@ -161,7 +161,7 @@ def starts(here: World, name: str) -> bool:
     return is_admitted and (members < least or here.placed(name) >= least)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=60)
 @given(worlds(), PLUGINS)
 def test_every_remedy_lets_the_group_start(given_: Json, plugins: tuple[str, ...]) -> None:
     here = a_world(given_, plugins)

@@ -94,9 +94,7 @@ def test_a_stopped_queue_holds_its_workloads() -> None:
     found = explain_pending(a_world(queue="stopped"))
     assert (found.state, found.message) == ("Held", "ClusterQueue stopped is inactive")
     assert str(found.reasons[0].object) == "ClusterQueue stopped"
-    assert found.enough == (
-        "make cluster queue stopped active again: is stopped (quorate queue resume stopped)",
-    )
+    assert found.enough == ("resume cluster queue stopped, which is stopped (quorate queue resume stopped)",)
 
 
 def test_queues_tell_whether_they_admit_and_what_is_free() -> None:

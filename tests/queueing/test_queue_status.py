@@ -49,6 +49,11 @@ def test_counts_and_usage_are_those_of_the_workloads() -> None:
     assert str(status.flavors_usage[0].resources[0].total) == "0"
 
 
+def test_workloads_wait_in_a_local_queue_of_which_the_cluster_queue_does_not_exist() -> None:
+    world = a_world(local={"clusterQueue": "gone"})
+    assert world.state.local_queue_status(Key("default", "lq"), world.now).pending_workloads == 2
+
+
 def test_zeros_are_written() -> None:
     """Kueue writes them, and dashboards read them."""
     world = a_world(workloads=[])

@@ -5,6 +5,8 @@ import pytest
 from quorate.api.meta import Key, find_condition
 from quorate.queueing.explain import pending_facts, run
 from quorate.queueing.explanation.workload import explain_workload
+from quorate.queueing.inadmissible_reasons import PlacementRefused
+from quorate.queueing.typed_reasons import reason_of
 from tests.queueing.notation import Json
 from tests.queueing.world import World
 
@@ -182,3 +184,39 @@ def test_a_workload_may_fit_once_a_flavor_of_several_gets_nodes() -> None:
     facts = run(pending_facts(world.state, Key("default", "w")))
     assert facts is not None
     assert not facts.can_never_fit
+
+
+@pytest.mark.parametrize(
+    ("topology", "level"),
+    [({"required": "rack"}, "rack"), ({}, HOST)],
+    ids=["a rack is required", "places by default"],
+)
+def test_pods_never_start_if_no_node_has_the_labels_of_the_topology(topology: Json, level: str) -> None:
+    node = {"labels": {HOST: "a"}, "allocatable": {"cpu": 2, "pods": 10}}
+    pod_set: Json = {
+        "name": "main",
+        "count": 3,
+        "requests": {"cpu": 1},
+        **({"topology": topology} if topology else {}),
+    }
+    world = World(
+        {
+            "topologies": {"dc": {"levels": ["rack", HOST]}},
+            "flavors": {"tas": {"topologyName": "dc"}},
+            "nodes": {"a": node},
+            "clusterQueues": {"cq": {"quota": [{"tas": {"cpu": 10}}]}},
+            "workloads": [{"name": "w", "queue": "cq", "podSets": [pod_set]}],
+        }
+    )
+    world.run("cycle")
+    workload = world.workloads["w"]
+    found = explain_workload(world.state, workload, run(pending_facts(world.state, workload.metadata.key)))
+    (reason,) = found.reasons
+    assert (found.state, reason.text) == ("NeverFits", f"no topology domains at level: {level}")
+    assert (reason.needed, reason.free, reason.short_by, reason.at_most) == ("3", "0", "3", "0")
+    assert found.remedies[0].all_of[0].action == "ProvideNodes"
+
+
+def test_an_invalid_request_has_no_numbers() -> None:
+    reason = reason_of(PlacementRefused("main", "failed to assign flavors"))
+    assert (reason.resource, reason.needed, reason.free) == ("", "", "")

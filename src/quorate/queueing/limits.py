@@ -44,6 +44,7 @@ MAX_CONTAINER_MESSAGE: Final = 200  # characters in the explanation of a pod
 MAX_REVISIONS: Final = 5  # of a planned start that are told: the latest
 MAX_LISTED: Final = 10  # workloads in an explanation
 MAX_NAMED_QUEUES: Final = 2  # that a remedy names instead of a missing one
+MAX_TRIED_QUEUES: Final = 6  # to find those
 MAX_REMEDIES: Final = 6  # in an explanation
 MAX_FLAVORS: Final = 64  # in a status; a queue may have more
 MAX_DIGITS: Final = 10  # of the largest 32-bit integer

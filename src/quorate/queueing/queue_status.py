@@ -78,14 +78,15 @@ def local_queue_status(
     assert queue.object is not None, "a local queue without an object has no status"
     active = _local_queue_active(queue, cluster_queue)
     conditions = _with(queue.object.status.conditions, active, now)
+    pending = len(queue.entries) if queue.is_running else 0
     if cluster_queue is None:
-        return LocalQueueStatus(conditions=conditions)
+        return LocalQueueStatus(conditions=conditions, pending_workloads=pending)
     groups = cluster_queue.spec.resource_groups
     return LocalQueueStatus(
         conditions=conditions,
         flavors_reservation=_usage(groups, queue.totals.reserved_usage, None),
         flavors_usage=_usage(groups, queue.totals.admitted_usage, None),
-        pending_workloads=len(queue.entries) if queue.is_running else 0,
+        pending_workloads=pending,
         reserving_workloads=queue.totals.reserving,
         admitted_workloads=queue.totals.admitted,
         fair_sharing=_consumed_usage(queue.consumed_usage) if uses_admission_fair_sharing else None,

@@ -1,6 +1,7 @@
 """What would let a pending workload start: changes of its queues and of its turn, and those of its quota."""
 
 from collections.abc import Generator, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -19,7 +20,7 @@ from quorate.queueing.inadmissible_reasons import (
     InadmissibleReason,
     NamespaceMismatched,
 )
-from quorate.queueing.limits import MAX_NAMED_QUEUES
+from quorate.queueing.limits import MAX_NAMED_QUEUES, MAX_TRIED_QUEUES
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.planning.bounds import maximum_execution_time_s
 from quorate.queueing.scheduling.pod_sets_to_place import may_need_places
@@ -95,7 +96,14 @@ def _with_another_queue(state: State, entry: Entry) -> Generator[None, None, Rem
             return Remedies()
         found += [replace(remedy, all_of=(change, *turn, *remedy.all_of)) for remedy in any_of[:1]]
     rivals = len(ledger.entries) - 1 + len(ledger.second_pass.waiting)
-    return Remedies(tuple(found), is_searched=True, rivals=rivals)
+    return Remedies(tuple(_with_fewest_changes(found)), is_searched=True, rivals=rivals)
+
+
+def _with_fewest_changes(found: Sequence[Remedy]) -> Iterator[Remedy]:
+    """Yield for each action on the queue the remedies that need the fewest further changes."""
+    ranked = sorted(found, key=lambda remedy: len(remedy.all_of))
+    for action in dict.fromkeys(remedy.all_of[0].action for remedy in found):
+        yield from islice((each for each in ranked if each.all_of[0].action == action), MAX_NAMED_QUEUES)
 
 
 def _other_queues(state: State, key: Key) -> list[tuple[Change, str]]:
@@ -106,7 +114,7 @@ def _other_queues(state: State, key: Key) -> list[tuple[Change, str]]:
         for other, queue in local_queues.items()
         if other.namespace == key.namespace and queue.is_running and queue.cluster_queue in cluster_queues
     }
-    near = similar_names(key.name, others, MAX_NAMED_QUEUES) or sorted(others)[:MAX_NAMED_QUEUES]
+    near = similar_names(key.name, others, MAX_NAMED_QUEUES) or sorted(others)[:MAX_TRIED_QUEUES]
     changes: list[tuple[Change, str]] = []
     for name in near:
         text = f"set the label {QUEUE_NAME} of its job to {name}{suggestion(key.name, [name])}"
@@ -117,7 +125,7 @@ def _other_queues(state: State, key: Key) -> list[tuple[Change, str]]:
     existing = (
         similar_names(wanted, cluster_queues, 1) or [others[name] for name in near] or sorted(cluster_queues)
     )
-    for name in list(dict.fromkeys(existing))[:MAX_NAMED_QUEUES]:
+    for name in list(dict.fromkeys(existing))[:MAX_TRIED_QUEUES]:
         own = ObjectName(kind="LocalQueue", name=key.name, namespace=key.namespace)
         text = f"create the LocalQueue {key} for cluster queue {name}"
         change = Change(action="CreateQueue", text=text, object=own, value=name)
@@ -197,7 +205,7 @@ def _changes(
         )
     name = ObjectName(kind="ClusterQueue", name=queue.name)
     if queue.inactive_reasons:
-        text = f"make cluster queue {queue.name} active again: is stopped (quorate queue resume {queue.name})"
+        text = f"resume cluster queue {queue.name}, which is stopped (quorate queue resume {queue.name})"
         yield Change(action="ResumeQueue", text=text, object=name)
     if mismatch is not None:
         yield Change(

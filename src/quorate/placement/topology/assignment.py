@@ -27,7 +27,8 @@ def place(
     if isinstance(parameters, str):
         return PlacementFailure(parameters)
     if not tree.leaf_count:
-        return PlacementFailure(f"no topology domains at level: {tree.levels[parameters.level]}")
+        text = f"no topology domains at level: {tree.levels[parameters.level]}"
+        return PlacementFailure(text, requested=workers.count)
     if not profile.preferred_affinity:
         workers = workers.without_preferred_affinity()
     surplus = parameters.count - workers.count

@@ -13,7 +13,7 @@ from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.suggestions import suggestion
 from quorate.queueing.explain import PendingFacts, QuotaHolder
 from quorate.queueing.explanation.planned import planned_start
-from quorate.queueing.inactive_reasons import inactive_message
+from quorate.queueing.inactive_reasons import Stopped, inactive_message
 from quorate.queueing.inadmissible_reasons import (
     AffinityMismatched,
     AwaitingOtherPreemption,
@@ -190,9 +190,10 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
             return f"{short_by} more {resource} of flavor {flavor} must become free"
         case QuotaExceeded(_, flavor, resource):
             over = as_quantity(resource, reason.needed - reason.maximum)
+            less = f"request {over} less {resource} of flavor {flavor}, or " if reason.maximum else ""
             return (
-                f"request {over} less {resource} of flavor {flavor}, or raise the quota of "
-                "the queue (its nominalQuota, its borrowingLimit, or what its cohort lends)"
+                f"{less}raise the quota of the queue (its nominalQuota, its borrowingLimit, "
+                "or what its cohort lends)"
             )
         case ResourceUncovered(pod_set, resource):
             return (
@@ -354,9 +355,12 @@ def _resumption(state: State, key: Key, kind: str, name: str) -> str:
     queue = state.ledger.cluster_queues.get(name)
     if queue is None:
         return f"create the ClusterQueue {name}"
-    detail = "; ".join(map(inactive_message, queue.inactive_reasons))
-    resume = f" (quorate queue resume {name})" if queue.spec.stop_policy != "None" else ""
-    return f"make cluster queue {name} active again: {detail}{resume}"
+    details = [inactive_message(each) for each in queue.inactive_reasons if not isinstance(each, Stopped)]
+    stopped = f"resume cluster queue {name}, which is stopped (quorate queue resume {name})"
+    ways = [stopped] if len(details) < len(queue.inactive_reasons) else []
+    if details:
+        ways.append(f"correct what makes cluster queue {name} inactive: {'; '.join(details)}")
+    return " and ".join(ways)
 
 
 def _wait_for_turn(facts: PendingFacts) -> str:
