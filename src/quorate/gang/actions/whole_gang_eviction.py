@@ -123,7 +123,7 @@ def _evict_on(
                         victims = rest
                         used = finder
             assert suffices(statement, victims, used), f"{preemptor.key} could be pipelined before"
-            spared = _next_preemptors(session, victims) if action == "reclaim" else ()
+            spared = _next_preemptors(session, victims, preemptor, tasks) if action == "reclaim" else ()
             if not spared:
                 carry_out(session, statement, preemptor, action, whole=True)
                 return True
@@ -181,8 +181,14 @@ def pipeline_gang(
     return is_pipelined(session, preemptor)
 
 
-def _next_preemptors(session: Session, victims: Iterable[Gang]) -> set[Gang]:
-    """Return the ``victims``, all evicted, that may reclaim for their minimum and have no room for it."""
+def _next_preemptors(
+    session: Session, victims: Iterable[Gang], preemptor: Gang, tasks: Iterable[Task]
+) -> set[Gang]:
+    """Return the ``victims``, all evicted, that may reclaim for their minimum and have no room for it.
+
+    ``tasks``: of ``preemptor``, which have the room.
+    """
+    taken, by = _sum_of_requests(tasks), session.queue_of(preemptor)
     cluster, node_finder = session.cluster, session.node_finder
     claims: dict[str, Counter[str]] = {}
     found = set()
@@ -191,7 +197,7 @@ def _next_preemptors(session: Session, victims: Iterable[Gang]) -> set[Gang]:
         tasks = _minimum(session, gang)
         claim = claims.setdefault(gang.queue, Counter())
         claim.update(_sum_of_requests(tasks))
-        if not session.preemptive(queue, claim):
+        if not session.reclaims_in_turn(queue, claim, by, taken):
             continue
         for task in tasks:
             choice = node_finder.best(session.shape_of(task))

@@ -54,6 +54,7 @@ def _callbacks(queues: "_QueueCapacity", *, hierarchical: bool) -> PluginCallbac
         share_shortage=queues.share_shortage,
         backfillable=lambda queue, task: queues.allocatable(queue, task.request),
         preemptive=queues.preemptive,
+        reclaims_in_turn=queues.reclaims_in_turn,
         job_enqueueable=queues.job_enqueueable,
         job_enqueued=queues.accounts.reserve,
         job_dequeued=queues.accounts.unreserve,
@@ -183,6 +184,20 @@ class _QueueCapacity:
                 request,
             )
             for each in (queue.name, *self._reclaim_ancestors(queue.name))
+        )
+
+    def reclaims_in_turn(self, queue: Queue, claim: Amounts, other: Queue, request: Amounts) -> bool:
+        """Return True if ``queue`` deserves all of ``claim``, or ``other`` exceeds its share of ``request``.
+
+        Otherwise nothing of ``other`` can be reclaimed for another resource of the claim either.
+        """
+        beyond = all(
+            self._exceeds(each, plus(self.accounts.allocated(each), claim), claim)
+            for each in (queue.name, *self._reclaim_ancestors(queue.name))
+        )
+        return not beyond or any(
+            self._exceeds(each, self.accounts.allocated(each), request)
+            for each in (other.name, *self._reclaim_ancestors(other.name))
         )
 
     def _nearest_ancestors(self, queue: str) -> Sequence[str]:
