@@ -129,7 +129,7 @@ def test_a_pod_that_a_restart_deletes_is_not_evicted() -> None:
     policies = [{"events": ["PodFailed", "PodEvicted"], "action": "RestartPod"}]
     job = a_job(phase="Running", retries=1, policies=policies)
     terminating = job_pods("worker: - running~ -", retry=0)
-    assert show(planned(job, terminating, "Running")) == "create worker-0 worker-2"
+    assert show(planned(job, terminating, "Running")) == "create worker-0 worker-2; become Pending"
 
 
 def test_a_pod_that_a_restart_retained_may_be_evicted() -> None:

@@ -68,6 +68,20 @@ def test_the_reason_of_a_pending_group_is_an_event_on_the_job() -> None:
 
 
 @pytest.mark.parametrize(
+    ("minimum", "pods", "want"),
+    [
+        pytest.param(3, "", "become Pending", id="none exist"),
+        pytest.param(3, "worker: running running -", "become Pending", id="fewer than minAvailable exist"),
+        pytest.param(2, "worker: running running -", "", id="minAvailable exist"),
+        pytest.param(3, "worker: running running running~", "", id="a terminating pod exists"),
+    ],
+)
+def test_a_job_with_too_few_pods_is_pending_while_its_group_waits(minimum: int, pods: str, want: str) -> None:
+    job = a_job(phase="Running", minAvailable=minimum)
+    assert show(planned(job, pods, a_group("Pending"))) == want
+
+
+@pytest.mark.parametrize(
     ("job", "pods", "want"),
     [
         pytest.param({}, "worker: running running pending", "",

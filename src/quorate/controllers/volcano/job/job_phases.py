@@ -183,7 +183,9 @@ def _after_running(job: Job, counts: PodCounts) -> JobPhase:
         return "Completed"
     if counts.succeeded + counts.failed == replicas:
         return _final_phase(job, counts)
-    return "Pending" if counts.pending > replicas - spec.min_available else "Running"
+    # Pods that do not exist count as pending: while its pod group waits, a job has none.
+    waiting = counts.pending + max(0, replicas - counts.existing)
+    return "Pending" if waiting > replicas - spec.min_available else "Running"
 
 
 def _final_phase(job: Job, counts: PodCounts) -> JobPhase:

@@ -125,6 +125,11 @@ class PodCounts:
     terminating: int = 0
     by_task: dict[str, dict[str, int]] = field(default_factory=dict)  # by task and phase, not terminating
 
+    @property
+    def existing(self) -> int:
+        """Pods of any phase, terminating ones included."""
+        return self.pending + self.running + self.succeeded + self.failed + self.unknown + self.terminating
+
     def count_of(self, task: str, phase: str) -> int:
         return self.by_task.get(task, {}).get(phase, 0)
 
