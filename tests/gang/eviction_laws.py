@@ -7,6 +7,8 @@
 3. A gang for which pods were evicted starts.
 4. Without any single victim, the tasks for which others were evicted do not fit.
 5. The members of a gang with a hard ``networkTopology`` are within one HyperNode; it fits nodes only there.
+6. In profile ``design`` with the plugin ``gang`` another session, on the world that a session has left,
+   evicts nothing and binds only gangs that were pipelined.
 """
 
 from collections import Counter
@@ -27,7 +29,7 @@ from quorate.gang.session.statement import Statement
 from quorate.gang.session_opening import open_session
 from quorate.placement.framework import Capacity
 from quorate.placement.node_finder import Choice
-from tests.gang.eviction_loops import play
+from tests.gang.eviction_loops import group_of, play
 from tests.gang.generated_worlds import sometimes
 from tests.gang.loop_search import CONFIGURATIONS
 from tests.gang.world import World
@@ -217,6 +219,8 @@ class _Observed:
         self._world = world
         if outcome.evictions:
             self._observe_evictions(world, before.fresh_model(), outcome, allocated)
+        if world.settings.profile != "compat" and world.settings.has_plugin("gang"):
+            self.found += _decided_late(world, outcome)
         if any(group.spec.network_topology is not None for group in world.groups.values()):
             self.found += _spread_gangs(world)
         bound = {each.task for each in outcome.binds}
@@ -247,6 +251,18 @@ class _Observed:
         session = self._world.open_session()
         waiting = [gang for gang in session.gangs if not gang.is_pending and not session.is_ready(gang)]
         return found + [f"{gang.key.name} fits and waits" for gang in waiting if _fits_idle(session, gang)]
+
+
+def _decided_late(world: World, outcome: Outcome) -> list[str]:
+    """Return what another session decides in ``world``, which the session of ``outcome`` has left."""
+    again = world.copied()
+    again.model = again.fresh_model()
+    pipelined = {group_of(again.pods[key]) for key in outcome.pipelined}
+    second = again.session()
+    return [
+        *(f"{each.task.name} is evicted for {each.beneficiary.name} late" for each in second.evictions),
+        *(f"{bind.task.name} is bound late" for bind in second.binds if bind.gang.name not in pipelined),
+    ]
 
 
 def _spread_gangs(world: World) -> list[str]:

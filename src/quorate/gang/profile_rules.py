@@ -23,6 +23,7 @@ class ProfileRules(NamedTuple):
     compares_each_turn: bool  # queues are compared before each turn, not when Volcano's heap compares them
     shares_refusals: bool  # one failed trial stands for all equal gangs of one shape
     # Evictions.
+    evicts_in_turn: bool  # pods are evicted for a gang before gangs after it are placed
     keeps_roles: bool  # plugin gang leaves each role its minimum, not only the gang
     keeps_shares: bool  # a veto in any tier holds, and reclaim leaves queues their shares
     nominates_all: bool  # all tasks on nodes that pods are leaving are nominated, not only the first

@@ -107,7 +107,7 @@ def _decide(session: Session, settings: SchedulerConfiguration, stopwatch: Stopw
     model = session.model
     with model.left_room.held_for(session.gangs if session.keeps_room_of_lost else ()):
         for at, action in enumerate(settings.actions, start=1):
-            session.allocates_later = "allocate" in settings.actions[at:]
+            session.later_actions = settings.actions[at:]
             stopwatch.begin("action", action)
             ACTIONS[action](session)
         report_windows(session)

@@ -1,41 +1,21 @@
 """Action ``allocate``: find nodes for the members of gangs, for a whole gang or not at all.
 
-Queues are processed in turn, and in each queue its gangs.  In one turn a gang is allocated nodes until it is
-ready; its tasks are then bound, and the remaining members wait for the gang's next turn, after the turns of
-gangs that are not ready yet.  A gang that will be ready when releasing pods are gone keeps its allocated and
-pipelined nodes until the session ends, so that no other gang gets them.  The allocations of any other gang
-are undone.
+In profile ``design`` pods are evicted for a gang that finds no nodes before the gangs after it have their
+turns, by the actions that may evict later in the session.  Otherwise gangs after it would be bound to what is
+idle, and be evicted for it in the next session.
 """
 
-from collections import Counter, deque
-from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable
 
 from quorate.api.volcano import INQUEUE
-from quorate.gang.actions.kept_room import kept_room, may_delay
-from quorate.gang.actions.nominated_room import NominatedRoom, has_share, is_nominated
-from quorate.gang.actions.ordering import GangQueues, tasks_to_place
-from quorate.gang.actions.refused_placements import RefusedPlacement, Trials
-from quorate.gang.actions.repair import is_partially_bound
-from quorate.gang.actions.topology_placement import TopologyPlacement
+from quorate.gang.actions.gang_placement import place_gangs
+from quorate.gang.actions.native_victims import NativeVictims
+from quorate.gang.actions.preempt import preempt_for
+from quorate.gang.actions.reclaim import reclaim_for
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.quota_admission import QuotaAdmission
-from quorate.gang.cache.task import Task, TaskStatus
-from quorate.gang.pending_reasons import (
-    BeyondAdmission,
-    Cause,
-    GangUnschedulable,
-    no_fit_message,
-)
+from quorate.gang.pending_reasons import BeyondAdmission
 from quorate.gang.session.session import Session
-from quorate.gang.session.statement import Statement
-from quorate.gang.session.waiting_causes import cause_without_refusals, refusal_by_queue
-from quorate.placement.colocation import choose_anchor_node, requires_affinity
-from quorate.placement.diagnosis import Diagnosis
-from quorate.placement.framework import Capacity
-from quorate.placement.node_finder import Choice
-from quorate.placement.resources import Amounts
-from quorate.placement.shapes import Shape
 
 
 def allocate(session: Session) -> None:
@@ -43,341 +23,27 @@ def allocate(session: Session) -> None:
         for gang in session.gangs:
             if gang.is_pending and not gang.is_suspended:
                 session.set_phase(gang, INQUEUE)
-    for gang in place_gangs(session, session.gangs):
+    evict_for = _evict_in_turn(session) if session.rules.evicts_in_turn else None
+    for gang in place_gangs(session, session.gangs, evict_for):
         if gang.quota_admission is not None:
             _report_members_without_quota(session, gang, gang.quota_admission)
 
 
-def place_gangs(session: Session, gangs: Iterable[Gang]) -> Sequence[Gang]:
-    """Place those of ``gangs`` that may have nodes, and return these."""
-    candidates = _candidates(session, gangs)
-    placements: dict[Gang, GangPlacement | TopologyPlacement] = {}
-    trials = Trials(session)
-    nominated, partial, short, rest = _parts(session, candidates)
-    rest += _allocate_nominated(session, nominated, placements, trials)
-    delaying = [gang for gang in rest if may_delay(session, gang)]
-    for gangs in (partial, short, _without(rest, delaying)):
-        _allocate(session, gangs, placements, trials)
-    if delaying:
-        with kept_room(session):
-            _allocate(session, delaying, placements, trials)
-    return candidates
+def _evict_in_turn(session: Session) -> Callable[[Gang], object]:
+    """Return what evicts for a gang by the first later action that can."""
+    native = NativeVictims(session)
 
+    def evict_for(gang: Gang) -> bool:
+        return any(
+            reclaim_for(session, gang) if action == "reclaim" else preempt_for(session, gang, native)
+            for action in session.later_actions
+            if action in ("preempt", "reclaim")
+        )
 
-def _without(gangs: list[Gang], omitted: Sequence[Gang]) -> list[Gang]:
-    names = set(omitted)
-    return [gang for gang in gangs if gang not in names] if names else gangs
-
-
-def allocate_nominated(session: Session) -> None:
-    """Place the gangs for which pods were evicted, as ``allocate`` does, before another action."""
-    nominated = _candidates(session, filter(is_nominated, session.gangs))
-    _allocate_nominated(session, nominated, {}, Trials(session))
-
-
-def allocate_minimum(session: Session, gang: Gang) -> None:
-    """Place ``gang`` in one turn, as ``allocate`` does, if its queue may have more."""
-    if _candidates(session, [gang]) and not session.is_overused(session.queue_of(gang)):
-        _placement(session, gang, Trials(session)).run_turn()
-
-
-def _candidates(session: Session, gangs: Iterable[Gang]) -> list[Gang]:
-    return [
-        gang
-        for gang in gangs
-        if gang.schedulable
-        and session.may_have_nodes(gang)
-        and _shapes(session, gang)
-        and session.invalid_reason(gang) is None
-    ]
+    return evict_for
 
 
 def _report_members_without_quota(session: Session, gang: Gang, admission: QuotaAdmission) -> None:
     waiting = gang.schedulable.values()
     if waiting and not any(map(gang.has_quota_for, waiting)):
         session.pending_reasons[gang.key] = BeyondAdmission(admission.count)
-
-
-def _parts(session: Session, gangs: Sequence[Gang]) -> tuple[list[Gang], list[Gang], list[Gang], list[Gang]]:
-    """Divide ``gangs`` into those for which pods were evicted, partially bound ones, short ones and the rest.
-
-    Nominated gangs must come first: else an evicted gang might get its nodes back, and be evicted again,
-    without end.  A partially bound gang holds nodes to no effect until it is complete, as does one that is
-    short since it lost members; profile ``compat`` prefers only the latter, if a controller replaces them.
-    """
-    prefers_short = session.rules.prefers_short
-    partial: list[Gang] = []
-    nominated: list[Gang] = []
-    short: list[Gang] = []
-    rest: list[Gang] = []
-    for gang in gangs:
-        if is_nominated(gang):
-            nominated.append(gang)
-        elif prefers_short and is_partially_bound(gang):
-            partial.append(gang)
-        elif gang.is_short and (prefers_short or (gang.owner.creates_members and session.keeps_room_of_lost)):
-            short.append(gang)
-        else:
-            rest.append(gang)
-    return nominated, partial, short, rest
-
-
-def _allocate_nominated(
-    session: Session,
-    gangs: Sequence[Gang],
-    placements: dict[Gang, "GangPlacement | TopologyPlacement"],
-    trials: Trials,
-) -> list[Gang]:
-    """Place ``gangs`` while the nodes of each are held against the others; return those that need more turns.
-
-    A gang that these nodes keep out has a turn without them: they may be nominated for nothing.
-    """
-    room = NominatedRoom(session)
-    with room.held_for(gangs if len(gangs) > 1 else ()):
-        left = _allocate(session, gangs, placements, trials, room=room)
-    kept_out = [gang for gang in gangs if len(gangs) > 1 and _has_no_node(gang)]
-    for gang in kept_out:
-        del placements[gang]
-    return left + _allocate(session, kept_out, placements, trials, room=room)
-
-
-def _has_no_node(gang: Gang) -> bool:
-    return gang.is_starving and not gang.task_counts.pipelined
-
-
-def _allocate(
-    session: Session,
-    gangs: Sequence[Gang],
-    placements: dict[Gang, "GangPlacement | TopologyPlacement"],
-    trials: Trials,
-    *,
-    room: NominatedRoom | None = None,
-) -> list[Gang]:
-    """Place ``gangs`` in turn, and return those that need more turns.
-
-    ``room``: of nominated gangs; one that has its minimum has no more turns, unless more of its tasks are
-    nominated.
-    """
-    gang_queues = GangQueues(session)
-    for gang in gangs:
-        gang_queues.push(gang)
-    left = []
-    while (queue := gang_queues.next_queue()) is not None:
-        if session.is_overused(queue) and room is None:
-            for gang in gang_queues.discard(queue):
-                if session.is_ready(gang):
-                    session.report_further_members(gang, refusal_by_queue(session, gang))
-            continue
-        gang = gang_queues.pop(queue)
-        with session.model.room_lent_to(gang), nullcontext() if room is None else room.lent_to(gang):
-            if gang not in placements:
-                placements[gang] = _placement(session, gang, trials)
-            needs_turn = placements[gang].run_turn()
-        if needs_turn and room is not None and not gang.is_starving and not is_nominated(gang):
-            left.append(gang)
-        elif needs_turn:
-            gang_queues.push(gang)
-    return left
-
-
-def _placement(session: Session, gang: Gang, trials: Trials) -> "GangPlacement | TopologyPlacement":
-    kind = GangPlacement if gang.topology is None else TopologyPlacement
-    return kind(session, gang, trials)
-
-
-def _shapes(session: Session, gang: Gang) -> list[Shape]:
-    """Return the shapes to place.
-
-    In profile ``compat`` ``backfill`` places best-effort ones, except those of gangs within a HyperNode.
-    """
-    best_effort = session.rules.allocates_best_effort or gang.topology is not None
-    return [shape for shape in gang.shapes if best_effort or not shape.best_effort]
-
-
-class GangPlacement:
-    """The placement of one gang in one session, over several turns."""
-
-    def __init__(self, session: Session, gang: Gang, trials: Trials) -> None:
-        self._session = session
-        self._trials = trials
-        self._unschedulable = trials.unschedulable
-        self._gang = gang
-        self._queue = session.queue_of(gang)
-        self._tasks: deque[Task] = deque()  # not processed in any turn yet
-        self._failed_shapes: dict[Shape, Diagnosis] = {}  # shapes without a node, in the order found
-        self._failed_roles: set[str] = set()
-        # The request of the first member that the queue may not allocate, and with those placed before it.
-        self._refused_requests: tuple[Amounts, Amounts] | None = None
-        self._affinity_shapes: dict[Shape, None] = {}  # with required affinity; empty in profile compat
-        self._anchored: set[Shape] = set()  # shapes for which an anchor node was searched
-        if session.rules.plans_members:
-            self._affinity_shapes = dict.fromkeys(shape for shape in gang.shapes if requires_affinity(shape))
-        self._is_nominated = is_nominated(gang)  # before any of its tasks has a node
-        self._is_first_turn = True
-        # How the trial with this gang would end, if that is known without it.
-        self._refused = trials.refused.of_shape(gang)
-        if self._refused is None and self._any_shape_fits():
-            best_effort = session.rules.allocates_best_effort
-            self._tasks.extend(tasks_to_place(session, gang, best_effort=best_effort))
-            self._refused = trials.refused.of_tasks(gang, tuple(self._tasks))
-
-    def run_turn(self) -> bool:
-        """Place the tasks of one turn; return True if the gang needs another turn."""
-        if self._refused is not None:
-            self._failed_shapes = dict(self._refused.failed_shapes)
-            self._refused_requests = self._refused.by_queue
-            self._session.pending_reasons[self._gang.key] = self._reason(self._refused.placed)
-            return False
-        tasks = tuple(self._tasks) if self._is_first_turn else ()
-        self._is_first_turn = False
-        before = self._trials.version.current
-        placed = self._try()
-        if placed is None:
-            return bool(self._tasks)
-        self._trials.version.restored(before)
-        if tasks:
-            refused = RefusedPlacement(placed, self._failed_shapes, self._refused_requests)
-            self._trials.refused.add(self._gang, tasks, refused)
-        self._session.pending_reasons[self._gang.key] = self._reason(placed)
-        return False
-
-    def _try(self) -> int | None:
-        """Place tasks until the gang is ready.
-
-        Return how many had nodes if it fails, in which case the moves are undone; else None.
-        """
-        session, gang = self._session, self._gang
-        with session.statement() as statement:
-            while self._tasks:
-                task = self._tasks.popleft()
-                if self._is_known_to_fail(task):
-                    continue
-                if not has_share(session, gang, task, of_nominated=self._is_nominated):
-                    self._note_refused_by_queue(task, statement)
-                    continue
-                if not self._place(task, statement):
-                    if self._can_still_be_ready():
-                        continue
-                    break
-                if session.is_ready(gang):
-                    break
-            if session.is_ready(gang):
-                session.dispatch(statement.commit(), gang)
-                if not self._tasks:
-                    session.report_further_members(gang, self._cause(is_placed=True))
-                return None
-            if session.is_pipelined(gang):
-                session.hold(statement.commit())
-                self._tasks.clear()
-                return None
-            return len(statement.moves)
-
-    def _note_refused_by_queue(self, task: Task, statement: Statement) -> None:
-        """Note that the queue may not allocate ``task`` now, and what the nodes lack for it."""
-        shape = task.shape
-        if self._refused_requests is None:
-            together = Counter(task.request)
-            for move in statement.moves:
-                together.update(move.task.request)
-            self._refused_requests = task.request, together
-        if shape not in self._failed_shapes:
-            choice = self._best(shape)
-            if isinstance(choice, Diagnosis):
-                self._failed_shapes[shape] = choice
-
-    def _any_shape_fits(self) -> bool:
-        """Return True if any shape fits a node; if none does, the tasks need not be sorted."""
-        for shape in _shapes(self._session, self._gang):
-            choice = self._best(shape)
-            if isinstance(choice, Choice):
-                self._failed_shapes.clear()
-                return True
-            self._failed_shapes[shape] = choice
-        return False
-
-    def _best(self, shape: Shape) -> Choice | Diagnosis:
-        """Return the best node for ``shape``; keep the reason if there is none."""
-        placed = self._session.shape_for(self._queue, shape)
-        choice = self._unschedulable.of(placed) or self._session.node_finder.best(placed)
-        if isinstance(choice, Diagnosis):
-            self._unschedulable.add(placed, choice)
-        return choice
-
-    def _place(self, task: Task, statement: Statement) -> bool:
-        """Allocate or pipeline ``task`` to the best node; return False if there is none."""
-        shape = self._session.shape_of(task)
-        choice = self._choose_node(task, shape)
-        match choice:
-            case Choice(node, Capacity.IDLE):
-                statement.allocate(task, node)
-            case Choice(node, Capacity.FUTURE_IDLE):
-                statement.pipeline(task, node)
-            case Diagnosis():
-                self._failed_shapes.setdefault(task.shape, choice)
-                self._failed_roles.add(task.role)
-                self._unschedulable.add(shape, choice)
-        return isinstance(choice, Choice)
-
-    def _choose_node(self, task: Task, shape: Shape) -> Choice | Diagnosis:
-        no_fit = None if task.nominated_node else self._unschedulable.of(shape)
-        return no_fit or self._session.node_finder.best(shape, task.nominated_node or self._anchor_node(task))
-
-    def _anchor_node(self, task: Task) -> str:
-        """Return a node with domains that fit all members that require affinity, or "".
-
-        Profile ``design``; only for the first task of each shape.
-        """
-        if not self._affinity_shapes or task.shape in self._anchored:
-            return ""
-        self._anchored.add(task.shape)
-        node_finder, counts = self._session.node_finder, self._gang.shapes
-        shapes = {task.shape: None} | self._affinity_shapes
-        together = {shape: counts[shape] for shape in shapes if counts[shape]}
-        for_all = choose_anchor_node(node_finder, task.shape, together)
-        if for_all or len(together) > 1:
-            return for_all
-        missing = self._gang.min_member - self._gang.task_counts.ready
-        return choose_anchor_node(node_finder, task.shape, {task.shape: min(missing, together[task.shape])})
-
-    def _is_known_to_fail(self, task: Task) -> bool:
-        """Return True if a member of the same role found no node (Volcano's predicate error cache)."""
-        cached = self._session.settings.allocate.predicate_error_cache
-        return cached and bool(task.role) and task.role in self._failed_roles
-
-    def _can_still_be_ready(self) -> bool:
-        """Return True if the gang can be ready without the members that failed so far."""
-        gang = self._gang
-        if gang.min_member >= len(gang.tasks):
-            return False
-        if gang.min_member < sum(gang.min_task_member.values()):
-            left = sum(
-                counts.by_status[TaskStatus.PENDING]
-                for role, counts in gang.roles.items()
-                if role not in self._failed_roles
-            )
-            return gang.task_counts.ready + left >= gang.min_member
-        return not any(
-            role in self._failed_roles and gang.role(role).ready < minimum
-            for role, minimum in gang.role_minima.items()
-        )
-
-    def _reason(self, placed: int) -> GangUnschedulable:
-        """Return why the gang waits.  ``placed``: how many members had nodes before one found none."""
-        gang = self._gang
-        missing = gang.min_member - gang.task_counts.ready - gang.task_counts.pipelined - placed
-        never = sum(gang.shapes[shape] for shape, no_fit in self._failed_shapes.items() if no_fit.never_fits)
-        never_fits = gang.task_counts.valid - never < gang.min_member
-        return GangUnschedulable(missing, gang.min_member, self._cause(never_fits=never_fits), never_fits)
-
-    def _cause(self, *, never_fits: bool = False, is_placed: bool = False) -> Cause:
-        """Return why members have no node.  ``is_placed``: the members before them keep theirs."""
-        causes = sorted({no_fit_message(no_fit) for no_fit in self._failed_shapes.values()})
-        refused = self._refused_requests
-        share = None
-        if refused is not None and not (causes and never_fits):
-            by_queue = refusal_by_queue(self._session, self._gang, refused[0] if is_placed else refused[1])
-            causes.append(by_queue.text)
-            share = by_queue.share
-        if not causes:
-            return cause_without_refusals(self._session, self._gang)
-        return Cause("; ".join(causes), tuple(self._failed_shapes.values()), share)

@@ -8,7 +8,7 @@ All these placements are undone.
 from collections import defaultdict
 
 from quorate.api.meta import Key
-from quorate.gang.actions.allocate import place_gangs
+from quorate.gang.actions.gang_placement import place_gangs
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.reserved_nodes import KeptNodes
 from quorate.gang.pending_reasons import (

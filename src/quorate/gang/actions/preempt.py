@@ -7,7 +7,7 @@ In profile ``design`` whole gangs may be evicted instead, if evicting single tas
 holds for Volcano's name ``gangpreempt``, with which only gangs of lower priority lose tasks.
 """
 
-from quorate.gang.actions.allocate import allocate_minimum, allocate_nominated
+from quorate.gang.actions.gang_placement import allocate_minimum, allocate_nominated
 from quorate.gang.actions.hyper_node_rooms import hard_limit, is_pipelined, may_have_victims
 from quorate.gang.actions.native_preemption import preempt_for_native_group
 from quorate.gang.actions.native_victims import NativeVictims
@@ -58,9 +58,14 @@ def place_without_evictions(session: Session, gang: Gang) -> bool:
     return is_pipelined(session, gang)
 
 
-def preempt_for(session: Session, gang: Gang) -> bool:
-    """Evict what ``gang`` needs to be pipelined; return False, without evictions, if nothing suffices."""
-    return is_preemptor(session, gang, "preempt") and _preempt_for(session, gang, NativeVictims(session))
+def preempt_for(session: Session, gang: Gang, native: NativeVictims | None = None) -> bool:
+    """Evict what ``gang`` needs to be pipelined; return False, without evictions, if nothing suffices.
+
+    ``native``: those of the action, if it evicts for several gangs.
+    """
+    if not is_preemptor(session, gang, "preempt"):
+        return False
+    return _preempt_for(session, gang, native or NativeVictims(session))
 
 
 def _preempt_for(session: Session, gang: Gang, native: NativeVictims) -> bool:

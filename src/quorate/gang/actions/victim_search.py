@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from quorate.gang.actions.allocate import allocate_minimum
+from quorate.gang.actions.gang_placement import allocate_minimum
 from quorate.gang.actions.hyper_node_rooms import finders_after_evictions, is_pipelined
 from quorate.gang.actions.ordering import needed_first, tasks_to_place
 from quorate.gang.actions.room_without_victims import may_be_pipelined

@@ -15,6 +15,7 @@ from typing import Literal
 
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
+from quorate.api.scheduler_configuration.actions import Action
 from quorate.api.scheduler_configuration.plugins import NetworkTopologyArguments
 from quorate.api.volcano import INQUEUE, PENDING
 from quorate.gang.cache.bounds import PlannedGroup
@@ -78,7 +79,7 @@ class Session:
             model.participating_gangs(), key=lambda gang: (gang.created, gang.key)
         )
         self.callbacks = SessionCallbacks(())
-        self.allocates_later = False  # whether the action allocate follows the one that runs
+        self.later_actions: Sequence[Action] = ()  # those that follow the one that runs
         self.pending_reasons: dict[Key, PendingReason] = {}  # as far as this session found out
         self.binds: list[Bind] = []
         self.evictions: list[Eviction] = []
@@ -254,6 +255,11 @@ class Session:
         if not self.gang_of(task).has_quota_for(task):
             return False
         return self.allows(queue, task.request)
+
+    @property
+    def allocates_later(self) -> bool:
+        """Whether the action allocate follows the one that runs."""
+        return "allocate" in self.later_actions
 
     @property
     def keeps_room_of_lost(self) -> bool:
