@@ -142,6 +142,35 @@ def test_objects_stay_readable_after_the_storage_version_changes() -> None:
     run_with_server(scenario, converters={"example.com": convert})
 
 
+def test_a_default_that_came_later_is_read_in_older_objects(tmp_path: Path) -> None:
+    path = tmp_path / "objects.db"
+
+    async def until_read(client: ApiClient) -> None:
+        await client.until(f"{WIDGETS}/a", lambda _, body: body.get("spec") == {"size": 1, "color": "red"})
+        _, listed = await client.send("GET", WIDGETS)
+        assert [each["spec"].get("color") for each in listed["items"]] == ["red"]
+
+    async def scenario(client: ApiClient) -> None:
+        definition = a_definition()
+        properties = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+        default = properties["spec"]["properties"]["color"].pop("default")
+        await define(client, definition)
+        created = await client.create(WIDGETS, {"metadata": {"name": "a"}, "spec": {"size": 1}})
+        assert created["spec"] == {"size": 1}
+        properties["spec"]["properties"]["color"]["default"] = default
+        _, current = await client.send("GET", f"{DEFINITIONS}/widgets.example.com")
+        code, _ = await client.send(
+            "PUT", f"{DEFINITIONS}/widgets.example.com", {**current, "spec": definition["spec"]}
+        )
+        assert code == 200
+        await until_read(client)
+        _, same = await client.send("GET", f"{WIDGETS}/a")
+        assert same["metadata"]["resourceVersion"] == created["metadata"]["resourceVersion"]
+
+    run_with_server(scenario, path)
+    run_with_server(until_read, path)
+
+
 def test_a_watch_ends_when_its_definition_changes() -> None:
     async def scenario(client: ApiClient) -> None:
         await define(client)

@@ -82,6 +82,11 @@ class Schema:
         return bool(self.rules) or any(child.has_rules for child in self.children)
 
     @cached_property
+    def has_defaults(self) -> bool:
+        """Return True if this schema or a descendant has a default."""
+        return self.has_default or any(child.has_defaults for child in self.children)
+
+    @cached_property
     def has_escaped_names(self) -> bool:
         """Return True if a field here or below has a name that must be escaped in CEL."""
         return any(cel_name(name) != name for name in self.properties) or any(

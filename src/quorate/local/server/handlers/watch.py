@@ -157,7 +157,7 @@ async def _frames(
 
 async def _convert_changes(context: RequestContext, changes: Sequence[Change]) -> Sequence[Change]:
     """Return the changes with their objects in the requested version, converted in one batch."""
-    if context.kind.convert is None:
+    if context.kind.convert is None and not context.kind.defaulted_since:
         return changes
     entries = list(
         {entry.revision: entry for change in changes for entry in (change.old, change.new) if entry}.values()

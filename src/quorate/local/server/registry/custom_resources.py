@@ -123,11 +123,13 @@ class CustomResourceController:
         Compiling takes 15 ms for a definition of 60 KB, so a large one is compiled beside the event loop.
         """
         name = entry.key.name
+        is_change = name in self._served
         self._stop_serving(name)
         try:
             compiled = await self._computations.run(len(entry.data), definitions.compile_definition, obj)
             storage = _storage_version(compiled, obj.get("status") or {})
-            kinds = tuple(kinds_of(compiled, storage, self._conversion(compiled)))
+            since = self._store.revision + 1 if is_change else entry.revision
+            kinds = tuple(kinds_of(compiled, storage, self._conversion(compiled), since))
         except Exception as error:
             self._store.report(entry, "custom resources", error)
             self._problems[name] = problem_of(error)
@@ -175,13 +177,16 @@ def _storage_version(definition: Definition, status: Json) -> Version:
     return definition.versions.get(first) or definition.versions[definition.storage_version]
 
 
-def kinds_of(definition: Definition, storage: Version, convert: ConvertAll) -> Iterator[Kind]:
-    """Yield a kind for each served version; the store holds the objects in ``storage``."""
+def kinds_of(definition: Definition, storage: Version, convert: ConvertAll, since: int = 0) -> Iterator[Kind]:
+    """Yield a kind for each served version; the store holds the objects in ``storage``.
+
+    ``since``: the revision from which on objects were stored with the defaults of this definition.
+    """
     for version in definition.versions.values():
         if version.served:
             kind = _kind(definition, version)
             yield (
-                kind
+                replace(kind, defaulted_since=since if version.schema.has_defaults else 0)
                 if version is storage
                 else replace(kind, convert=_storage_conversion(kind, version, storage, convert))
             )

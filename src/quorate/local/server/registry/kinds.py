@@ -128,6 +128,8 @@ class Kind:
     """The resource under which the objects are stored, if it is not its own."""
     convert: StorageConversion | None = None
     """None: this version is the stored one."""
+    defaulted_since: int = 0
+    """Objects of older revisions may lack defaults, which they get when they are read."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "singular", self.singular or self.kind.lower())
@@ -163,10 +165,19 @@ class Kind:
 
     async def from_storage(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """Convert stored objects to this version.  Raises StatusError(500)."""
+        if self.convert is None and self.defaulted_since:
+            return [self._defaulted(entry) for entry in entries]
         if self.convert is None or not entries:
             return entries
         converted = await self.convert([entry.decode() for entry in entries], False)
         return [with_contents(entry, obj) for entry, obj in zip(entries, converted, strict=True)]
+
+    def _defaulted(self, entry: Entry) -> Entry:
+        if entry.revision >= self.defaulted_since:
+            return entry
+        obj = entry.decode()
+        self.strategy.default(obj)
+        return with_contents(entry, obj)
 
     def subresource(self, name: str) -> Subresource | None:
         return next((sub for sub in self.subresources if sub.name == name), None)

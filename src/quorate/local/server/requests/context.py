@@ -146,8 +146,6 @@ class RequestContext:
 
     async def converted(self, entry: Entry) -> Entry:
         """Return a stored object in the requested version."""
-        if self.kind.convert is None:
-            return entry
         (converted,) = await self.kind.from_storage([entry])
         return converted
 
