@@ -167,23 +167,29 @@ OF_GROUP = {"kueue.x-k8s.io/is-group-workload": "true"}
 
 
 @pytest.mark.parametrize(
-    ("gate", "pods", "controller", "annotations", "requeued"),
+    ("gate", "pods", "controller", "annotations", "conditions", "requeued"),
     [
-        pytest.param(True, 1, True, {}, "False", id="a single pod"),
-        pytest.param(True, 1, False, {}, "False", id="a pod that is not the controller"),
-        pytest.param(True, 2, False, {}, "True", id="two pods"),
-        pytest.param(True, 1, False, OF_GROUP, "True", id="a group of one pod"),
-        pytest.param(False, 1, True, {}, "True", id="the gate is off"),
+        pytest.param(True, 1, True, {}, [ADMITTED], "False", id="a single pod"),
+        pytest.param(True, 1, False, {}, [ADMITTED], "False", id="a pod that is not the controller"),
+        pytest.param(True, 1, True, {}, [], "True", id="a single pod that has not started"),
+        pytest.param(True, 2, False, {}, [ADMITTED], "True", id="two pods"),
+        pytest.param(True, 1, False, OF_GROUP, [ADMITTED], "True", id="a group of one pod"),
+        pytest.param(False, 1, True, {}, [ADMITTED], "True", id="the gate is off"),
     ],
 )
 def test_the_workload_of_a_single_pod_is_not_requeued(
-    gate: bool, pods: int, controller: bool, annotations: dict[str, str], requeued: str
+    gate: bool,
+    pods: int,
+    controller: bool,
+    annotations: dict[str, str],
+    conditions: list[Condition],
+    requeued: str,
 ) -> None:
     owners = tuple(
         OwnerReference(api_version="v1", kind="Pod", name=f"p{at}", uid=Uid(f"p{at}"), controller=controller)
         for at in range(pods)
     )
-    evicted = a_workload(RESERVED, ADMITTED, is_(c.EVICTED, "Preempted"))
+    evicted = a_workload(RESERVED, *conditions, is_(c.EVICTED, "Preempted"))
     evicted = with_metadata(evicted, owner_references=owners, annotations=annotations)
     status = release_status(evicted, NOW, Gates(skip_reassignment_for_pod_owned_workloads=gate))
     assert status is not None

@@ -233,13 +233,14 @@ def release_status(workload: Workload, now: float, gates: Gates) -> WorkloadStat
 
     None if there is no reservation.  Workloads that were preempted, or evicted for failed nodes, a window or
     a bound that they overran, are requeued at once; other workloads when a lifecycle rule sets Requeued to
-    True.  The workload of a single pod is never requeued, because its pod has ended.
+    True.  The workload of a single pod that was admitted is never requeued, because its pod has ended.
     """
     evicted = find_condition(workload.status.conditions, c.EVICTED)
     if evicted is None or evicted.status != "True" or not c.has_quota_reservation(workload):
         return None
     status = unset_quota_reservation(workload, PENDING_EVALUATION, evicted.message, now, gates)
-    is_final = gates.skip_reassignment_for_pod_owned_workloads and c.is_of_single_pod(workload)
+    has_run = gates.skip_reassignment_for_pod_owned_workloads and c.is_admitted(workload)
+    is_final = has_run and c.is_of_single_pod(workload)
     requeued = new_condition(
         c.REQUEUED,
         "True" if evicted.reason in _REQUEUED_AT_ONCE and not is_final else "False",
