@@ -100,7 +100,7 @@ def test_the_template_overrides_scheduler_and_priority() -> None:
     assert (spec["schedulerName"], spec["priorityClassName"]) == ("own", "mine")
 
 
-def test_volumes_are_mounted_in_all_containers_and_each_claim_once() -> None:
+def test_volumes_are_mounted_in_all_containers_and_each_claim_is_one_volume() -> None:
     volumes = [
         {"mountPath": "/data", "volumeClaimName": "data"},
         {"mountPath": "/again", "volumeClaimName": "data"},
@@ -114,7 +114,9 @@ def test_volumes_are_mounted_in_all_containers_and_each_claim_once() -> None:
         {"name": "job-volume-3", "emptyDir": {}},
     ]
     mounts = pod["spec"]["containers"][0]["volumeMounts"]
-    assert [mount["mountPath"] for mount in mounts] == ["/data", "/out", "/tmp/work"]
+    assert [(mount["mountPath"], mount["name"][-1]) for mount in mounts] == [
+        ("/data", "0"), ("/again", "0"), ("/out", "2"), ("/tmp/work", "3"),
+    ]  # fmt: skip
 
 
 def test_env_sets_the_index() -> None:

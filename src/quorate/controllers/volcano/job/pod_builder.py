@@ -137,18 +137,17 @@ def _present(values: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 
 
 def _add_volumes(pod: PodManifest, job: Job) -> None:
-    """Mount the job's volumes into every container; each claim is mounted once."""
+    """Mount the job's volumes into every container; a claim is one volume, at each path that names it."""
     volumes: list[Json] = []
     mounts: list[Json] = []
-    claims: set[str] = set()
+    claims: dict[str, str] = {}  # the volume of each claim
     for index, volume in enumerate(job.spec.volumes):
-        claim = claim_name(job, index)
-        if claim and claim in claims:
-            continue
-        claims.add(claim)
-        name = f"job-volume-{index}"
-        source: Json = {"persistentVolumeClaim": {"claimName": claim}} if claim else {"emptyDir": {}}
-        volumes.append({"name": name, **source})
+        claim, name = claim_name(job, index), f"job-volume-{index}"
+        if not claim or claim not in claims:
+            source: Json = {"persistentVolumeClaim": {"claimName": claim}} if claim else {"emptyDir": {}}
+            volumes.append({"name": name, **source})
+        if claim:
+            name = claims.setdefault(claim, name)
         mounts.append({"name": name, "mountPath": volume.mount_path})
     if volumes:
         pod.add_volumes(volumes, mounts, init=False)
