@@ -246,6 +246,25 @@ def test_a_pod_with_an_endless_grace_period_can_be_deleted() -> None:
     run_with_server(scenario)
 
 
+def test_only_a_request_that_says_so_shortens_the_grace_period_of_a_terminating_pod() -> None:
+    async def scenario(client: ApiClient) -> None:
+        pods = "/api/v1/namespaces/default/pods"
+        spec = {"nodeName": "n", "containers": [{"name": "a", "image": "b"}]}
+        await client.create(pods, {"metadata": {"name": "a"}, "spec": spec})
+        for query, seconds in (("", 30), ("?gracePeriodSeconds=60", 30), ("?gracePeriodSeconds=10", 10)):
+            _, pod = await client.send("DELETE", f"{pods}/a{query}")
+            assert pod["metadata"]["deletionGracePeriodSeconds"] == seconds
+        failed = {"status": {"phase": "Failed"}}
+        await client.send("PATCH", f"{pods}/a/status", failed, Content_Type="application/merge-patch+json")
+        code, pod = await client.send("DELETE", f"{pods}/a")
+        assert (code, pod["metadata"]["deletionGracePeriodSeconds"]) == (200, 10)
+        assert (await client.send("GET", f"{pods}/a"))[0] == 200, "its node deletes it"
+        await client.send("DELETE", f"{pods}/a?gracePeriodSeconds=0")
+        assert (await client.send("GET", f"{pods}/a"))[0] == 404
+
+    run_with_server(scenario)
+
+
 def test_a_warning_that_is_no_header_is_left_out_as_by_kube_apiserver() -> None:
     async def scenario() -> None:
         async with api_server() as server, aiohttp.ClientSession() as session:

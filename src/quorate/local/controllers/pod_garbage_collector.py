@@ -92,8 +92,9 @@ class PodGarbageCollector(Controller):
             await self._client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid, grace_period_s=0)
 
     def _failed_status(self, pod: Pod, reason: str) -> Json:
+        failed = {"phase": "Failed", "observedGeneration": pod.metadata.generation}
         if not reason:
-            return {"phase": "Failed"}
+            return failed
         condition = Condition(
             type="DisruptionTarget",
             status="True",
@@ -101,7 +102,7 @@ class PodGarbageCollector(Controller):
             message=reason,
             last_transition_time=at_epoch(self._clock.now()),
         )
-        return {"phase": "Failed", "conditions": with_condition(pod.status.conditions, condition)}
+        return {**failed, "conditions": with_condition(pod.status.conditions, condition)}
 
 
 def is_out_of_service(node: Node) -> bool:

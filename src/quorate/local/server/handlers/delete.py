@@ -229,8 +229,9 @@ def mark_for_deletion(context: RequestContext, options: DeleteOptions, obj: Json
         meta["deletionTimestamp"] = context.server.timestamp()
         return obj
     grace = grace_period(context, options, obj)
-    if "deletionTimestamp" in meta:
-        if grace < meta.get("deletionGracePeriodSeconds", 0):
+    if "deletionTimestamp" in meta:  # only a request that says so shortens the period
+        is_requested = options.grace_period_seconds is not None
+        if is_requested and grace < meta.get("deletionGracePeriodSeconds", 0):
             meta["deletionGracePeriodSeconds"] = grace
             meta["deletionTimestamp"] = timestamp(context.server.clock.now() + grace)
         return obj
