@@ -142,8 +142,21 @@ def test_an_internal_error_delays_only_its_workload(monkeypatch: pytest.MonkeyPa
     assert result.decisions == ()
 
 
-@pytest.mark.parametrize("pods", [1, 2])
-def test_a_single_pod_keeps_its_failed_host_whether_or_not_it_is_the_controller(pods: int) -> None:
+WAITS: Json = {
+    "state": "QuotaReserved",
+    "podSets": {"main": {"count": 1, "flavors": {"cpu": "tas"}, "topology": {"a": 1}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("pods", "admitted", "want"),
+    [
+        pytest.param(1, {}, "a", id="a pod that has started, whether or not it is the controller"),
+        pytest.param(1, {"admitted": WAITS}, "b", id="a pod that waits for a check"),
+        pytest.param(2, {}, "b", id="two pods"),
+    ],
+)
+def test_a_single_pod_that_has_started_keeps_its_failed_host(pods: int, admitted: Json, want: str) -> None:
     node = {"labels": {"pool": "tas"}, "allocatable": {"cpu": 1, "pods": 10}}
     pod_set = {"count": 1, "requests": {"cpu": 1}, "topology": {"unconstrained": True}}
     world = World(
@@ -151,7 +164,7 @@ def test_a_single_pod_keeps_its_failed_host_whether_or_not_it_is_the_controller(
             **GIVEN,
             "nodes": {"a": node, "b": node},
             "clusterQueues": {"cq": {"quota": [{"tas": {"cpu": 10}}]}},
-            "workloads": [{"name": "w", "queue": "cq", "podSets": [pod_set]}],
+            "workloads": [{"name": "w", "queue": "cq", "podSets": [pod_set], **admitted}],
         }
     )
     owners = tuple(
@@ -168,7 +181,7 @@ def test_a_single_pod_keeps_its_failed_host_whether_or_not_it_is_the_controller(
     assert admission is not None
     places = admission.pod_set_assignments[0].topology_assignment
     assert places is not None
-    assert [values for values, _ in places.domains()] == [("a",) if pods == 1 else ("b",)]
+    assert [values for values, _ in places.domains()] == [(want,)]
 
 
 NODE: Json = {"labels": {"pool": "tas"}, "allocatable": {"cpu": 1, "pods": 10}}

@@ -117,9 +117,10 @@ class SecondPass:
         return ready.issuperset(queue.checks_for(reservation.admission))
 
     def _keeps_hosts(self, reservation: Reservation) -> bool:
-        """Return True if nothing can replace the pods of a failed host: a single pod is its own job."""
+        """Return True if nothing can replace the pods of a failed host: a single pod that has started."""
         is_skipped = self._state.configuration.gates.skip_reassignment_for_pod_owned_workloads
-        return is_skipped and c.is_of_single_pod(reservation.workload)
+        workload = reservation.workload
+        return is_skipped and c.is_admitted(workload) and c.is_of_single_pod(workload)
 
     def _why_evicted(self, reservation: Reservation, failed: frozenset[str]) -> str:
         message = "Workload was evicted as there was no replacement for unhealthy node(s): "
