@@ -415,3 +415,23 @@ def test_the_default_of_its_queue_lets_a_workload_pass() -> None:
     world = a_world(FIRST, LARGE, job("later", 4, 2), q=queue(8, annotations=annotations))
     assert started(world) == {"first", "later"}
     assert planned(world) == ("large", 110)
+
+
+@pytest.mark.parametrize("mode", ["EASY", "Conservative"])
+def test_what_was_held_back_starts_as_soon_as_the_planned_start_moves_later(mode: str) -> None:
+    """The first workload runs longer than expected, and nothing else happens."""
+    annotations = {"backfill": mode, "default-maximum-execution-time": "100s"}
+    later = job("later", 4, 50, 90, create="later")
+    world = a_world(job("first", 4, 0), LARGE, later, q=queue(8, annotations=annotations))
+    assert planned(world) == ("large", 110)
+    world.now = 50
+    world.run({"create": ["later"]})
+    run_cycle(world)
+    assert started(world) == {"first"}
+    due = run_cycle(world).wake_at
+    while due is not None and due < 150 and "later" not in started(world):
+        world.now = due
+        due = run_cycle(world).wake_at
+    assert world.now == 111
+    assert planned(world) == ("large", 210)
+    assert started(world) == {"first", "later"}

@@ -73,7 +73,8 @@ class PlannedStarts:
         self._overdue: dict[str, float] = {}  # by queue: when its first planned start is late
         self._overdue_at = math.inf  # the first of these times, or before it
         self._refused: Entry | None = None  # a head that nothing lets start now, while its plan is made
-        self._due: dict[str, float] = {}  # by queue: when another workload has waited ``reserveAfter``
+        # By queue: when another workload has waited ``reserveAfter``, or may start before a later plan
+        self._due: dict[str, float] = {}
 
     # Which workloads get a planned start.
 
@@ -196,12 +197,9 @@ class PlannedStarts:
         """
         ledger = self._state.ledger
         for name in self._late(now):
-            queue, known = ledger.cluster_queues.get(name), self._known(name)
-            plans = () if queue is None else self.of_queue(queue, now)
-            if queue is None or not plans:
+            queue = ledger.cluster_queues.get(name)
+            if queue is None or not self.of_queue(queue, now):
                 del self._overdue[name]
-            elif [plan.at for plan in plans] != [plan.at for plan in known]:
-                ledger.schedule_requeue(queue.node)  # what was held back may start before the new time
         if self._overdue_at <= now:
             self._overdue_at = min(self._overdue.values(), default=math.inf)
         for root in roots if ledger.planned else ():
@@ -243,7 +241,10 @@ class PlannedStarts:
             if known is not None and used is not None:
                 known.changes, known.used = changes, used
                 return known.plans
+            former = {plan.entry.key: plan.at for plan in self._known(queue.name)}
             plans, generation = self._plan_all(queue, entries, now), ledger.generation(queue)
+            if any(plan.at > former.get(plan.entry.key, plan.at) for plan in plans):
+                self._due[queue.name] = now  # what was held back may start before the new time
             until = min((plan.at for plan in plans), default=math.inf)
             known = self._plans[queue.name] = _Made(changes, entries, plans, until, generation)
             later = (plan.at + OVERDUE_S for plan in plans if plan.at > now)
