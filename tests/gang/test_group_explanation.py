@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.core.started_pod import FailedCreation, StartedPod
+from quorate.api.explanation import Change, Reason, Remedy
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid
 from quorate.api.volcano import PodGroup
@@ -15,8 +16,10 @@ from quorate.api.volcano.job import Job
 from quorate.gang.explanation import (
     ENOUGH,
     ENOUGH_FOR_ONE_THAT_NEVER_FITS,
+    GroupFacts,
     explain_group,
     explain_job_without_group,
+    may_wait,
     waiting_group,
 )
 from quorate.gang.pending_reasons import PendingReason
@@ -165,3 +168,86 @@ def test_a_volcano_job_without_a_group_is_explained_by_its_status(
     job = codec.convert(Job, {"metadata": {"name": "train", "namespace": "lab"}, "status": {"state": state}})
     found = explain_job_without_group(job)
     assert (found.state, found.code, " ".join(found.enough)) == want
+
+
+def of(*reasons: Reason, **fields: Any) -> GroupFacts:
+    return GroupFacts(reasons=reasons, text="; ".join(each.text for each in reasons), **fields)
+
+
+RAISED = Change(action="RaiseQuota", text="raise capability of queue q to 6 cpu")
+CAPABILITY = Remedy(all_of=(RAISED,), pods=3)
+FEWER = Remedy(all_of=(Change(action="LowerMinMember", text="lower minMember to 2"),), pods=2)
+NOW = Reason(code="NotEnoughResources", text="cluster: cpu: need 6, have 3 now")
+NEVER = Reason(code="QueueNotFound", text="queue q does not exist", needs_change=True)
+LATER = Reason(code="BackingOff", text="it is not tried before 00:20:00 UTC")
+
+
+@pytest.mark.parametrize(
+    ("group", "facts", "state", "message", "enough"),
+    [
+        pytest.param(
+            a_group("Pending", SHORT),
+            of(NOW, remedies=(CAPABILITY, FEWER), rivals=2),
+            "Queued",
+            "its phase is Pending; cluster: cpu: need 6, have 3 now",
+            (
+                "either raise capability of queue q to 6 cpu",
+                "or lower minMember to 2",
+                "provided that the 2 other pod groups that wait cannot start first",
+            ),
+            id="remedies",
+        ),
+        pytest.param(
+            a_group("Pending", SHORT),
+            of(NOW),
+            "Queued",
+            "its phase is Pending; cluster: cpu: need 6, have 3 now",
+            (ENOUGH["NotEnoughResources"],),
+            id="no change is known",
+        ),
+        pytest.param(
+            a_group("Pending", SHORT),
+            of(starts=True),
+            "Queued",
+            "its phase is Pending; there is room for it now "
+            "(if it stays pending, check that the gang scheduler runs)",
+            ("the gang scheduler must admit it",),
+            id="it starts next",
+        ),
+        pytest.param(
+            a_group("Pending", SHORT),
+            of(LATER),
+            "Queued",
+            "its phase is Pending; it is not tried before 00:20:00 UTC; cluster: cpu: need 6, have 2 now",
+            (ENOUGH["BackingOff"], ENOUGH["NotEnoughResources"]),
+            id="it was rolled back, for the stored reason",
+        ),
+        pytest.param(
+            a_group(""), of(NEVER), "NeverFits", "its phase is Pending; queue q does not exist",
+            (ENOUGH_FOR_ONE_THAT_NEVER_FITS["QueueNotFound"],), id="it never starts as it is",
+        ),
+        pytest.param(
+            a_group("Completed", SHORT), of(NOW), "Finished", "its phase is Completed", (), id="it has ended"
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_session_would_decide_now_replaces_the_status(
+    group: PodGroup, facts: GroupFacts, state: str, message: str, enough: tuple[str, ...]
+) -> None:
+    found = explain_group(group, facts)
+    assert (found.state, found.message, found.enough) == (state, message, enough)
+    assert (found.remedies, found.rivals) == (facts.remedies, facts.rivals)
+
+
+@pytest.mark.parametrize(
+    ("group", "waits"),
+    [
+        (a_group(""), True),
+        (a_group("Inqueue"), True),
+        (a_group("Running", running=2), True),
+        (a_group("Running", running=3), False),
+        (a_group("Completed"), False),
+    ],
+)
+def test_only_a_group_that_may_wait_is_evaluated(group: PodGroup, waits: bool) -> None:
+    assert may_wait(group) is waits

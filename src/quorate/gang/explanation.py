@@ -140,6 +140,8 @@ def _stored_or(facts: GroupFacts | None, group: PodGroup) -> tuple[tuple[Reason,
         replace(each, since=since.get(each.code), enough=_enough_for(each.code, never=each.needs_change))
         for each in facts.reasons
     )
+    if stored is not None and reasons and reasons[0].code == "BackingOff":  # for what it was rolled back
+        return (*reasons, stored), f"{facts.text}; {stored.text}"
     return reasons, facts.text
 
 

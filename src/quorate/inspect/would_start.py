@@ -1,10 +1,11 @@
 """Whether and when a job would start that does not exist yet, by the rules of the controllers."""
 
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from quorate.api.explanation import Explanation
+from msgspec.structs import replace
+
+from quorate.api.explanation import NO_START, Explanation
 from quorate.api.kueue import Workload
 from quorate.api.meta import Struct
 from quorate.api.names.kueue import QUEUE_NAME
@@ -48,22 +49,28 @@ async def outlook_of(connection: Connection, config: Path | None, document: Json
         explanation, workload = await would_start(client, config, job)
     except Forbidden as error:
         return Outlook(starts="Unknown", message=f"whether it would start is not known: {error}")
+    outlook = outlook_by(explanation)
+    if outlook.starts != "Later" or explanation.state in NO_START:
+        return outlook
+    try:
+        start = await estimated_start(client, config, workload)
+    except UsageError as error:
+        return replace(outlook, estimate=f"when it would start is not known: {error}")
+    return replace(outlook, estimate=_estimate(start))
+
+
+def outlook_by(explanation: Explanation) -> Outlook:
+    """Return what the explanation of its workload says of a job, without an estimate."""
     if starts_now(explanation):
         return Outlook(starts="Now", message=f"it would start now, with quota of {explanation.cluster_queue}")
     if explanation.can_never_fit:
         return Outlook(starts="Never", message=explanation.message, enough=explanation.enough)
+    if explanation.state == "NeverFits":
+        message = f"it would never start as the cluster is now: {explanation.message}"
+        return Outlook(starts="Never", message=message, enough=explanation.enough)
     planned = "" if explanation.planned_start is None else explanation.planned_start.text
-    waits = partial(
-        Outlook,
-        message=f"it would wait: {explanation.message}",
-        enough=explanation.enough,
-        planned=planned,
-    )
-    try:
-        start = await estimated_start(client, config, workload)
-    except UsageError as error:
-        return waits(starts="Later", estimate=f"when it would start is not known: {error}")
-    return waits(starts="Later", estimate=_estimate(start))
+    message = f"it would wait: {explanation.message}"
+    return Outlook(starts="Later", message=message, enough=explanation.enough, planned=planned)
 
 
 def _estimate(start: StartTime | None) -> str:
