@@ -65,12 +65,17 @@ class JobResources:
 
     async def ensure(self, job: Job, plugins: Iterable[Plugin]) -> None:
         """Create everything that the next pod needs, also what was deleted in the meantime."""
-        uid, now = job.metadata.uid, self._steady.now()
-        if now - self._checked.get(uid, 0.0) > OWNED_OBJECTS_CHECK_S:
-            self._written.pop(uid, None)
-            self._checked[uid] = now
         needed = await self._computations.run(job_size(job), _needed_objects, job, plugins)
-        await self._write_all(job, needed, self._create_or_adopt)
+        uid, now = job.metadata.uid, self._steady.now()
+        checked = self._checked.setdefault(uid, now)
+        if now - checked <= OWNED_OBJECTS_CHECK_S:
+            await self._write_all(job, needed, self._create_or_adopt)
+            return
+        for owned, _ in needed:
+            if not owned.is_unique:  # new keys take long to make, and no pod would agree on them
+                self._written.get(uid, {}).pop((owned.resource.kind, owned.name), None)
+        await self._write_all(job, needed, self._adopt_or_create)
+        self._checked[uid] = now
 
     async def missing_claim(self, job: Job) -> str:
         """Return the first claim that the job names and that does not exist; empty if all claims exist."""
@@ -100,11 +105,15 @@ class JobResources:
                 written[identity] = digest
 
     async def _adopt_or_create(self, job: Job, owned: OwnedObject) -> None:
-        """Read the object first: it nearly always exists."""
-        try:
-            await self._adopt(job, owned)
-        except NotFound:
-            await self._create_or_adopt(job, owned)
+        """Read the object first: it nearly always exists.  The controller may not read Secrets."""
+        if not owned.is_unique:
+            try:
+                await self._adopt(job, owned)
+            except NotFound:
+                pass
+            else:
+                return
+        await self._create_or_adopt(job, owned)
 
     async def _create_or_adopt(self, job: Job, owned: OwnedObject) -> None:
         key = Key(job.metadata.namespace, owned.name)
