@@ -49,6 +49,7 @@ WORKLOAD_REASONS: tuple[tuple[r.InadmissibleReason, str], ...] = (
     (r.NoLongerFits(None, ()), "Workload no longer fits after processing another workload"),
     (r.TargetsOverlap(BLOCKING, BLOCKING), "Workload has overlapping preemption targets"),
     (r.AwaitingPreemption((BLOCKING,)), "Pending the preemption of"),
+    (r.AwaitingPreemption((BLOCKING,), is_refused=True), "workload(s) failed, will retry"),
     (r.PreemptionGated(1), "Workload requires preemption, but it's gated"),
     (r.AwaitingOtherPreemption((BLOCKING,)), "but will fit after these preemptions complete"),
     (r.AwaitingPodsReady(BLOCKING), "waiting for all admitted workloads to be in PodsReady condition"),

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from quorate.api.kueue import RequeueState, Workload
-from quorate.api.meta import Key
+from quorate.api.meta import Condition, Key
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
 from quorate.queueing.explain import why_pending
 from quorate.queueing.pending.entry import Entry
@@ -119,6 +119,33 @@ def test_a_reservation_is_decided_again_after_its_write_failed() -> None:
     world.state.forget(Key("default", "a"))
     assert tree.used(world.node("cq"), CPU) == 0
     assert names(world.admission_cycle.run(world.now).decisions, Reserve) == ["a"]
+
+
+def test_a_preemptor_tells_that_an_eviction_is_refused_until_it_is_stored() -> None:
+    preempting = {"quota": [{"default": {"cpu": 4}}], "preemption": {"withinClusterQueue": "LowerPriority"}}
+    workloads = [w("low", cpu=4, admitted="default"), w("high", cpu=4, priority=1)]
+    world = World({"flavors": ["default"], "clusterQueues": {"cq": preempting}, "workloads": workloads})
+
+    def cycle() -> tuple[list[str], str]:
+        decisions = world.admission_cycle.run(world.now).decisions
+        evictions = [each for each in decisions if isinstance(each, Preempt)]
+        hold = world.state.ledger.entries[Key("default", "high")].hold
+        assert hold is not None
+        return [each.key.name for each in evictions], hold.message.split(". ", 1)[1]
+
+    assert cycle() == (["low"], "Pending the preemption of 1 workload(s)")
+    world.state.forget(Key("default", "low"))
+    assert cycle() == (["low"], "Preempting 1 workload(s) failed, will retry.")
+    stored = world.workloads["low"]
+    evicted = Condition(
+        type="Evicted",
+        status="True",
+        reason="Preempted",
+        last_transition_time=stored.metadata.creation_timestamp,
+    )
+    status = replace(stored.status, conditions=(*stored.status.conditions, evicted))
+    world.state.put_workload(replace(stored, status=status), world.now)
+    assert cycle() == ([], "Pending the preemption of 1 workload(s)")
 
 
 def test_a_reservation_stays_assumed_while_older_objects_arrive() -> None:

@@ -56,6 +56,10 @@ PREFIX = "couldn't assign flavors to pod set main: "
             [FlavorMissing("main", "spot"), AwaitingPreemption((Key("ns", "a"), Key("ns", "b")))],
             f"{PREFIX}flavor spot not found. Pending the preemption of 2 workload(s)",
         ),
+        (
+            [FlavorMissing("main", "spot"), AwaitingPreemption((Key("ns", "a"),), is_refused=True)],
+            f"{PREFIX}flavor spot not found. Preempting 1 workload(s) failed, will retry.",
+        ),
         ([QueueMissing("LocalQueue", "q")], "LocalQueue q doesn't exist"),
         ([QueueInactive("ClusterQueue", "q")], "ClusterQueue q is inactive"),
         ([NamespaceMismatched("ns", "q")], "workload namespace doesn't match ClusterQueue selector"),

@@ -80,6 +80,7 @@ CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
     (c.NoLongerFits(OTHER, ()), "team/other took the quota"),
     (c.TargetsOverlap(OTHER, KEY), "wait until team/other is preempted by team/train"),
     (c.AwaitingPreemption((OTHER,)), "wait until the pods of these workloads are deleted: team/other"),
+    (c.AwaitingPreemption((OTHER,), True), "the API server refuses to evict team/other"),
     (c.PreemptionGated(2), "wait until its preemption gates are open"),
     (c.AwaitingOtherPreemption((OTHER,)), "wait until the pods of these workloads are deleted: team/other"),
     (c.AwaitingPodsReady(OTHER), "wait until the pods of team/other are ready"),

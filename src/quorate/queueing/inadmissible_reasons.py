@@ -251,9 +251,10 @@ class AwaitingOtherPreemption(msgspec.Struct, frozen=True):
 
 
 class AwaitingPreemption(msgspec.Struct, frozen=True):
-    """``victims`` are being evicted to release their quota."""
+    """``victims`` are being evicted to release their quota; ``is_refused`` if the API server refused that."""
 
     victims: tuple[Key, ...]
+    is_refused: bool = False
 
 
 class PreemptionGated(msgspec.Struct, frozen=True):
@@ -437,6 +438,8 @@ def workload_reason_text(reason: WorkloadReason) -> str:
                 "Workload has overlapping preemption targets with another workload, "
                 "but will fit after these preemptions complete"
             )
+        case AwaitingPreemption(victims, True):
+            return f"Preempting {len(victims)} workload(s) failed, will retry."
         case AwaitingPreemption(victims):
             return f"Pending the preemption of {len(victims)} workload(s)"
         case PreemptionGated():

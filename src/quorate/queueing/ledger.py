@@ -46,6 +46,7 @@ class Ledger(AgingQueues):
         # Pending workloads that became inadmissible with the outcome of another one, until this is reported.
         self.parked: dict[Key, None] = {}
         self.expected_evictions: set[Uid] = set()  # decided, but not yet observed
+        self.refused_evictions: set[Uid] = set()  # refused by the API server, and not stored since
         # How often a head got quota, got preemption targets, became inadmissible, or left its queue.
         self.progress = 0
         # By cluster queue: the first workloads that wait for quota or places, in order, with planned starts.

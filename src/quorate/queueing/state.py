@@ -16,7 +16,7 @@ from quorate.api.kueue import (
     LocalQueueStatus,
     Workload,
 )
-from quorate.api.meta import Key, is_older
+from quorate.api.meta import Key, Uid, is_older
 from quorate.queueing import conditions as c
 from quorate.queueing import queue_status
 from quorate.queueing.cluster_queue import Reservation, counts_quota, usage_of
@@ -123,10 +123,22 @@ class State(QueueObjects):
             self._put_pending(key, workload)
         else:
             self.remove_workload(key)
+        if workload.metadata.uid in ledger.refused_evictions:
+            self._end_refusal(key, workload.metadata.uid)
         if ANNOTATION in workload.metadata.annotations or key in ledger.outside:
             ledger.put_outside(key, recorded_use(workload))
         if known is None or known.metadata.generation != workload.metadata.generation:
             self._note_spec_change(key)
+
+    def _end_refusal(self, key: Key, uid: Uid) -> None:
+        """Forget a refused eviction once it is stored; its preemptor then waits for the pods."""
+        ledger, reservation = self.ledger, self.ledger.reservations.get(key)
+        if reservation is None:
+            ledger.refused_evictions.discard(uid)
+        elif reservation.evicted:
+            ledger.refused_evictions.discard(uid)
+            if (queue := ledger.cluster_queues.get(reservation.admission.cluster_queue)) is not None:
+                ledger.mark_dirty(queue.node)
 
     def _note_spec_change(self, key: Key) -> None:
         """Clear the preemption history of the tree that a new or changed workload belongs to."""
@@ -146,7 +158,9 @@ class State(QueueObjects):
         if key in ledger.entries:
             ledger.remove_entry(ledger.entries[key])
         if key in ledger.reservations:
-            ledger.expected_evictions.discard(ledger.reservations[key].workload.metadata.uid)
+            uid = ledger.reservations[key].workload.metadata.uid
+            ledger.expected_evictions.discard(uid)
+            ledger.refused_evictions.discard(uid)
             ledger.release(ledger.reservations[key])
 
     def put_unreadable(self, workload: Workload) -> None:
@@ -181,6 +195,7 @@ class State(QueueObjects):
             ledger.release(reservation)
             self._put_pending(key, reservation.assumed.workload)
         elif (queue := ledger.cluster_queues.get(reservation.admission.cluster_queue)) is not None:
+            ledger.refused_evictions.add(reservation.workload.metadata.uid)
             ledger.preemption_history.clear(queue.node.root)
             ledger.mark_dirty(queue.node)
 

@@ -269,6 +269,9 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
             return f"wait: it is retried at once; {by or 'another workload'} took the quota"
         case TargetsOverlap(victim, preemptor):
             return f"wait until {victim} is preempted by {preemptor}: then it is retried"
+        case AwaitingPreemption(victims, True):
+            named = ", ".join(map(str, victims))
+            return f"the API server refuses to evict {named}; see the log of the controllers"
         case AwaitingPreemption(victims) | AwaitingOtherPreemption(victims):
             return f"wait until the pods of these workloads are deleted: {', '.join(map(str, victims))}"
         case PreemptionGated():

@@ -405,7 +405,11 @@ class Round:
         counts = tuple(pods.count for pods in assignment.pod_sets)
         entry.preempting_assignment = PreemptingAssignment(counts, assignment.borrowing_level)
         queue.pending.set_preemptor(entry, sticky=not queue.is_strict)
-        reasons = (*nomination.reasons, AwaitingPreemption(keys))
+        is_refused = all(
+            target.reservation.workload.metadata.uid in ledger.refused_evictions
+            for target in nomination.targets
+        )
+        reasons = (*nomination.reasons, AwaitingPreemption(keys, is_refused))
         hold = self._keep_pending(nomination, RequeueReason.PENDING_PREEMPTION, reasons)
         return [*(preemption_decision(entry.workload, queue, target) for target in issued), hold]
 
