@@ -153,7 +153,7 @@ def test_integers_beyond_64_bits_become_floats_as_in_go() -> None:
 
 def test_duplicate_fields_are_found_in_linear_time() -> None:
     text = b"{" + b",".join([b'"b":1'] * 100_000) + b"}"
-    assert parse_json(text).duplicates == ("b",) * 100
+    assert parse_json(text).duplicates == ('duplicate field "b"',) * 100
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """YAML of bodies: the same as PyYAML's own, with less work, and not on the event loop."""
 
+import asyncio
 import threading
 import tracemalloc
 from typing import Any
 
+import aiohttp
 import msgspec
 import pytest
 import yaml
@@ -14,6 +16,7 @@ from quorate.api.limits import LARGE_BYTES
 from quorate.local.objects.schema_types import Json
 from quorate.local.server.requests.yaml_bodies import read_yaml, write_yaml
 from tests.local.api_client import ApiClient, run_with_server
+from tests.local.clusters import api_server
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 DOCUMENTS = st.recursive(
@@ -25,7 +28,61 @@ DOCUMENTS = st.recursive(
 def test_a_document_is_written_as_by_pyyaml(document: Any) -> None:
     text = write_yaml(document)
     assert text == yaml.dump(document, Dumper=yaml.CSafeDumper, encoding="utf-8", sort_keys=True)
-    assert msgspec.json.encode(read_yaml(text)) == msgspec.json.encode(yaml.safe_load(text))
+    assert msgspec.json.encode(read_yaml(text)[0]) == msgspec.json.encode(yaml.safe_load(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("a: 1\nb: 2", []),
+        ("a: 1\nb: 2\na: 3", ['line 3: key "a" already set in map']),
+        ("a: {b: 1, b: 2}\nc: [{a: 1}, {a: 2}]", ['line 1: key "b" already set in map']),
+        ("- a\n- a", []),
+        ("a: {a: 1}\nb: a", []),
+        ("x: &x {a: 1}\ny:\n  <<: *x\n  <<: *x\n  a: 2", []),
+    ],
+)
+def test_duplicate_keys_are_found_with_their_lines(text: str, want: list[str]) -> None:
+    assert read_yaml(text.encode())[1] == tuple(want)
+
+
+DUPLICATE = """apiVersion: v1
+kind: ConfigMap
+metadata: {name: m}
+data:
+  a: "1"
+  b: "2"
+  a: "3"
+"""
+FOUND = 'line 7: key "a" already set in map'
+
+
+@pytest.mark.slow
+def test_duplicate_keys_are_warnings_or_refused() -> None:
+    async def scenario() -> None:
+        async with api_server() as server, aiohttp.ClientSession() as session:
+            for method, name, media_type in (
+                ("POST", "", "application/yaml"),
+                ("PATCH", "/m", "application/apply-patch+yaml"),
+            ):
+                for strictness in ("Strict", "Warn", "Ignore"):
+                    async with session.request(
+                        method,
+                        f"{server.url}/api/v1/namespaces/default/configmaps{name}",
+                        data=DUPLICATE,
+                        params={"fieldManager": "m", "dryRun": "All", "fieldValidation": strictness},
+                        headers={"Authorization": f"Bearer {server.token}", "Content-Type": media_type},
+                    ) as response:
+                        status, answer = response.status, await response.json()
+                        warnings = response.headers.getall("Warning", [])
+                    if strictness == "Strict":
+                        assert (status, FOUND in answer["message"]) == (400, True)
+                    else:
+                        assert (status, answer["data"]["a"]) == (201, "3")
+                    escaped = FOUND.replace('"', '\\"')
+                    assert warnings == ([f'299 - "{escaped}"'] if strictness == "Warn" else [])
+
+    asyncio.run(scenario())
 
 
 def large_list() -> Json:

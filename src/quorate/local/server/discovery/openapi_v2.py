@@ -17,6 +17,7 @@ from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.storage.store import Store
 
 PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+GROUP_VERSION_KIND: Final = "x-kubernetes-group-version-kind"
 _NOT_IN_V2: Final = ("allOf", "anyOf", "oneOf", "not", "nullable")
 _SHAPE: Final = ("type", "items", "properties", "additionalProperties")
 
@@ -56,7 +57,10 @@ def _definition(schema: Json, *, is_root: bool = False) -> Json:
         case [{"$ref": str(reference)}]:
             return {"$ref": reference.replace(REFERENCE_PREFIX, "#/definitions/")}
     kept = {name: part for name, part in schema.items() if name not in _NOT_IN_V2}
-    any_value = schema.get("nullable") or schema.get("x-kubernetes-preserve-unknown-fields")
+    keeps_unknown = schema.get("x-kubernetes-preserve-unknown-fields")
+    if keeps_unknown and is_root and GROUP_VERSION_KIND in schema:
+        return {"type": "object", GROUP_VERSION_KIND: schema[GROUP_VERSION_KIND]}
+    any_value = schema.get("nullable") or keeps_unknown
     if any_value and not is_root:  # clients would refuse what the server accepts
         return {name: part for name, part in kept.items() if name not in _SHAPE}
     if "oneOf" in schema and "type" not in schema:

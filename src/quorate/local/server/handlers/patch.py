@@ -172,9 +172,16 @@ def application_of(context: RequestContext, configuration: Json) -> Application:
 def applied_configuration(context: RequestContext) -> Json:
     """Return the applied configuration.  Raises StatusError(400) if it is for another object."""
     try:
-        config = media_types.parse_yaml(context.body).document
+        body = media_types.parse_yaml(context.body)
     except StatusError as error:
         raise bad_request(f"error decoding YAML: {error.message}") from error
+    config = body.document
+    strictness = field_validation(context, OPTIONS)
+    if strictness == "Strict" and body.duplicates:
+        problem = "error strict decoding YAML: error converting YAML to JSON"
+        raise bad_request(f"{problem}: {', '.join(body.strict_findings)}")
+    if strictness == "Warn":
+        context.warnings.extend(body.duplicates)
     if not isinstance(config, dict):
         raise bad_request("error decoding YAML: not an object")
     kind, api_version, name = context.kind, config.get("apiVersion") or "", config.get("kind") or ""

@@ -32,7 +32,8 @@ def decode_object(context: RequestContext, kind: Kind, options: str) -> Json:
         _check_version(obj, kind)
     obj["apiVersion"], obj["kind"] = kind.api_version, kind.kind
     decoded = kind.strategy.decode(obj)
-    findings = [*decoded.warnings, *(f'duplicate field "{path}"' for path in body.duplicates)]
+    duplicates = body.strict_findings if strictness == "Strict" else body.duplicates
+    findings = [*decoded.warnings, *duplicates]
     report_findings(
         context,
         strictness,

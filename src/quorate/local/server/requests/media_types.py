@@ -150,10 +150,18 @@ def unsupported_media_type() -> StatusError:
 
 @dataclass(frozen=True, slots=True)
 class ParsedBody:
-    """A parsed body: the document, and the paths of duplicate fields, of which the last one counts."""
+    """A parsed body: the document, and what to say of duplicate fields, of which the last one counts."""
 
     document: Any
     duplicates: tuple[str, ...] = ()
+    is_yaml: bool = False
+
+    @property
+    def strict_findings(self) -> tuple[str, ...]:
+        """Return the duplicates as strict validation reports them: those of YAML as one error."""
+        if not self.is_yaml or not self.duplicates:
+            return self.duplicates
+        return ("yaml: unmarshal errors:\n  " + "\n  ".join(self.duplicates),)
 
 
 def parse_json(data: bytes) -> ParsedBody:
@@ -168,7 +176,8 @@ def parse_json(data: bytes) -> ParsedBody:
         document = _with_go_numbers(document)
     # Most clients write compact JSON.  If encoding gives the same bytes, no field was a duplicate.
     has_no_duplicates = msgspec.json.encode(document) == data
-    return ParsedBody(document, () if has_no_duplicates else tuple(_duplicate_fields(data)))
+    paths = () if has_no_duplicates else tuple(_duplicate_fields(data))
+    return ParsedBody(document, tuple(f'duplicate field "{path}"' for path in paths))
 
 
 def too_deep() -> StatusError:
@@ -204,7 +213,8 @@ def parse_yaml(data: bytes) -> ParsedBody:
             return parse_json(data)
     try:
         # Encode and decode as JSON, so that YAML dates become strings.
-        return parse_json(msgspec.json.encode(read_yaml(data)))
+        document, duplicates = read_yaml(data)
+        return ParsedBody(parse_json(msgspec.json.encode(document)).document, duplicates, is_yaml=True)
     except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise bad_request(f"yaml parse error: {' '.join(str(error).split())}") from error
 

@@ -16,16 +16,16 @@ _RESOLVER: Final[Any] = Resolver()
 _REPRESENTER: Final = SafeRepresenter()
 
 
-def read_yaml(data: bytes) -> Any:
-    """Return the document of a YAML text.
+def read_yaml(data: bytes) -> tuple[Any, tuple[str, ...]]:
+    """Return the document of a YAML text, and its duplicate keys, of which the last one counts.
 
     Raises yaml.YAMLError or ValueError, also for aliases that make the document much larger.
     """
-    _check_depth(data)
+    duplicates = tuple(duplicate_keys(data))
     document = yaml.load(data, Loader=yaml.CSafeLoader)
     if b"*" in data:
         _check_aliases(document, {})
-    return document
+    return document, duplicates
 
 
 def write_yaml(document: Any) -> bytes:
@@ -66,16 +66,45 @@ def _events(value: Any) -> Iterator[yaml.Event]:
             yield yaml.ScalarEvent(None, None, (True, False), _REPRESENTER.represent_data(value).value)
 
 
-def _check_depth(data: bytes) -> None:
-    """Raise ValueError for too deep nesting, which exhausts the stack."""
-    depth = 0
-    for event in yaml.parse(data, Loader=yaml.CSafeLoader):
+def duplicate_keys(data: bytes) -> Iterator[str]:
+    """Yield a message for each duplicate key, with its line, in the words of kube-apiserver.
+
+    Raises ValueError for too deep nesting, which exhausts the stack.
+    """
+    maps: list[_Keys] = []  # the open maps and lists
+    events: Iterator[Any] = yaml.parse(data, Loader=yaml.CSafeLoader)
+    for event in events:
+        if isinstance(event, yaml.CollectionEndEvent):
+            maps.pop()
+            continue
+        if not isinstance(event, yaml.NodeEvent) or event.start_mark is None:
+            continue
+        if maps and (key := maps[-1].duplicate(event)) is not None:
+            yield f'line {event.start_mark.line + 1}: key "{key}" already set in map'
         if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > MAX_DEPTH:
-            raise ValueError(f"exceeded max depth of {MAX_DEPTH}")
+            maps.append(_Keys(is_map=isinstance(event, yaml.MappingStartEvent)))
+            if len(maps) > MAX_DEPTH:
+                raise ValueError(f"exceeded max depth of {MAX_DEPTH}")
+
+
+class _Keys:
+    """The keys of an open map; a list has none."""
+
+    def __init__(self, *, is_map: bool) -> None:
+        self._expects_key = is_map
+        self._is_map = is_map
+        self._known: set[str] = set()
+
+    def duplicate(self, event: Any) -> str | None:
+        """Return the next node of the collection if it is a key that it has already."""
+        is_key = self._expects_key
+        self._expects_key = self._is_map and not is_key
+        if not is_key or not isinstance(event, yaml.ScalarEvent) or event.value == "<<":
+            return None
+        key = str(event.value)
+        is_known = key in self._known
+        self._known.add(key)
+        return key if is_known else None
 
 
 def _check_aliases(value: Any, sizes: dict[int, int]) -> int:
