@@ -120,7 +120,9 @@ class ReservationPlaces(LocalQueues):
         if reservation.replaced_admission is None:
             return places
         replaced = self.places_of(reservation.workload, reservation.replaced_admission, shape)
-        return Places(self.topology, (*places.all, *without_places(replaced.all, places.all)))
+        return Places(
+            self.topology, (*places.all, *without_places(replaced.all, places.all)), reservation.key
+        )
 
     def places_of(self, workload: Workload, admission: Admission, shape: Shape | None = None) -> Places:
         """Return the places of the pods of a workload, with the requests that they have now.
@@ -143,12 +145,13 @@ class ReservationPlaces(LocalQueues):
             needed = domains_without_members(admission, partial(self.topology.bound_members, group))
         elif self.configuration.gates.reclaimable_pods and workload.status.reclaimable_pods:
             needed = domains_without_ended(workload, admission, self.topology.bound_pods)
-        places = recorded_places(self.topology, admission, per_pod, templates, needed)
+        places = recorded_places(self.topology, admission, per_pod, templates, needed, workload.metadata.key)
         replacement_key = self.replacement_slices.get(workload.metadata.key)
         replacement = None if replacement_key is None else self.reservations.get(replacement_key)
         if replacement is None or not self.topology.gates.elastic_slices:
             return places
-        return Places(self.topology, without_places(places.all, replacement.places.all))
+        left = without_places(places.all, replacement.places.all)
+        return Places(self.topology, left, workload.metadata.key)
 
     def note_dependence(self, reservation: Reservation) -> None:
         """Record whether the places of ``reservation`` depend on where its pods are bound."""

@@ -202,6 +202,7 @@ class TopologyModel(TopologyTrees):
             self.occupants.with_places.add(workload)
         else:
             self.occupants.with_places.discard(workload)
+        self.occupants.set_taken_back(workload, False)
         for name, occupant in pods.items():
             self._put(name, occupant)
 
@@ -265,12 +266,15 @@ class TopologyModel(TopologyTrees):
 
     # Places.
 
-    def count(self, places: Iterable[Place], times: int) -> None:
+    def count(self, places: Iterable[Place], times: int, workload: Key | None = None) -> None:
         """Count the usage of ``places``; ``times`` is 1, or -1 to take it back.
 
-        It is recorded whether or not nodes, flavors and topologies are known, and read when they are.
+        While the places of ``workload`` are taken back, its bound pods do not count either.  The usage is
+        recorded whether or not nodes, flavors and topologies are known, and read when they are.
         """
         self.version += 1
+        if workload is not None:
+            self.occupants.set_taken_back(workload, times < 0)
         for place in places:
             key = self.used.count(place, times)
             for of, tree in self._trees.items():

@@ -59,6 +59,7 @@ class Occupants:
 
     def __init__(self) -> None:
         self.with_places: set[Key] = set()  # workloads of which the places count
+        self._taken_back: set[Key] = set()  # those among them of which the places do not count for a while
         self.by_name: dict[Name, Occupant] = {}
         self._on_nodes: dict[str, dict[Name, Occupant]] = {}  # no empty values
         # By workload and by pod group; no empty values.
@@ -100,6 +101,20 @@ class Occupants:
         """Yield the requests of the pods on a node that take room themselves, or of the others."""
         for occupant in self.named_on(node).values():
             if self.counts(occupant) is counted:
+                yield occupant.requests
+
+    def set_taken_back(self, workload: Key, is_taken_back: bool) -> None:
+        """Record whether the places of a workload do not count for a while, as if its pods had ended."""
+        if is_taken_back and workload in self.with_places:
+            self._taken_back.add(workload)
+        else:
+            self._taken_back.discard(workload)
+
+    def placed_on(self, node: str) -> Iterator[Requests]:
+        """Yield the requests of the pods on a node that are counted by their places."""
+        for occupant in self.named_on(node).values():
+            owner = occupant.owner
+            if not self.counts(occupant) and (owner is None or owner.key not in self._taken_back):
                 yield occupant.requests
 
     def of(self, owner: Owner) -> Mapping[Key, Occupant]:

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple, Protocol
 
 from quorate.api.kueue import Admission
 from quorate.api.kueue.topology import HOSTNAME
+from quorate.api.meta import Key
 from quorate.placement.topology.tree import Path
 from quorate.queueing.nodes.pod_templates import Template
 
@@ -35,22 +36,26 @@ class UsedBy(NamedTuple):
 class PlacesUsage(Protocol):
     """What counts the usage of places."""
 
-    def count(self, places: Iterable[Place], times: int) -> None: ...
+    def count(self, places: Iterable[Place], times: int, workload: Key | None = None) -> None: ...
 
 
 class Places:
     """The places of one workload with quota, counted or not in the usage of the domains."""
 
-    __slots__ = ("_usage", "all")
+    __slots__ = ("_usage", "_workload", "all")
 
-    def __init__(self, usage: PlacesUsage | None, places: Iterable[Place]) -> None:
+    def __init__(
+        self, usage: PlacesUsage | None, places: Iterable[Place], workload: Key | None = None
+    ) -> None:
+        """``workload``: the one that has quota; None: the places are only tried."""
         self._usage = usage
+        self._workload = workload
         self.all = tuple(places)
 
     def count(self, times: int) -> None:
         """Add the usage of the places; ``times`` is 1, or -1 to take it back."""
         if self._usage is not None:
-            self._usage.count(self.all, times)
+            self._usage.count(self.all, times, self._workload)
 
 
 NO_PLACES = Places(None, ())
@@ -102,6 +107,7 @@ def recorded_places(
     per_pod: Mapping[str, Amounts],
     templates: Mapping[str, Template],
     needed: Mapping[str, Domains] = _ALL_NEEDED,
+    workload: Key | None = None,
 ) -> Places:
     """Return the places that an admission records.
 
@@ -123,4 +129,5 @@ def recorded_places(
             if (assignment := assigned.topology_assignment) is not None and assigned.name in per_pod
             for values, count in (needed[assigned.name] if assigned.name in needed else assignment.domains())
         ),
+        workload,
     )

@@ -175,7 +175,7 @@ class TopologyTrees(TopologyFlavors):
 
     def _placed_on(self, node: str) -> Iterator[Amounts]:
         """Yield the requests of the pods with places that are bound to a node."""
-        for requests in self.occupants.on_node(node, counted=False):
+        for requests in self.occupants.placed_on(node):
             assert isinstance(requests, Mapping), "only pods that can be read have places"
             yield requests
 
