@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from quorate.api.batch import Job
+from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.api.kueue import (
     PodSet,
     PriorityClassRef,
@@ -53,11 +54,14 @@ HIGH_REF = PriorityClassRef(group="kueue.x-k8s.io", kind="WorkloadPriorityClass"
 CLASSES = {"high": WorkloadPriorityClass(metadata=ObjectMeta(name="high"), value=1000)}
 
 
-def plan(job: Job, *slices: Workload, elastic_jobs: bool = True) -> JobPlan:
+def plan(
+    job: Job, *slices: Workload, elastic_jobs: bool = True, options: JobOptions | None = None
+) -> JobPlan:
     context = ReconcileContext(
         namespace_managed=True, flavors={"spot": SPOT}, workload_classes=CLASSES, pod_classes={}
     )
-    return decide(BatchJob(), job, slices, context, JobOptions(elastic_jobs=elastic_jobs), 2_000.0)
+    options = options or JobOptions(elastic_jobs=elastic_jobs)
+    return decide(BatchJob(), job, slices, context, options, 2_000.0)
 
 
 def created(got: JobPlan) -> Workload:
@@ -271,9 +275,25 @@ def test_a_job_without_pods_that_grows_is_stopped_and_gets_a_first_slice_again()
     assert REPLACES not in created(plan(a_growing_job(2))).metadata.annotations
 
 
-def test_the_second_slice_is_deleted_when_the_job_shrinks_back() -> None:
-    got = plan(a_growing_job(3, **RUNNING), running(3), a_slice(5, name="second", replaces="first"))
+@pytest.mark.parametrize("conditions", [(), ("QuotaReserved",)])
+@pytest.mark.parametrize("pods", [3, 1])
+def test_the_second_slice_is_deleted_when_the_job_shrinks_back(
+    pods: int, conditions: tuple[str, ...]
+) -> None:
+    larger = a_slice(5, *conditions, name="second", replaces="first")
+    got = plan(a_growing_job(pods, **RUNNING), running(3), larger)
     assert [write.key.name for write in got.writes if isinstance(write, Delete)] == ["second"]
+
+
+def test_a_job_that_waits_to_grow_follows_its_first_slice() -> None:
+    pending = a_slice(5, name="second", replaces="first")
+    got = plan(a_growing_job(5), running(3), pending)
+    assert reasons(got) == ["Started"], "it was stopped by hand"
+    ready = {"active": 5, "ready": 3}
+    waits = WaitForPodsReady(timeout_s=60, recovery_timeout_s=60, block_admission=None)
+    job = a_growing_job(5, suspend=False, status=ready)
+    got = plan(job, running(3), pending, options=JobOptions(wait_for_pods_ready=waits))
+    assert written(got, "PodsReady")[0] == "True", "its other pods are gated"
 
 
 def test_the_first_slice_is_finished_when_the_second_is_admitted() -> None:

@@ -7,6 +7,7 @@ A pod counts in one of the fields.  A pod that is being deleted holds its resour
 or not another pod replaces it already.
 """
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -64,6 +65,15 @@ def all_or_none_ready(
 def are_ready(counts: PodCounts) -> bool:
     """Return True if all required pods of a job are ready or have ended."""
     return not any(count.missing for count in counts)
+
+
+def requiring_at_most(counts: PodCounts, workload: Workload) -> PodCounts:
+    """Return the counts, requiring at most the pods of ``workload``: more pods of a growing job are gated."""
+    sizes = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+    return tuple(
+        dataclasses.replace(each, required=min(each.required, sizes.get(each.name, each.required)))
+        for each in counts
+    )
 
 
 def reclaimable_pods(counts: PodCounts, workload: Workload) -> tuple[ReclaimablePod, ...]:

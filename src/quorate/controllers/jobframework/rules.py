@@ -47,6 +47,7 @@ from quorate.controllers.jobframework.pod_counts import (
     are_ready,
     pods_running_again,
     reclaimable_pods,
+    requiring_at_most,
     running_again_message,
 )
 from quorate.controllers.jobframework.podset_info import (
@@ -255,7 +256,7 @@ def _report_pods_ready(state: JobState[J], workload: Workload) -> tuple[Patch, .
     is_unwritten = state.options.scheduling and not status.conditions
     if is_unwritten or not (waits or is_reported):
         return ()
-    all_ready = are_ready(state.kind.pod_counts(state.job))
+    all_ready = are_ready(requiring_at_most(state.kind.pod_counts(state.job), workload))
     conditions = without_condition(status.conditions, NODE_FIT) if all_ready else status.conditions
     ready = pods_ready_condition(workload, all_ready, state.now) if waits else None
     if ready is not None:

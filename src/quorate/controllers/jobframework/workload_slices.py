@@ -216,13 +216,13 @@ def _with_two(state: JobState[J], old: Workload, new: Workload) -> JobPlan | Wor
     sync = sync_workload(state, old).then(sync_workload(state, new))
     if sync.writes:
         return sync
-    if _counts(state.pod_sets) == _counts(old.spec.pod_sets):
+    if _shrinks(old.spec.pod_sets, state.pod_sets):
         event = state.event("DeletedWorkload", f"Deleted not matching Workload: {new.metadata.key}")
         delete = Delete(WORKLOADS, new.metadata.key, new.metadata.uid)
         return JobPlan(writes=(*remove_finalizer(WORKLOADS, new.metadata), delete), events=(event,))
     if _counts(state.pod_sets) != _counts(new.spec.pod_sets) and not has_quota_reservation(new):
         return _resize(state, new)
-    return sync
+    return old
 
 
 def _keep_history(old: Workload, new: Workload) -> tuple[Write, ...]:
