@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -85,6 +86,8 @@ def _carry_out(world_: Json, change: Change, name: str) -> None:
                 for node in supposed_nodes(change.nodes, "x", "new")
             ]  # fmt: skip
             world_["nodes"] = [*world_["nodes"], *more]
+        case "RaiseTier":
+            own["networkTopology"] = own["networkTopology"] | {"highestTierAllowed": int(change.amount)}
         case "Wait":
             if change.until is not None:
                 world_["now"] = epoch(change.until)
@@ -172,3 +175,68 @@ def test_every_remedy_lets_the_group_start(given_: Json, plugins: tuple[str, ...
             event(" and ".join(change.action for change in remedy.all_of))
             after = a_world(carried_out(given_, remedy, name), plugins)
             assert starts(after, name), f"{name}: {facts.text}: {remedy.text}"
+
+
+ONE_NODE: Json = {"nodes": [{"name": "n0", "cpu": 4}]}
+TREE: Json = {
+    "nodes": [{"name": f"n{number}", "cpu": 4} for number in range(4)],
+    "hyperNodes": [
+        {"name": "leaf-1", "tier": 1, "nodes": "n0 n1"},
+        {"name": "leaf-2", "tier": 1, "nodes": "n2 n3"},
+        {"name": "spine", "tier": 2, "hyperNodes": "leaf-1 leaf-2"},
+    ],
+}
+BACK_OFF = {
+    "scheduling.volcano.sh/requeue-not-before": "1970-01-01T00:20:00Z",
+    "scheduling.volcano.sh/requeue-attempts": "2",
+}
+
+
+@pytest.mark.parametrize(
+    ("given_", "want"),
+    [
+        pytest.param(
+            {**TREE, "podGroups": [
+                group("g", "12", minMember=3, networkTopology={"mode": "hard", "highestTierAllowed": 1})
+            ]},
+            ["raise highestTierAllowed of its networkTopology to 2", "lower minMember to 2"],
+            id="no HyperNode of the tier is large enough",
+        ),
+        pytest.param(
+            {**ONE_NODE, "podGroups": [group("g", "12", minMember=4)]},
+            ["3 more nodes must have 3 cpu free", "lower minMember to 1"],
+            id="nodes for as few members as are enough",
+        ),
+        pytest.param(
+            {**ONE_NODE, "podGroups": [group("g", "30", minMember=10)]},
+            ["5 more nodes must have 6 cpu free", "lower minMember to 1"],
+            id="larger nodes instead of many",
+        ),
+        pytest.param(
+            {**ONE_NODE, "podGroups": [group("g", "1", annotations=BACK_OFF)]},
+            ["wait until 00:20:00 UTC"],
+            id="its back-off has not ended",
+        ),
+        pytest.param(
+            {**ONE_NODE, "queues": [{"name": "research"}], "podGroups": [group("g", "1", queue="reserch")]},
+            ["create queue reserch", "set its queue to research (did you mean research?)"],
+            id="a queue that does not exist",
+        ),
+        pytest.param(
+            {
+                **ONE_NODE,
+                "queues": [{"name": "q", "capability": {"cpu": 2}}],
+                "podGroups": [group("g", "2", queue="q"), group("r", "1", queue="q", phase="Running")],
+                "pods": [{**pod("r"), "node": "n0", "phase": "Running"}],
+            },
+            ["1 cpu must become free in queue q", "raise capability of queue q to 3 cpu"],
+            id="others use the queue",
+        ),
+    ],
+)  # fmt: skip
+def test_remedies_in_words(given_: Json, want: list[str]) -> None:
+    given_ = {"queues": [{"name": "default"}], "pods": [], "quotas": [], **given_}
+    facts = facts_of(a_world(given_, ("capacity",)), "g")
+    assert [remedy.text for remedy in facts.remedies] == want
+    for remedy in facts.remedies:
+        assert starts(a_world(carried_out(given_, remedy, "g"), ("capacity",)), "g")

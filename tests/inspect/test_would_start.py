@@ -5,6 +5,8 @@ import pytest
 from quorate.api.explanation import ExplainedState, Explanation, ObjectName, Reason
 from quorate.inspect.would_start import outlook_by
 
+AS_IT_IS = "it would never start as the cluster is now"
+
 
 @pytest.mark.parametrize(
     ("state", "code", "can_never_fit", "want"),

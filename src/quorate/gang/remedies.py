@@ -43,7 +43,7 @@ from quorate.gang.pending_reasons import (
 )
 from quorate.gang.session_run import rehearse
 from quorate.gang.shortage import Shortage
-from quorate.gang.topology_reasons import NetworkTopologyUnsatisfied, NoSuchTier
+from quorate.gang.topology_reasons import HyperNodesTooSmall, NetworkTopologyUnsatisfied, NoSuchTier
 from quorate.gang.typed_reasons import reasons_of
 from quorate.placement.supposed_nodes import MAX_PROVIDED_NODES, NAMINGS, nodes_text, supposed_nodes
 from quorate.quota.amount import PODS, as_quantity
@@ -290,7 +290,7 @@ class _Search:
                 return replace(supposed, created=supposed.created | {queue})
             case QueueNotOpen(queue):
                 return replace(supposed, opened=supposed.opened | {queue})
-            case NetworkTopologyUnsatisfied() | NoSuchTier():
+            case NetworkTopologyUnsatisfied() | HyperNodesTooSmall() | NoSuchTier():
                 topology = self._group.spec.network_topology
                 if topology is None or topology.highest_tier_allowed is None or topology.mode != "hard":
                     return None
