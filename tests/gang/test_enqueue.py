@@ -91,7 +91,7 @@ from tests.gang.enqueue_worlds import (
         ),
         pytest.param(
             {"podGroups": [group("r", "9", **RUNNING), group("a", "1")]},
-            {"r": "Pending", "a": RESOURCES}, id="a group that lost all its members has started",
+            {"r": RESOURCES, "a": "Inqueue"}, id="a group that lost all its members waits like a new one",
         ),
         pytest.param(
             {"podGroups": [group("c", "4", phase="Completed"), group("a", "4")],

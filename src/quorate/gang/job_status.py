@@ -60,6 +60,17 @@ def _leaving_pods(session: Session, node: str) -> int:
     return sum(count for (_, hold), count in pod_counts.items() if hold is AllocationState.RELEASING)
 
 
+def renew_lost_groups(session: Session) -> None:
+    """Have groups that have lost all members wait for admission in this session already (profile ``design``).
+
+    Groups after them would get the room, and be evicted for them once they are admitted anew.
+    """
+    updater = _StatusUpdater(session)
+    for gang in session.gangs if session.rules.readmits_lost else ():
+        if gang.reported.generation != gang.generation and gang.has_lost_all:
+            updater.update_phase(gang, unschedulable=False)
+
+
 def job_statuses(session: Session) -> tuple[GangStatus, ...]:
     """Return the statuses that changed, those of the oldest groups first."""
     updater = _StatusUpdater(session)
@@ -173,6 +184,18 @@ class _StatusUpdater:
         # Whatever the roles of members: the minima of roles only decide what is placed.
         is_ready = not gang.missing_members(with_best_effort=not self._session.rules.allocates_best_effort)
         not_admitted = self._reports_reasons and gang.is_pending and reason is not None
+        self.update_phase(gang, unschedulable=not_admitted or (reports_readiness and not is_ready))
+        if gang.phase == RUNNING:
+            gang.admission = gang.admission.has_run()
+        if not_admitted and reason is not None:
+            self._report_not_admitted(gang, reason)
+        elif reports_readiness and is_ready:
+            self._report_ready(gang, str(reason) if isinstance(reason, FurtherMembersWait) else "")
+        elif reports_readiness and not (self._reports_reasons and gang.phase == COMPLETED):
+            self._report_not_ready(gang, reason)
+
+    def update_phase(self, gang: Gang, *, unschedulable: bool) -> None:
+        """Set the phase, and remove what is recorded of an admission that ends with it."""
         before = gang.phase
         gang.phase = phase_after(
             gang.phase,
@@ -181,7 +204,7 @@ class _StatusUpdater:
             ended=gang.ended,
             cut_short=gang.cut_short if self._reports_reasons else 0,
             evicted=gang.key in self._evicted or self._is_on_lost_nodes(gang),
-            unschedulable=not_admitted or (reports_readiness and not is_ready),
+            unschedulable=unschedulable,
             keeps_live_groups=self._reports_reasons,
         )
         if gang.native is not None and gang.phase == PENDING:
@@ -192,14 +215,6 @@ class _StatusUpdater:
             gang.phase, gang.admission = INQUEUE, gang.admission.since(self._session.now)
         if gang.phase != before:
             self._session.model.note_change()
-        if gang.phase == RUNNING:
-            gang.admission = gang.admission.has_run()
-        if not_admitted and reason is not None:
-            self._report_not_admitted(gang, reason)
-        elif reports_readiness and is_ready:
-            self._report_ready(gang, str(reason) if isinstance(reason, FurtherMembersWait) else "")
-        elif reports_readiness and not (self._reports_reasons and gang.phase == COMPLETED):
-            self._report_not_ready(gang, reason)
 
     def _is_restarted(self, gang: Gang) -> bool:
         """Return True if a controller creates all members again, so that they keep the reservation.

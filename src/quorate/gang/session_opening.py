@@ -11,6 +11,7 @@ from quorate.api.scheduler_configuration.plugins import (
     PredicateArguments,
 )
 from quorate.gang.cache.model import Model
+from quorate.gang.job_status import renew_lost_groups
 from quorate.gang.plugins import PLUGINS
 from quorate.gang.plugins.nodegroup import node_group_rules
 from quorate.gang.session.callbacks import PluginCallbacks, SessionCallbacks, all_callbacks
@@ -76,6 +77,7 @@ def open_session(
         model.note_change()
     session = Session(model, settings, now)
     session.wake(model.reserved_nodes.next_boundary)
+    renew_lost_groups(session)
     session.hold_suspended_gangs()  # before plugins count what is reserved for gangs that are Inqueue
     session.callbacks = _open_plugins(session, settings.tiers, stopwatch)
     stopwatch.begin("opening")
