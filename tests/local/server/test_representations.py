@@ -45,6 +45,18 @@ def test_lists_objects_and_watches_support_tables() -> None:
     run_with_server(scenario)
 
 
+def test_a_kind_that_is_not_stored_has_no_table() -> None:
+    async def scenario(client: ApiClient) -> None:
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        review = {"spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}}
+        only_table = TABLE.partition(",")[0]
+        assert (await client.send("POST", path, review, Accept=only_table))[0] == 406
+        code, answer = await client.send("POST", path, review, Accept=TABLE)
+        assert (code, answer["status"]["allowed"]) == (201, True)
+
+    run_with_server(scenario)
+
+
 def test_lists_objects_and_watches_support_partial_metadata() -> None:
     async def scenario(client: ApiClient) -> None:
         await create(client, "a")

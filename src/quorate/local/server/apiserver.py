@@ -330,7 +330,8 @@ def _accepted_media_type(
     has_message = info.subresource == SCALE.name or (
         not kind.custom and find_message(kind.api_version, kind.kind) is not None
     )
-    return media_types.negotiate(request.headers.get("Accept", ""), protobuf=has_message)
+    is_stored = "get" in kind.verbs  # access reviews, for example, have no table
+    return media_types.negotiate(request.headers.get("Accept", ""), protobuf=has_message, table=is_stored)
 
 
 def _status_error(request: web.BaseRequest, error: Exception) -> StatusError:

@@ -63,10 +63,11 @@ class AcceptedMediaType:
 
 
 @lru_cache(maxsize=256)  # a client sends the same header with every request
-def negotiate(header: str, *, protobuf: bool) -> AcceptedMediaType:
+def negotiate(header: str, *, protobuf: bool, table: bool = True) -> AcceptedMediaType:
     """Return the first choice of an Accept header that is supported.
 
     ``protobuf``: objects of the requested kind have that format.  Metadata always has it, tables never.
+    ``table``: the requested kind has tables.
     Raises StatusError(406).
     """
     error = not_acceptable()
@@ -79,6 +80,7 @@ def negotiate(header: str, *, protobuf: bool) -> AcceptedMediaType:
         representation = Representation.__members__.get(_REPRESENTATIONS.get(parameters.get("as", ""), ""))
         version = parameters.get("v", "v1")
         is_supported = parameters.get("g", "meta.k8s.io") == "meta.k8s.io" and version in ("v1", "v1beta1")
+        is_supported &= table or representation is not Representation.TABLE
         if encoding == PROTOBUF:
             is_object = representation is Representation.OBJECT
             is_supported &= representation is not Representation.TABLE and (protobuf or not is_object)
