@@ -12,6 +12,7 @@ from quorate.api.scheduler_configuration.in_force import NAME
 from quorate.cli.exit_codes import Exit
 from quorate.cli.verbs.explain.command import follow
 from quorate.cli.verbs.options import Output
+from quorate.inspect import gang_model
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import named_targets
@@ -63,6 +64,15 @@ def test_explain_states_the_decision_of_the_scheduler_for_a_pending_group(
             "or lower minMember to 1",
             "provided that the other pod group that waits cannot start first",
         ]
+        with monkeypatch.context() as fewer:
+            fewer.setattr(gang_model, "MAX_PODS", 0)
+            of_status = json.loads(
+                await command.output_of("explain", "pg/second", "-n", NAMESPACE, "-o", "json")
+            )
+        assert [of_status[name] for name in ("state", "message", "code")] == [
+            typed[name] for name in ("state", "message", "code")
+        ]
+        assert "remedies" not in of_status
         template = {"spec": {"containers": [{"name": "c", "image": "x"}], "restartPolicy": "Never"}}
         job = await world.client.create(
             JOBS, {"metadata": {"name": "owner"}, "spec": {"suspend": True, "template": template}}, NAMESPACE

@@ -179,6 +179,7 @@ CAPABILITY = Remedy(all_of=(RAISED,), pods=3)
 FEWER = Remedy(all_of=(Change(action="LowerMinMember", text="lower minMember to 2"),), pods=2)
 NOW = Reason(code="NotEnoughResources", text="cluster: cpu: need 6, have 3 now")
 NEVER = Reason(code="QueueNotFound", text="queue q does not exist", needs_change=True)
+MISSING = Reason(code="NotEnoughTasks", text="2 of 3 members exist")
 LATER = Reason(code="BackingOff", text="it is not tried before 00:20:00 UTC")
 
 
@@ -204,6 +205,14 @@ LATER = Reason(code="BackingOff", text="it is not tried before 00:20:00 UTC")
             "its phase is Pending; cluster: cpu: need 6, have 3 now",
             (ENOUGH["NotEnoughResources"],),
             id="no change is known",
+        ),
+        pytest.param(
+            a_group("Inqueue"),
+            of(MISSING, remedies=(FEWER,)),
+            "Admitted",
+            "it is admitted, and 3 of its pods may be created and get nodes; 2 of 3 members exist",
+            ("either its controller must create the missing pods", "or lower minMember to 2"),
+            id="pods are missing",
         ),
         pytest.param(
             a_group("Pending", SHORT),

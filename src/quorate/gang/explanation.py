@@ -35,6 +35,7 @@ from quorate.gang.cache.quota_admission import is_suspended
 from quorate.gang.shortage import NEVER_FITS
 
 _ENDED_PHASES: Final = ("Completed", "Failed", "Terminated", "Aborted")  # of a Volcano Job
+_CREATE_PODS: Final = "its controller must create the missing pods"
 _MORE_TIERS: Final = "allow a higher tier in networkTopology, or request fewer or smaller pods"
 # What removes each reason, by code; with less than that, a group that never fits does not start.
 ENOUGH: Final[Mapping[str, str]] = {
@@ -47,9 +48,9 @@ ENOUGH: Final[Mapping[str, str]] = {
     "InvalidQueueHierarchy": "name a queue without queues below it, or create the parent that is missing",
     "QueuePodGroupLimit": "pod groups of the queue must end, or raise its maxPodGroups",
     "InqueueTimeout": "its controller must create its pods in time, and nodes must have room for them",
-    "NotEnoughTasks": "its controller must create the missing pods",
-    "NotEnoughPodsOfTask": "its controller must create the missing pods",
-    "NotEnoughSubGroups": "its controller must create the missing pods",
+    "NotEnoughTasks": _CREATE_PODS,
+    "NotEnoughPodsOfTask": _CREATE_PODS,
+    "NotEnoughSubGroups": _CREATE_PODS,
     "NetworkTopologyUnsatisfied": f"pods must end within one HyperNode, or {_MORE_TIERS}",
     "ReservedForEarlierPodGroup": "the named group must start, or declare a run time that ends before",
     "ReservedWindow": "the window must end, or all its pods declare a run time that ends before it, by the "
@@ -121,7 +122,7 @@ def explain_group(group: PodGroup, facts: GroupFacts | None = None) -> Explanati
         code=reasons[0].code if reasons else "",
         can_never_fit=state == "NeverFits",
         reasons=reasons,
-        enough=_enough(remedies, rivals) or removing,
+        enough=_enough(remedies, rivals, _CREATE_PODS in removing) or removing,
         remedies=remedies,
         rivals=rivals,
     )
@@ -145,13 +146,14 @@ def _stored_or(facts: GroupFacts | None, group: PodGroup) -> tuple[tuple[Reason,
     return reasons, facts.text
 
 
-def _enough(remedies: Sequence[Remedy], rivals: int) -> tuple[str, ...]:
+def _enough(remedies: Sequence[Remedy], rivals: int, without_pods: bool) -> tuple[str, ...]:
     """Return the remedies in words, and what they depend on."""
     if not remedies:
         return ()
     groups = "other pod group that waits" if rivals == 1 else f"{rivals} other pod groups that wait"
     provided = (f"provided that the {groups} cannot start first",) if rivals else ()
-    return (*alternatives([remedy.text for remedy in remedies]), *provided)
+    ways = [*([_CREATE_PODS] if without_pods else []), *(remedy.text for remedy in remedies)]
+    return (*alternatives(ways), *provided)
 
 
 def _since(group: PodGroup) -> datetime | None:

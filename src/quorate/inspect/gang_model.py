@@ -4,9 +4,10 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
+from quorate.api import codec
 from quorate.api.configuration import DEFAULT_NAMESPACE
 from quorate.api.decoding.strict import InvalidConfiguration
-from quorate.api.meta import Key
+from quorate.api.meta import Key, Struct
 from quorate.api.scheduler_configuration import SchedulerConfiguration, in_force, load_scheduler_configuration
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import GroupFacts
@@ -19,7 +20,7 @@ from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.log import logger
-from quorate.kube.resources import CONFIG_MAPS
+from quorate.kube.resources import CONFIG_MAPS, PODS
 from quorate.scheduler.feeds import load_model
 from quorate.scheduler.scheduler import SCHEDULER_NAMES
 
@@ -29,13 +30,27 @@ CONFIG_MAPS_TO_TRY: Final = tuple(
 )
 
 
+MAX_PODS: Final = 20_000  # of a cluster that is read for one answer: some seconds and 100 MB
+
+
+class _ListMetadata(Struct):
+    remaining_item_count: int = 0
+
+
+class _FirstPage(Struct):
+    metadata: _ListMetadata = _ListMetadata()
+
+
 async def facts_of_group(client: Client, group: PodGroup) -> GroupFacts | None:
     """Return what a session of the scheduler would decide about ``group`` now.
 
-    None if the cluster may not be read, or if a session fails.
+    None if the cluster may not be read or has more than ``MAX_PODS``, or if a session fails.
     """
     clock = WallClock()
     try:
+        first = codec.decode(_FirstPage, await client.request("GET", PODS.path(), query={"limit": "1"}))
+        if first.metadata.remaining_item_count >= MAX_PODS:
+            return None
         settings, _ = await scheduler_settings(client, None)
         model = await load_model(
             client, clock, SCHEDULER_NAMES, disruption_budgets=settings.has_plugin("pdb")
