@@ -195,9 +195,9 @@ def _finish(info: DispatchInput, check: AdmissionCheckState) -> DispatchPlan | N
 def _read_end(info: DispatchInput, cluster: str) -> DispatchPlan | None:
     """Read whether the job has ended in the last cluster, if ``cluster`` is that; None: it is known."""
     remote = info.remotes.get(cluster)
-    if remote is None or remote.is_busy or remote.end != "due" or cluster != _recorded(info.workload):
+    if remote is None or remote.end != "due" or cluster != _recorded(info.workload):
         return None
-    return DispatchPlan(actions=(ReadEnd(cluster),))
+    return DispatchPlan(actions=() if remote.is_busy else (ReadEnd(cluster),))
 
 
 def _stop(info: DispatchInput) -> DispatchPlan:
