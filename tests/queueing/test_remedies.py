@@ -68,6 +68,7 @@ CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
     (c.NodesLackRoom("main", 3, 0, 2, 2, "cpu", 9000, 8000, 8000), "request at most 8 cpu, or add larger"),
     (c.NodesLackRoom("main", 3, 2, 2, 2, rejecting=(("node(s) x", 2),)), "wait for other pods to end, or"),
     (c.NodesLackRoom("main", 3, 0, 2, 0), "change node selector, affinity or tolerations of pod set main"),
+    (c.QueueMissing("LocalQueue", ""), "set kueue.x-k8s.io/queue-name to the name of a LocalQueue of"),
     (c.QueueMissing("LocalQueue", "main"), "create the LocalQueue team/main"),
     (c.QueueMissing("ClusterQueue", "research"), "create the ClusterQueue research"),
     (c.QueueInactive("LocalQueue", "main"), "quorate queue resume lq/main --namespace team"),

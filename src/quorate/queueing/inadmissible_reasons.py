@@ -415,6 +415,8 @@ def is_misconfiguration_text(message: str) -> bool:
 
 def workload_reason_text(reason: WorkloadReason) -> str:
     match reason:
+        case QueueMissing(kind, ""):
+            return f"{kind} is not set"
         case QueueMissing(kind, name):
             return f"{kind} {name} doesn't exist"
         case QueueInactive(kind, name):

@@ -242,6 +242,8 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
                 nodes = nodes_with_room(reason, reason.requested - reason.fitting_at_most)
                 return f"add {nodes}, or let each pod of pod set {pod_set} request less"
             return f"wait for {resource} on one node, or let each pod of pod set {pod_set} request less of it"
+        case QueueMissing("LocalQueue", ""):
+            return f"set {QUEUE_NAME} to the name of a LocalQueue of namespace {key.namespace}"
         case QueueMissing("LocalQueue", name):
             return missing_local_queue(state, Key(key.namespace, name))
         case QueueMissing(_, name):

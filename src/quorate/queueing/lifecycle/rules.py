@@ -361,7 +361,7 @@ def _was_misconfigured(context: WorkloadContext, reserved: Condition) -> bool:
 def _is_about_queues(message: str) -> bool:
     """Return True if ``message`` says that a queue is missing, inactive or stopped, whichever queue it is."""
     return message.startswith(("LocalQueue ", "ClusterQueue ")) and message.endswith(
-        ("doesn't exist", "is inactive", "is stopped", "is terminating or missing")
+        ("doesn't exist", "is not set", "is inactive", "is stopped", "is terminating or missing")
     )
 
 
