@@ -55,6 +55,13 @@ async def story(cluster: LocalCluster, kind: Resource[Any], spec: Json) -> None:
         return (owner.get("kind"), owner.get("name"), owner.get("controller")) == (kind.kind, "web", True)
 
     await cluster.until("the orphan has an owner", is_adopted)
+
+    async def is_identified() -> bool:
+        labels = (await cluster.client.get(PODS, Key("default", "web-0")))["metadata"]["labels"]
+        return bool(labels.get("apps.kubernetes.io/pod-index") == "0")
+
+    if kind.kind == "StatefulSet":
+        await cluster.until("the pod has the labels of its ordinal", is_identified)
     assert await owner_of(cluster, "other") == {}
     change = {"metadata": {"labels": {"app": "quarantine"}}}
     await cluster.client.patch(PODS, Key("default", "web-0"), change, kind=PatchKind.STRATEGIC)

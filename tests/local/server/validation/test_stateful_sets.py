@@ -76,3 +76,12 @@ def test_a_claim_template_is_a_volume_of_the_pods(volumes: list[Json] | None) ->
         ]
 
     run_with_server(story)
+
+
+def test_the_number_of_unavailable_pods_needs_a_feature_gate_that_is_off() -> None:
+    async def story(client: ApiClient) -> None:
+        strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
+        stored = await client.create(PATH, a_set([a_claim()], updateStrategy=strategy))
+        assert stored["spec"]["updateStrategy"]["rollingUpdate"] == {"partition": 0}
+
+    run_with_server(story)

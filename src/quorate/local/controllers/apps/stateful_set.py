@@ -167,8 +167,8 @@ class StatefulSetController(Controller):
         used = {pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods}
         limit = stateful_set.spec.revision_history_limit
         await self._history.record(stateful_set.metadata, stateful_set.spec.template, limit, used)
-        await self._identify(stateful_set, pods)
         changes = next_changes(stateful_set, pods, now)
+        await self._identify(stateful_set, [pod for pod in pods if pod not in changes.delete], now)
         await asyncio.gather(*(self._delete(stateful_set, pod) for pod in changes.delete))
         try:
             # A pod keeps its name: creating it again before the watch delivers it fails with AlreadyExists.
@@ -178,11 +178,15 @@ class StatefulSetController(Controller):
             await self._write_status(STATEFUL_SETS, stateful_set, status, self._sets.record)
         return next_available_at(pods, stateful_set.spec.min_ready_seconds, now)
 
-    async def _identify(self, stateful_set: StatefulSet, pods: Sequence[Pod]) -> None:
-        """Give adopted pods the labels of their names."""
+    async def _identify(self, stateful_set: StatefulSet, pods: Sequence[Pod], now: float) -> None:
+        """Give adopted pods the labels of their names; with ``OrderedReady`` once they are available."""
+        spec = stateful_set.spec
+        waits = spec.pod_management_policy != "Parallel"
         for pod in pods:
             name = pod.metadata.name
             labels = _identity(name)
+            if waits and not is_available(pod, spec.min_ready_seconds, now):
+                break
             if is_active(pod) and not labels.items() <= pod.metadata.labels.items():
                 patch = {"metadata": {"uid": pod.metadata.uid, "labels": labels}}
                 await self._client.patch(PODS, pod.metadata.key, patch)

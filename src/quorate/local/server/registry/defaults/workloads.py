@@ -25,6 +25,7 @@ def default_stateful_set(obj: Json) -> None:
         strategy |= {"type": "RollingUpdate", "rollingUpdate": strategy.get("rollingUpdate", {})}
     if strategy["type"] == "RollingUpdate" and "rollingUpdate" in strategy:
         strategy["rollingUpdate"].setdefault("partition", 0)
+        strategy["rollingUpdate"].pop("maxUnavailable", None)  # the gate MaxUnavailableStatefulSet is off
     retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
     set_missing(retention, {"whenDeleted": "Retain", "whenScaled": "Retain"})
     for claim in spec.get("volumeClaimTemplates", ()):
