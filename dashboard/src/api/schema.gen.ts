@@ -904,18 +904,50 @@ export interface components {
             enough?: string;
             /** @default false */
             needsChange?: boolean;
+            /** @default null */
+            startsAt?: string | null;
+            /** @default null */
+            until?: string | null;
+            /** @default null */
+            onNodes?: components["schemas"]["PodsOnNodes"] | null;
             /** @default [] */
             heldBy?: components["schemas"]["Holder"][];
         };
         /**
+         * PodsOnNodes
+         * @description Pods that need nodes at once, and why no node takes a further one.
+         */
+        PodsOnNodes: {
+            /** @default 0 */
+            requested?: number;
+            /** @default 0 */
+            fitting?: number;
+            /** @default 0 */
+            nodes?: number;
+            /** @default [] */
+            rejected?: components["schemas"]["NodeFilter"][];
+        };
+        /**
+         * NodeFilter
+         * @description Nodes that a filter of the scheduler rejects, in kube-scheduler's words.
+         */
+        NodeFilter: {
+            reason: string;
+            nodes: number;
+        };
+        /**
          * Holder
-         * @description A workload that uses what another one is short of; names are empty if the caller may not read them.
+         * @description A workload or pod group that uses what another one is short of.
+         *
+         *         Names are empty if the caller may not read them.
          */
         Holder: {
             /** @default  */
             workload?: string;
             /** @default  */
             clusterQueue?: string;
+            /** @default  */
+            podGroup?: string;
             /** @default  */
             amount?: string;
             /** @default false */
@@ -939,7 +971,7 @@ export interface components {
          */
         "quorate.api.explanation.Change": {
             /** @enum {unknown} */
-            action: "AddToleration" | "CoverResource" | "CreateFlavor" | "CreateQueue" | "EndPods" | "FreeQuota" | "LowerRequests" | "ProvideNodes" | "RaisePriority" | "RaiseQuota" | "ReadyPods" | "ReplaceQueue" | "ResumeQueue" | "SelectFlavor" | "SelectNamespace" | "SetQueue" | "Wait";
+            action: "AddToleration" | "CoverResource" | "CreateFlavor" | "CreateQueue" | "EndPods" | "FreeQuota" | "LowerMinMember" | "LowerRequests" | "ProvideNodes" | "RaisePodGroups" | "RaisePriority" | "RaiseQuota" | "RaiseTier" | "ReadyPods" | "ReplaceQueue" | "ResumeQueue" | "SelectFlavor" | "SelectNamespace" | "SetQueue" | "Wait";
             text: string;
             /** @default null */
             object?: components["schemas"]["ObjectName"] | null;

@@ -141,12 +141,16 @@ function ReasonCard({ reason }: { reason: Reason }) {
           <p className="small muted">Held by</p>
           <ul className={css.holders}>
             {reason.heldBy!.map((holder, at) => (
-              <li key={`${holder.workload} ${at}`}>
+              <li key={`${holder.workload}${holder.podGroup} ${at}`}>
                 <strong className="number">{holder.amount}</strong>{" "}
                 {holder.workload ? (
                   <Link to={workloadKeyAddress(holder.workload)}>{holder.workload}</Link>
+                ) : holder.podGroup ? (
+                  <strong>{holder.podGroup}</strong>
                 ) : (
-                  <span className="muted">a workload that you may not read</span>
+                  <span className="muted">
+                    a {reason.object?.kind === "Queue" ? "pod group" : "workload"} that you may not read
+                  </span>
                 )}
                 {holder.clusterQueue && <span className="muted small"> in {holder.clusterQueue}</span>}
                 {holder.evicted && <span className={css.leaving}>being evicted</span>}
