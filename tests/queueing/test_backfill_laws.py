@@ -90,6 +90,38 @@ def assert_nothing_waits(
         assert not may_start(given[name][0], bounds_s[name], world.now, [*running, *plans]), f"{name} waits"
 
 
+@settings(max_examples=60, deadline=None)
+@given_by(Jobs, st.integers(1, 300))
+def test_a_planned_start_with_slack_is_kept_as_announced(
+    sizes: list[tuple[int, int, int, int]], percent: int
+) -> None:
+    given = {f"j{number}": size for number, size in enumerate(sizes)}
+    bounds_s = {name: max(limit, runs) for name, (_, limit, runs, _) in given.items()}
+    jobs = [
+        job(name, cpu, arrives, bounds_s[name], create="later")
+        for name, (cpu, _, _, arrives) in given.items()
+    ]
+    rules = queue(CPUS, annotations={"backfill": "EASY", "backfill-slack-percent": str(percent)})
+    world = World({"flavors": ["default"], "clusterQueues": {"q": rules}, "workloads": jobs})
+    announced: dict[str, float] = {}
+    since: dict[str, float] = {}
+    moments: set[float] = {arrives for *_, arrives in sizes}
+    while moments:
+        world.now = min(moments)
+        moments.remove(world.now)
+        world.run({"create": [name for name in given if given[name][3] == world.now]})
+        world.run({"finish": [name for name, at in since.items() if at + given[name][2] == world.now]})
+        for _ in range(3):
+            run_cycle(world)
+        for key, start in world.state.ledger.announced.items():
+            assert start.at <= announced.setdefault(key.name, start.at), f"{key.name} is promised later"
+        for name in started(world) - since.keys():
+            since[name] = world.now
+            moments.add(world.now + given[name][2])
+            assert world.now <= announced.get(name, world.now), f"{name} starts later than announced"
+    assert len(since) == len(jobs)
+
+
 @pytest.mark.parametrize("rules", [queue(CPUS), conservative(1)])
 @settings(max_examples=40, deadline=None)
 @given_by(Jobs)

@@ -435,3 +435,29 @@ def test_what_was_held_back_starts_as_soon_as_the_planned_start_moves_later(mode
     assert world.now == 111
     assert planned(world) == ("large", 210)
     assert started(world) == {"first", "later"}
+
+
+@pytest.mark.parametrize(
+    ("percent", "bound_s", "starts"),
+    [
+        pytest.param("50", 150, True, id="it ends within half of the time until the planned start"),
+        pytest.param("50", 151, False, id="it ends a second later"),
+        pytest.param("0", 101, False, id="no slack"),
+        pytest.param("many", 101, False, id="an annotation without effect"),
+    ],
+)
+def test_a_later_workload_may_use_the_slack_of_a_planned_start(
+    percent: str, bound_s: int, starts: bool
+) -> None:
+    """The first workload ends at 110, a hundred seconds from now."""
+    rules = queue(8, annotations={"backfill": "EASY", "backfill-slack-percent": percent})
+    world = a_world(FIRST, LARGE, job("later", 4, 2, bound_s), q=rules)
+    assert started(world) == ({"first", "later"} if starts else {"first"})
+    announced = world.state.ledger.announced[Key("default", "large")]
+    assert announced.at == (160 if percent == "50" else 110)
+    assert planned(world) == ("large", 160 if starts else 110)
+    if starts:
+        world.run({"create": []})
+        world.now = 60
+        run_cycle(world)
+        assert world.state.ledger.announced[Key("default", "large")].at == 160, "it stays"

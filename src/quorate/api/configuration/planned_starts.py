@@ -12,6 +12,7 @@ BACKFILL_MODES: Final = get_args(BackfillMode)
 OnOverrun = Literal["Revise", "Evict"]
 ON_OVERRUN: Final = get_args(OnOverrun)
 MAX_DEPTH: Final = 100
+MAX_SLACK: Final = 1_000  # percent
 LEAST_MAXIMUM_S: Final = 1.0  # as ``maximumExecutionTimeSeconds``
 
 
@@ -23,6 +24,7 @@ class PlannedStartRules(msgspec.Struct, frozen=True, kw_only=True):
 
     backfill: BackfillMode = "None"
     depth: int = 10  # of Conservative
+    slack_percent: int = 0  # of the time until a planned start, by which later workloads may delay it
     reserve_after_s: float = 0.0  # of waiting, before a workload gets a planned start
     default_maximum_s: float | None = None  # of workloads that declare no maximum execution time
     enforces_default: bool = False
@@ -40,6 +42,7 @@ def decode_planned_starts(fields: Section) -> PlannedStartRules:
     return PlannedStartRules(
         backfill=fields.take("backfill", choice(BACKFILL_MODES), "None"),
         depth=fields.take("depth", integer(1, MAX_DEPTH), 10),
+        slack_percent=fields.take("slackPercent", integer(0, MAX_SLACK), 0),
         reserve_after_s=fields.take("reserveAfter", duration(), 0.0),
         default_maximum_s=fields.take(
             "defaultMaximumExecutionTime", duration(minimum_s=LEAST_MAXIMUM_S), None

@@ -10,12 +10,14 @@ from quorate.api.configuration.planned_starts import (
     BACKFILL_MODES,
     LEAST_MAXIMUM_S,
     MAX_DEPTH,
+    MAX_SLACK,
     ON_OVERRUN,
     PlannedStartRules,
 )
 from quorate.api.syntax import InvalidDuration, parse_duration, positive_int32
 
 DEPTH: Final = "quorate.dev/backfill-depth"
+SLACK: Final = "quorate.dev/backfill-slack-percent"
 RESERVE_AFTER: Final = "quorate.dev/reserve-after"
 DEFAULT_MAXIMUM: Final = "quorate.dev/default-maximum-execution-time"
 OVERRUN: Final = "quorate.dev/on-overrun"
@@ -64,6 +66,13 @@ def _depth(text: str) -> int:
     return depth
 
 
+def _slack(text: str) -> int:
+    percent = 0 if text == "0" else positive_int32(text)
+    if percent is None or percent > MAX_SLACK:
+        raise _Invalid(f"is not a whole number from 0 to {MAX_SLACK} (write 50)")
+    return percent
+
+
 def _duration(least_s: float) -> Callable[[str], float]:
     def read(text: str) -> float:
         try:
@@ -81,6 +90,7 @@ def _duration(least_s: float) -> Callable[[str], float]:
 _READERS: Final[Mapping[str, tuple[str, Callable[[str], object]]]] = {
     BACKFILL: ("backfill", _one_of(BACKFILL_MODES)),
     DEPTH: ("depth", _depth),
+    SLACK: ("slack_percent", _slack),
     RESERVE_AFTER: ("reserve_after_s", _duration(0.0)),
     DEFAULT_MAXIMUM: ("default_maximum_s", _duration(LEAST_MAXIMUM_S)),
     OVERRUN: ("on_overrun", _one_of(ON_OVERRUN)),

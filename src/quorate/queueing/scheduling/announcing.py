@@ -1,6 +1,9 @@
 """Compares a planned start with what was announced, and names what moved it later."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
+
+import msgspec
 
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import is_true
@@ -34,10 +37,12 @@ def announced_start(
     """Return what is told of ``plan``, given what was told before.
 
     An announcement stays as it is while all that the workload waits for should have ended, and after a
-    restart until run times have been learned again.
+    restart until run times have been learned again.  With ``slack_percent`` it is later than planned when it
+    is made, and does not move earlier.
     """
+    slack_s = (plan.at - now) * queue.planned_start_rules.slack_percent / 100 if plan.at < math.inf else 0.0
     new = AnnouncedStart(
-        at=plan.latest,
+        at=plan.latest + slack_s,
         origin=plan.origin,
         ended=plan.ended,
         made_at=now,
@@ -50,8 +55,22 @@ def announced_start(
         return new
     forgot = former.origin == "Learned" and not ledger.bound_inputs.learned
     if plan.at <= max(former.at, now) or forgot:
+        if slack_s and former.at < math.inf:
+            new = msgspec.structs.replace(new, at=max(new.at, former.at))
         return kept(former, new)
     return moved(former, new, _cause(ledger, queue, plan, former, earlier, timeline))
+
+
+def slack_left_s(ledger: Ledger, queue: ClusterQueueState, plans: Iterable[PlannedStart]) -> float:
+    """Return by how many seconds all ``plans`` of a queue may move later and keep what is announced."""
+    if not queue.planned_start_rules.slack_percent:
+        return 0.0
+    left = [
+        ledger.announced[plan.entry.key].at - plan.latest if plan.entry.key in ledger.announced else 0.0
+        for plan in plans
+        if plan.at < math.inf
+    ]
+    return max(0.0, min(left, default=0.0))
 
 
 def _cause(

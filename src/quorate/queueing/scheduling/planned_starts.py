@@ -30,7 +30,7 @@ from quorate.queueing.nodes.places import Place, Places, without_places
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.planning.announced_starts import AnnouncedStart, as_read_in
 from quorate.queueing.planning.bounds import LONGEST, LearnedBounds
-from quorate.queueing.scheduling.announcing import announced_start, overrunning
+from quorate.queueing.scheduling.announcing import announced_start, overrunning, slack_left_s
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
 from quorate.queueing.scheduling.later_fits import LaterFits, may_compete, reaches
 from quorate.queueing.scheduling.nomination import Nomination, place_again
@@ -73,8 +73,7 @@ class PlannedStarts:
         self._overdue: dict[str, float] = {}  # by queue: when its first planned start is late
         self._overdue_at = math.inf  # the first of these times, or before it
         self._refused: Entry | None = None  # a head that nothing lets start now, while its plan is made
-        # By queue: when another workload has waited ``reserveAfter``, or may start before a later plan
-        self._due: dict[str, float] = {}
+        self._due: dict[str, float] = {}  # by queue: when its workloads are to be evaluated again
 
     # Which workloads get a planned start.
 
@@ -463,10 +462,11 @@ class PlannedStarts:
         entry, queue = nomination.entry, nomination.queue
         ends, order = now + queue.bound(entry.workload).seconds, queue.pending.order(entry)
         for other in self._concerned(queue, assignment):
-            order_of = other.pending.order
-            plans = tuple(plan for plan in self.of_queue(other, now) if order_of(plan.entry) < order)
+            known = self.of_queue(other, now)
+            plans = tuple(plan for plan in known if other.pending.order(plan.entry) < order)
+            until = ends - slack_left_s(self._state.ledger, other, known)
             for plan in plans:
-                if reaches(ends, plan) and may_compete(plan, assignment):
+                if reaches(until, plan) and may_compete(plan, assignment):
                     yield other, plan, plans
 
     def _concerned(self, queue: ClusterQueueState, assignment: Assignment) -> Iterator[ClusterQueueState]:

@@ -30,6 +30,7 @@ from quorate.api.configuration.planned_starts import (
     BACKFILL_MODES,
     LEAST_MAXIMUM_S,
     MAX_DEPTH,
+    MAX_SLACK,
     ON_OVERRUN,
 )
 from quorate.api.configuration.priority_aging import PRIORITY_AGING, decode_priority_aging
@@ -59,7 +60,7 @@ from quorate.api.kueue.topology import PodSetTopologyRequest
 from quorate.api.quantity import Quantity
 from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
 from quorate.api.syntax import is_dns_label, is_dns_subdomain
-from quorate.queueing.planning.rules import DEFAULT_MAXIMUM, DEPTH, OVERRUN, RESERVE_AFTER
+from quorate.queueing.planning.rules import DEFAULT_MAXIMUM, DEPTH, OVERRUN, RESERVE_AFTER, SLACK
 from quorate.simulate.inputs.distributions import Constant, Distribution, amount_of_seconds, counts, durations
 from quorate.simulate.inputs.node_pools import NodePool, node_pools
 from quorate.simulate.inputs.worker_clusters import DISPATCHERS, WorkerCluster, dispatchers, worker_clusters
@@ -241,6 +242,7 @@ def _queue_annotations(fields: Section) -> dict[str, str]:
     rules: tuple[tuple[str, str | None], ...] = (
         (BACKFILL, fields.take("backfill", _as_annotation(choice(BACKFILL_MODES)), None)),
         (DEPTH, fields.take("backfillDepth", _as_annotation(integer(1, MAX_DEPTH)), None)),
+        (SLACK, fields.take("backfillSlackPercent", _as_annotation(integer(0, MAX_SLACK)), None)),
         (RESERVE_AFTER, fields.take("reserveAfter", _as_annotation(duration()), None)),
         (DEFAULT_MAXIMUM, fields.take("defaultMaximumExecutionTime", _as_annotation(_LONG_ENOUGH), None)),
         (OVERRUN, fields.take("onOverrun", _as_annotation(choice(ON_OVERRUN)), None)),
