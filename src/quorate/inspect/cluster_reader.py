@@ -7,37 +7,14 @@ from typing import Final
 
 from quorate.api.core.started_pod import FailedCreation, StartedPod
 from quorate.api.meta import Key, Uid
-from quorate.api.native_groups import VERSIONS
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import GroupFacts, may_wait
+from quorate.inspect.listed_groups import STARTED_PODS, pod_groups
 from quorate.kube.client import Client
-from quorate.kube.discovery import served_version
 from quorate.kube.errors import Forbidden, NotFound
-from quorate.kube.resources import EVENTS, NATIVE_POD_GROUPS, POD_GROUPS, Resource
+from quorate.kube.resources import EVENTS, POD_GROUPS
 
-STARTED_PODS: Final = Resource("", "v1", "pods", "Pod", True, StartedPod)  # as explanations read them
 _FAILED_CREATE: Final = "reason=FailedCreate"  # of the job controllers of Kubernetes and of Volcano Jobs
-
-
-async def native_pod_groups(
-    client: Client, namespace: str, label_selector: str = ""
-) -> list[PodGroup] | None:
-    """Return Kubernetes' own pod groups as groups of Volcano, with their API group before the name.
-
-    None if the cluster does not serve them, or if they may not be listed.
-    """
-    try:
-        groups = await served_version(client, NATIVE_POD_GROUPS, VERSIONS)
-        if groups is None:
-            return None
-        listed = (await client.list(groups, namespace, label_selector)).items
-    except (NotFound, Forbidden):
-        return None
-    if not listed:
-        return []
-    from quorate.gang.cache.native_groups import as_volcano_group  # with numpy, which most lists do not need
-
-    return [as_volcano_group(group) for group in listed]
 
 
 class ClusterReader:
@@ -54,11 +31,7 @@ class ClusterReader:
             return None
 
     async def pod_groups(self, namespace: str) -> Sequence[PodGroup]:
-        """Return the pod groups; none if the cluster does not serve them or they may not be listed."""
-        try:
-            return (await self._client.list(POD_GROUPS, namespace)).items
-        except (NotFound, Forbidden):
-            return ()
+        return await pod_groups(self._client, namespace)
 
     async def failed_creations(self, namespace: str) -> Mapping[Uid, FailedCreation]:
         """Return the last failure of each job to create a pod, by job; none if events may not be listed."""

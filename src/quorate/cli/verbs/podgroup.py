@@ -12,9 +12,9 @@ from quorate.cli.verbs.printing import (
     age,
     print_objects,
 )
-from quorate.inspect.cluster_reader import native_pod_groups
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.explain.summaries import Summaries
+from quorate.inspect.listed_groups import native_pod_groups
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import POD_GROUPS
 

@@ -11,10 +11,10 @@ from quorate.api.names.kueue import CRON_JOB, QUEUE_NAME, WORKLOAD_ANNOTATION
 from quorate.api.names.volcano import GROUP_NAME
 from quorate.api.volcano.job import GROUP as BATCH_GROUP
 from quorate.api.volcano.job import Job as VolcanoJob
-from quorate.inspect.cluster_reader import STARTED_PODS, ClusterReader
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.inspect.job_names import is_workload_type, resource_of, workloads_of_job
+from quorate.inspect.listed_groups import STARTED_PODS, pod_groups
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import WORKLOADS, Json, Resource, metadata_of
@@ -100,7 +100,7 @@ def _active_jobs(resource: Resource[Json], document: Json) -> list[Uid]:
 
 async def _pod_groups_of(client: Client, job: ObjectMeta) -> list[Key]:
     """Return the pod groups of a job, for which it waits if no queue of workloads is named."""
-    groups = [group.metadata for group in await ClusterReader(client).pod_groups(job.namespace)]
+    groups = [group.metadata for group in await pod_groups(client, job.namespace)]
     return [group.key for group in groups if group.controller is not None and group.controller.uid == job.uid]
 
 

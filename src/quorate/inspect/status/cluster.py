@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from quorate.api.meta import Struct
-from quorate.inspect.cluster_reader import STARTED_PODS
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.served import served_estimates
 from quorate.inspect.explain.summaries import summaries
 from quorate.inspect.job_names import OwnerResolver
+from quorate.inspect.listed_groups import STARTED_PODS
 from quorate.inspect.status.capacity import NodesStatus, QueueStatus, nodes_status, queue_status
 from quorate.inspect.status.jobs import JobStatus, job_uids, of_workload, running_pods, without_workload
 from quorate.kube.client import Client

@@ -15,10 +15,10 @@ from quorate.cli.verbs.printing import (
     print_sections,
     print_values,
 )
-from quorate.inspect.cluster_reader import native_pod_groups
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.explain.pod_groups import PodGroupExplanation, explain_pod_groups, named_pod_groups
 from quorate.inspect.gang_model import scheduler_settings
+from quorate.inspect.listed_groups import native_pod_groups
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import POD_GROUPS
 from quorate.scheduler.feeds import load_model

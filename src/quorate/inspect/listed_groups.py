@@ -1,0 +1,43 @@
+"""The pods and pod groups that lists and explanations read."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from quorate.api.core.started_pod import StartedPod
+from quorate.api.native_groups import VERSIONS
+from quorate.api.volcano import PodGroup
+from quorate.kube.client import Client
+from quorate.kube.discovery import served_version
+from quorate.kube.errors import Forbidden, NotFound
+from quorate.kube.resources import NATIVE_POD_GROUPS, POD_GROUPS, Resource
+
+STARTED_PODS: Final = Resource("", "v1", "pods", "Pod", True, StartedPod)  # as explanations read them
+
+
+async def pod_groups(client: Client, namespace: str) -> Sequence[PodGroup]:
+    """Return the pod groups; none if the cluster does not serve them or they may not be listed."""
+    try:
+        return (await client.list(POD_GROUPS, namespace)).items
+    except (NotFound, Forbidden):
+        return ()
+
+
+async def native_pod_groups(
+    client: Client, namespace: str, label_selector: str = ""
+) -> list[PodGroup] | None:
+    """Return Kubernetes' own pod groups as groups of Volcano, with their API group before the name.
+
+    None if the cluster does not serve them, or if they may not be listed.
+    """
+    try:
+        groups = await served_version(client, NATIVE_POD_GROUPS, VERSIONS)
+        if groups is None:
+            return None
+        listed = (await client.list(groups, namespace, label_selector)).items
+    except (NotFound, Forbidden):
+        return None
+    if not listed:
+        return []
+    from quorate.gang.cache.native_groups import as_volcano_group  # with numpy, which most lists do not need
+
+    return [as_volcano_group(group) for group in listed]
