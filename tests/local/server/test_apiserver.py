@@ -322,6 +322,22 @@ async def test_an_eviction_that_violates_a_disruption_budget_is_rejected(api: Ap
 
 
 @with_api
+async def test_only_annotations_of_its_specification_count_as_a_generation_of_a_deployment(api: Api) -> None:
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    template = {
+        "metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    await api("POST", path, {"metadata": {"name": "d"}, "spec": spec})
+    for subresource, generation in (("/status", 1), ("", 2)):
+        change = {"metadata": {"annotations": {f"a{generation}": "x"}}}
+        _, changed = await api("PATCH", f"{path}/d{subresource}", change, Content_Type=MERGE)
+        assert changed["metadata"]["annotations"][f"a{generation}"] == "x"
+        assert changed["metadata"]["generation"] == generation
+
+
+@with_api
 async def test_a_status_patch_sets_the_nominated_node(api: Api) -> None:
     await api("POST", PODS, a_pod("a"))
     status = {"status": {"nominatedNodeName": "n"}}
