@@ -4,15 +4,14 @@ The API group is our own.  Kueue owns ``visibility.kueue.x-k8s.io``: a resource 
 with one of a later version, and Kueue's own server may serve that group beside Quorate.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, Struct, always_encoded
-from quorate.api.open_api import components, json_content
 
 GROUP: Final = "visibility.quorate.dev"
 VERSION: Final = "v1beta1"
@@ -384,7 +383,7 @@ def path_of(plural: str, key: Key) -> str:
 
 def estimates_path(namespace: str) -> str:
     """Return the path of the estimates of a namespace; of all if it is empty."""
-    return _list_path(ESTIMATES, namespace)
+    return list_path(ESTIMATES, namespace)
 
 
 def explanations_path(namespace: str) -> str:
@@ -393,118 +392,10 @@ def explanations_path(namespace: str) -> str:
     They are of workloads, and with the query parameter ``kind=PodGroup`` of pod groups.  ``limit`` and
     ``continue`` select a page, as in lists of objects.
     """
-    return _list_path(EXPLANATIONS, namespace)
+    return list_path(EXPLANATIONS, namespace)
 
 
-def _list_path(plural: str, namespace: str) -> str:
+def list_path(plural: str, namespace: str) -> str:
+    """Return the path of the list of a resource of a namespace; of all if it is empty."""
     where = f"/namespaces/{namespace}" if namespace else ""
     return f"/apis/{API_VERSION}{where}/{plural}"
-
-
-def api_group() -> dict[str, Any]:
-    """Return the group as an entry of ``/apis``."""
-    version = {"groupVersion": API_VERSION, "version": VERSION}
-    return {"name": GROUP, "versions": [version], "preferredVersion": version}
-
-
-def discovery() -> dict[str, dict[str, Any]]:
-    """Return the discovery documents of the group, by path.
-
-    Of workloads and queues only subresources are listed, so that ``kubectl get workloads`` means Kueue's.
-    """
-    resources = [
-        {
-            "name": f"{plural}/{SUBRESOURCE}", "singularName": "", "namespaced": namespaced,
-            "kind": "Explanation", "verbs": ["get"],
-        }
-        for plural, namespaced, _ in EXPLAINED
-    ]  # fmt: skip
-    resources += [
-        {"name": plural, "singularName": plural[:-1], "namespaced": True, "kind": kind, "verbs": verbs}
-        for plural, kind, verbs in (
-            (ESTIMATES, "StartEstimate", ["create", "list"]),
-            (EXPLANATIONS, "ExplanationSummary", ["list"]),
-        )
-    ]
-    return {
-        f"/apis/{GROUP}": {"kind": "APIGroup", "apiVersion": "v1", **api_group()},
-        f"/apis/{API_VERSION}": {
-            "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": API_VERSION,
-            "resources": resources,
-        },
-    }  # fmt: skip
-
-
-def open_api() -> dict[str, dict[str, Any]]:
-    """Return the OpenAPI v3 documents of the group, by path: the index, and the schema."""
-    document = f"/openapi/v3/apis/{API_VERSION}"
-    index = {"paths": {f"apis/{API_VERSION}": {"serverRelativeURL": document}}}
-    return {"/openapi/v3": index, document: _open_api_document()}
-
-
-def _open_api_document() -> dict[str, Any]:
-    (explanation, answered, *lists), schemas = components(
-        [Explanation, StartAnswer, StartEstimateList, ExplanationSummaryList]
-    )
-    explanations = {
-        path: _operation(f"readExplanationOf{plural}", explanation, _parameters(plural, namespaced))
-        for path, plural, namespaced in _paths()
-    }
-    listed: dict[str, dict[str, Any]] = {}
-    for plural, answer in zip((ESTIMATES, EXPLANATIONS), lists, strict=True):
-        name = f"list{plural.capitalize()}"
-        query = _query_parameters("kind", "limit", "continue") if plural == EXPLANATIONS else []
-        of_namespace = [_path_parameter("namespace"), *query]
-        listed[_list_path(plural, "{namespace}")] = _operation(name, answer, of_namespace)
-        listed[_list_path(plural, "")] = _operation(f"{name}OfAllNamespaces", answer, query)
-    question = _operation("createEstimates", answered, [_path_parameter("namespace")])["get"]
-    workload = {"schema": {"type": "object"}}
-    question["requestBody"] = {"required": True, "content": {"application/json": workload}}
-    listed[_list_path(ESTIMATES, "{namespace}")]["post"] = question
-    return {
-        "openapi": "3.0.0",
-        "info": {"title": "Quorate", "version": VERSION},
-        "paths": {**explanations, **listed},
-        "components": {"schemas": {name: _as_open_api(schema) for name, schema in schemas.items()}},
-    }
-
-
-def _operation(name: str, answer: dict[str, Any], parameters: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    responses = {"200": {"description": "OK", "content": json_content(answer)}}
-    return {"get": {"operationId": name, "parameters": list(parameters), "responses": responses}}
-
-
-def _path_parameter(name: str) -> dict[str, Any]:
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-
-
-def _paths() -> Iterator[tuple[str, str, bool]]:
-    for plural, namespaced, _ in EXPLAINED:
-        yield path_of(plural, Key("{namespace}" if namespaced else "", "{name}")), plural, namespaced
-
-
-def _parameters(plural: str, namespaced: bool) -> Iterator[dict[str, Any]]:
-    for name in ("namespace", "name") if namespaced else ("name",):
-        yield _path_parameter(name)
-    if plural == "jobs":
-        yield from _query_parameters("group", "resource", "kind", "queue", "suspended")
-
-
-def _query_parameters(*names: str) -> list[dict[str, Any]]:
-    return [{"name": name, "in": "query", "schema": {"type": "string"}} for name in names]
-
-
-def _as_open_api(schema: Any) -> Any:
-    """Return a JSON schema in the form of OpenAPI 3.0, which has ``nullable`` instead of the type null.
-
-    Absent fields stand for null here, so the alternative is left out.
-    """
-    if isinstance(schema, list):
-        return [_as_open_api(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    given = {name: _as_open_api(value) for name, value in schema.items() if value is not None}
-    alternatives = [each for each in given.pop("anyOf", ()) if each != {"type": "null"}]
-    if len(alternatives) == 1 and "$ref" in alternatives[0]:
-        return {"allOf": alternatives}
-    return given | (alternatives[0] if alternatives else {})

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 from aiohttp import web
 
-from quorate.api import codec, explanation
+from quorate.api import codec, explanation_documents
 from quorate.api.kueue import Workload
 from quorate.api.kueue.visibility import (
     GROUP,
@@ -136,8 +136,8 @@ def visibility(replica: Replica, explainer: Explainer | None = None) -> web.Appl
     documents = discovery()
     if explainer is not None:
         explainer.add_routes(app)
-        documents["/apis"]["groups"].append(explanation.api_group())
-        documents |= explanation.discovery() | explanation.open_api()
+        documents["/apis"]["groups"].append(explanation_documents.api_group())
+        documents |= explanation_documents.discovery() | explanation_documents.open_api()
     for path, document in documents.items():
         app.router.add_get(path, _constant(document))
     return app

@@ -46,13 +46,13 @@ def place_nominated(session: Session) -> None:
     Else an action that evicts might give these nodes to another gang, and evict again: that action, or
     another one that may evict for the gang.
     """
-    if session.allocates_later:
+    if "allocate" in session.later_actions:
         allocate_nominated(session)
 
 
 def place_without_evictions(session: Session, gang: Gang) -> bool:
     """Place ``gang`` if it fits without evictions, within one HyperNode if it must; return True if so."""
-    if not session.allocates_later:
+    if "allocate" not in session.later_actions:
         return False
     allocate_minimum(session, gang)
     return is_pipelined(session, gang)

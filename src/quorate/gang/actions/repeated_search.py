@@ -20,7 +20,7 @@ def search_unless_refused(
     """Return the result of ``search``, which evicts for ``gang``, or False if it found nothing before."""
     memory, tried = session.model.refused_searches, session.whole_evictions_tried
     state = (session.model.version, session.settings)
-    key = (action, gang.key, session.allocates_later, gang.key in tried, session.held)
+    key = (action, gang.key, "allocate" in session.later_actions, gang.key in tried, session.held)
     refused = memory.find(state, key, session.now)
     if refused is None:
         wake_at, session.wake_at = session.wake_at, None

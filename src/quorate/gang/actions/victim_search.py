@@ -269,7 +269,8 @@ def carry_out(
     A plan without evictions leaves ``gang`` to ``allocate`` if that action runs later: the gang gets nodes by
     it at once, so that nothing is evicted for want of nodes that remain idle in the end.
     """
-    if session.allocates_later and all(move.to_status is TaskStatus.PIPELINED for move in statement.moves):
+    is_pipelined = all(move.to_status is TaskStatus.PIPELINED for move in statement.moves)
+    if "allocate" in session.later_actions and is_pipelined:
         statement.undo_after(0)
         allocate_minimum(session, gang)
     else:

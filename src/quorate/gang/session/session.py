@@ -257,11 +257,6 @@ class Session:
         return self.allows(queue, task.request)
 
     @property
-    def allocates_later(self) -> bool:
-        """Whether the action allocate follows the one that runs."""
-        return "allocate" in self.later_actions
-
-    @property
     def keeps_room_of_lost(self) -> bool:
         """Whether the room of members that a gang lost is kept for their replacements.
 

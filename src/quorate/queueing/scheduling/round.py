@@ -483,10 +483,7 @@ def _evaluation_failed(error: Exception) -> EvaluationFailed:
 
 
 def _hold(
-    nomination: Nomination,
-    condition_reason: ConditionReason,
-    reasons: tuple[InadmissibleReason, ...],
-    now: float,
+    nomination: Nomination, condition: ConditionReason, reasons: tuple[InadmissibleReason, ...], now: float
 ) -> Hold:
     entry = nomination.entry
     metadata = entry.workload.metadata
@@ -495,7 +492,7 @@ def _hold(
         key=entry.key,
         uid=metadata.uid,
         resource_version=metadata.resource_version,
-        condition_reason=condition_reason,
+        condition_reason=condition,
         reasons=reasons,
         requests=entry.shape.requests,
         evaluated_at=now,
