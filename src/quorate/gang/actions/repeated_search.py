@@ -17,11 +17,17 @@ from quorate.gang.session.session import Session
 def search_unless_refused(
     session: Session, action: EvictionAction, gang: Gang, search: Callable[[], bool]
 ) -> bool:
-    """Return the result of ``search``, which evicts for ``gang``, or False if it found nothing before."""
+    """Return the result of ``search``, which evicts for ``gang``, or False if it found nothing before.
+
+    Once whole gangs have been tried, a search does less than before: what found nothing then, finds nothing.
+    """
     memory, tried = session.model.refused_searches, session.whole_evictions_tried
+    has_tried = gang.key in tried
     state = (session.model.version, session.settings)
-    key = (action, gang.key, "allocate" in session.later_actions, gang.key in tried, session.held)
-    refused = memory.find(state, key, session.now)
+    key = (action, gang.key, "allocate" in session.later_actions, session.held)
+    refused = memory.find(state, (key, False), session.now)
+    if refused is None and has_tried:
+        refused = memory.find(state, (key, True), session.now)
     if refused is None:
         wake_at, session.wake_at = session.wake_at, None
         is_found = search()
@@ -29,7 +35,7 @@ def search_unless_refused(
         session.wake(until)
         if is_found:
             return True
-        memory.add(state, key, RefusedSearch(until, gang.key in tried))
+        memory.add(state, (key, has_tried), RefusedSearch(until, gang.key in tried))
         return False
     session.wake(refused.until)
     if refused.tried_whole_gangs:
