@@ -29,7 +29,7 @@ EXTENSION_POINTS: Final[Mapping[ExtensionPoint, tuple[str, ...]]] = {
     "QueueOrder": ("queue_order", "admission_order", "victim_queue_order"),
     "Preemptable": ("preemptable", "not_preemptable"),
     "Reclaimable": ("reclaimable", "beyond_share", "not_reclaimable"),
-    "Preemptive": ("preemptive", "reclaims_in_turn"),
+    "Preemptive": ("preemptive", "reclaims_back"),
     "Overused": ("overused",),
     "Allocatable": ("allocatable", "backfillable"),
     "Predicate": ("predicates",),

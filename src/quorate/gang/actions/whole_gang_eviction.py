@@ -197,7 +197,7 @@ def _next_preemptors(
         tasks = _minimum(session, gang)
         claim = claims.setdefault(gang.queue, Counter())
         claim.update(_sum_of_requests(tasks))
-        if not session.reclaims_in_turn(queue, claim, by, taken):
+        if not session.reclaims_back(queue, claim, by, taken):
             continue
         for task in tasks:
             choice = node_finder.best(session.shape_of(task))

@@ -54,7 +54,7 @@ def _callbacks(queues: "_QueueCapacity", *, hierarchical: bool) -> PluginCallbac
         share_shortage=queues.share_shortage,
         backfillable=lambda queue, task: queues.allocatable(queue, task.request),
         preemptive=queues.preemptive,
-        reclaims_in_turn=queues.reclaims_in_turn,
+        reclaims_back=queues.reclaims_back,
         job_enqueueable=queues.job_enqueueable,
         job_enqueued=queues.accounts.reserve,
         job_dequeued=queues.accounts.unreserve,
@@ -186,7 +186,7 @@ class _QueueCapacity:
             for each in (queue.name, *self._reclaim_ancestors(queue.name))
         )
 
-    def reclaims_in_turn(self, queue: Queue, claim: Amounts, other: Queue, request: Amounts) -> bool:
+    def reclaims_back(self, queue: Queue, claim: Amounts, other: Queue, request: Amounts) -> bool:
         """Return True if ``queue`` deserves all of ``claim``, or ``other`` exceeds its share of ``request``.
 
         Otherwise nothing of ``other`` can be reclaimed for another resource of the claim either.

@@ -95,7 +95,7 @@ class PluginCallbacks:
     )
     preemptive: Callable[[Queue, Amounts], bool] | None = None  # whether the queue may reclaim so much more
     # Whether the first queue is owed the first amounts, or the second one exceeds its share of the others.
-    reclaims_in_turn: Callable[[Queue, Amounts, Queue, Amounts], bool] | None = None
+    reclaims_back: Callable[[Queue, Amounts, Queue, Amounts], bool] | None = None
 
     protected: Callable[[Task], bool] | None = None  # whether the task may not be evicted, nor its whole gang
     gang_protected: Callable[[Gang], bool] | None = None  # whether the gang may not be evicted as a whole
@@ -148,7 +148,7 @@ class SessionCallbacks:
     full_node_groups: Tiers[Callable[[Queue, Amounts], Collection[str]]]
     backfillable: Tiers[Callable[[Queue, Task], bool]]
     preemptive: Tiers[Callable[[Queue, Amounts], bool]]
-    reclaims_in_turn: Tiers[Callable[[Queue, Amounts, Queue, Amounts], bool]]
+    reclaims_back: Tiers[Callable[[Queue, Amounts, Queue, Amounts], bool]]
     protected: Tiers[Callable[[Task], bool]]
     gang_protected: Tiers[Callable[[Gang], bool]]
     preemptable: Tiers[ChooseVictims]

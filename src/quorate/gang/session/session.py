@@ -305,9 +305,9 @@ class Session:
         """Return True if tasks of other queues may be reclaimed for ``request`` of ``queue``."""
         return all(callback(queue, request) for callback in all_callbacks(self.callbacks.preemptive))
 
-    def reclaims_in_turn(self, queue: Queue, claim: Amounts, other: Queue, request: Amounts) -> bool:
+    def reclaims_back(self, queue: Queue, claim: Amounts, other: Queue, request: Amounts) -> bool:
         """Return True if ``queue``, from which ``other`` has reclaimed ``request``, may reclaim ``claim``."""
-        callbacks = all_callbacks(self.callbacks.reclaims_in_turn)
+        callbacks = all_callbacks(self.callbacks.reclaims_back)
         return self.preemptive(queue, claim) and all(
             callback(queue, claim, other, request) for callback in callbacks
         )
