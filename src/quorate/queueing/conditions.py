@@ -393,7 +393,7 @@ def _of_flavor(reason: r.PodSetReason) -> str:
             return NO_MATCHING_FLAVOR
         case r.TaintUntolerated() | r.AffinityMismatched() | r.TopologyMismatched():
             return NO_MATCHING_FLAVOR
-        case r.PlacementRefused(never_fits=True):
+        case r.PlacementRefused(never_fits=True, requested=requested) if requested:
             return TOPOLOGY_PLACEMENT_FAILED
         case r.PlacementRefused() | r.NodesLackRoom():
             return WAITING_FOR_QUOTA
