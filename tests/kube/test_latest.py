@@ -70,3 +70,24 @@ def test_a_failed_write_is_retried_with_the_latest_value() -> None:
         assert written == ["a=2"]
 
     play(story, failures=1)
+
+
+def test_a_value_that_is_put_while_the_same_value_is_written_is_written_again() -> None:
+    async def run() -> list[str]:
+        written = list[str]()
+
+        async def write(key: Key, value: str) -> None:
+            written.append(value)
+            if len(written) == 1:
+                writer.put(key, value)  # what the value stands for has changed
+            await asyncio.sleep(0)
+
+        writer = LatestValueWriter("under test", write, VirtualClock(), workers=1)
+        running = asyncio.create_task(writer.run())
+        writer.put(A, "1")
+        await settle()
+        running.cancel()
+        await asyncio.wait([running])
+        return written
+
+    assert asyncio.run(run()) == ["1", "1"]

@@ -39,9 +39,11 @@ class LatestValueWriter(Generic[V]):
             self._reconciler.enqueue(key)
 
     async def _write_latest(self, key: Key) -> None:
-        value = self._pending.get(key)
+        value = self._pending.pop(key, None)  # one that is put while this is written is written after it
         if value is None:
             return
-        await self._write(key, value)
-        if self._pending.get(key) is value:
-            del self._pending[key]
+        try:
+            await self._write(key, value)
+        except BaseException:
+            self._pending.setdefault(key, value)
+            raise
