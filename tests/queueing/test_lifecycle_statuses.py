@@ -23,7 +23,7 @@ from quorate.api.meta import Condition, OwnerReference, Uid, at_epoch, find_cond
 from quorate.queueing import conditions as c
 from quorate.queueing.decisions import Decision, Evict, Reserve
 from quorate.queueing.lifecycle.decided_status import decided_status, still_applies
-from quorate.queueing.lifecycle.statuses import evict_status, release_status
+from quorate.queueing.lifecycle.statuses import evict_status, release_status, unset_quota_reservation
 from tests.queueing.lifecycle_builders import (
     ADMITTED,
     EXPLICIT,
@@ -161,6 +161,22 @@ def test_a_release_removes_the_reservation_and_sets_requeued(
         c.REQUEUED: (requeued, reason),
     }
     assert release_status(replace(workload, status=status), NOW, DEFAULT_GATES) is None
+
+
+def test_without_a_reservation_nothing_waits_for_checks() -> None:
+    workload = a_workload(
+        RESERVED,
+        not_(c.ADMITTED, "UnsatisfiedAdmissionChecks"),
+        is_(c.EVICTED, "AdmissionCheck"),
+        admission_checks=(check("Pending"),),
+    )
+    released = release_status(workload, NOW, DEFAULT_GATES)
+    assert released is not None
+    held = unset_quota_reservation(workload, c.SUSPENDED, "", NOW, DEFAULT_GATES)
+    for status in (released, held):
+        admitted = find_condition(status.conditions, c.ADMITTED)
+        assert admitted is not None
+        assert (admitted.status, admitted.reason) == ("False", "NoReservation")
 
 
 OF_GROUP = {"kueue.x-k8s.io/is-group-workload": "true"}

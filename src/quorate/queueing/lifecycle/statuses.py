@@ -263,7 +263,7 @@ def clear_reservation(workload: Workload, now: float, gates: Gates, *conditions:
     """Return the status without everything that depends on the reservation, with ``conditions`` added."""
     status, generation = workload.status, workload.metadata.generation
     new = list(conditions)
-    if c.is_admitted(workload):
+    if gates.unadmitted_workloads_observability or c.is_admitted(workload):
         new.append(not_admitted(workload, now, gates, reserving=False))
     past_s = c.executed_s(workload, now)
     evicted = find_condition(status.conditions, c.EVICTED)
