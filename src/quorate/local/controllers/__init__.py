@@ -52,6 +52,7 @@ from quorate.local.controllers.pod_garbage_collector import PodGarbageCollector
 from quorate.local.controllers.resource_quota import QuotaController
 from quorate.local.controllers.scheduler import Scheduler
 from quorate.local.controllers.services.controller import EndpointsController
+from quorate.local.controllers.taint_eviction import TaintEvictionController
 
 __all__ = ["run_controllers"]
 
@@ -143,6 +144,7 @@ async def _run_controllers(
         TtlAfterFinishedController(client, clock, jobs),
         GarbageCollector(client, clock, metadata_cache),
         PodGarbageCollector(client, clock, pods, nodes),
+        TaintEvictionController(client, clock, pods, nodes),
         NamespaceController(client, clock, namespaces, metadata_cache),
         ServiceAccountController(client, clock, namespaces, accounts),
         QuotaController(client, clock, pods, metadata_cache),
