@@ -19,7 +19,8 @@ FEW_WORKERS: Final = 4  # concurrent writes of conditions and queues: binds have
 GROUP_WORKERS: Final = 16  # concurrent writes of statuses of pod groups
 STATUS_DELAY_S: Final = 1.0  # a status that is outdated sooner is never written
 MAX_STATUS_DELAY_S: Final = 5.0  # while binds are queued
-CONDITION_REPEATED_S: Final = 60.0  # until a condition of a pod that did not change is written again
+CONDITION_REPEATED_S: Final = 60.0  # until a condition of a pod is written again for other numbers
+CONDITION_REWORDED_S: Final = 5.0  # and for another text
 REPORT_DELAY_S: Final = 2.0  # an object that is missing for a shorter time is not reported
 
 # ProvisioningRequests

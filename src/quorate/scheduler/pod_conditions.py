@@ -6,12 +6,14 @@ a gang that waits for evicted pods to leave its nodes has the reason Schedulable
 keeps the API server's SchedulingGated: nodes do not help it either.
 
 All pods of a gang, possibly thousands, wait for one reason, and its numbers may change with every session.
-A pod's condition is therefore written when the pod is new, when the reason changes, and for changed
-numbers at most once per ``CONDITION_REPEATED_S``.
+A pod's condition is therefore written when the pod is new and when the reason changes, for another text at
+most once per ``CONDITION_REWORDED_S``, and for other numbers or names in it at most once per
+``CONDITION_REPEATED_S``.  What is not written at once is written then, whether or not there are sessions.
 """
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from quorate.api.core.pod import Pod
@@ -35,19 +37,20 @@ from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Informer
 from quorate.kube.resources import PLACEABLE_PODS, reference_to
-from quorate.scheduler.limits import CONDITION_REPEATED_S, FEW_WORKERS
+from quorate.scheduler.limits import CONDITION_REPEATED_S, CONDITION_REWORDED_S, FEW_WORKERS
 
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULABLE: Final = "Schedulable"
 SCHEDULED: Final = "PodScheduled"
+_NUMBERS_AND_NAMES: Final = re.compile(r'"[^"]*"|\d+')
 
 
 @dataclass(frozen=True, slots=True)
-class _GangCondition:
+class GangCondition:
     reason: str
     message: str
     pending: int  # pods without a node at that time
-    at: float
+    at: float  # when it is or was written
 
 
 class PodConditionWriter:
@@ -59,7 +62,7 @@ class PodConditionWriter:
         self._events = events
         self._pods = pods
         self._model = model
-        self._conditions: dict[Key, _GangCondition] = {}  # by gang that waits
+        self._conditions: dict[Key, GangCondition] = {}  # by gang that waits
         # By pod: its gang.  The condition of the gang is read when the pod is written.
         self._writer = LatestValueWriter("pod conditions", self._write, clock, workers=FEW_WORKERS)
 
@@ -78,16 +81,14 @@ class PodConditionWriter:
                 self._conditions.pop(key, None)
                 continue
             old = self._conditions.get(key)
-            new = _GangCondition(reason_of(pending_reason), str(pending_reason), pending, now)
-            if (
-                old is not None
-                and (old.reason, old.pending) == (new.reason, new.pending)
-                and (old.message == new.message or now < old.at + CONDITION_REPEATED_S)
-            ):
+            new = GangCondition(reason_of(pending_reason), str(pending_reason), pending, now)
+            at = write_at(old, new)
+            if at is None:
                 continue
-            self._conditions[key] = new
-            for task in gang.with_status(TaskStatus.PENDING):
-                self._writer.put(task.key, key)
+            self._conditions[key] = replace(new, at=at)
+            if old is None or at != old.at:
+                for task in gang.with_status(TaskStatus.PENDING):
+                    self._writer.put(task.key, key, delay_s=at - now)
 
     async def _write(self, key: Key, gang: Key) -> None:
         pod, wanted = self._pods.get(key), self._conditions.get(gang)
@@ -116,6 +117,17 @@ class PodConditionWriter:
             return  # deleted, or another pod with the same name
         regarding = reference_to(PLACEABLE_PODS, pod)
         self._events.event(regarding, "Warning", "FailedScheduling", wanted.message, action="Scheduling")
+
+
+def write_at(old: GangCondition | None, new: GangCondition) -> float | None:
+    """Return when to write ``new``; None if it has the same text.  ``new.at`` is the time of the session."""
+    if old is None or (old.reason, old.pending) != (new.reason, new.pending):
+        return new.at
+    if old.message == new.message:
+        return None
+    reworded = _NUMBERS_AND_NAMES.sub("", old.message) != _NUMBERS_AND_NAMES.sub("", new.message)
+    wait_s = CONDITION_REWORDED_S if reworded else CONDITION_REPEATED_S
+    return min(old.at, new.at + wait_s) if new.at < old.at else max(new.at, old.at + wait_s)
 
 
 def reason_of(pending_reason: PendingReason) -> str:
