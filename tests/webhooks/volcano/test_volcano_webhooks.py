@@ -265,6 +265,20 @@ def test_unknown_fields_of_a_job_are_kept() -> None:
     assert done["spec"]["other"] == [1]
 
 
+@pytest.mark.parametrize("plugins", [{}, {"pytorch": []}], ids=["no plugins", "a plugin that needs others"])
+def test_a_job_can_be_replaced_by_its_manifest_without_defaults(plugins: Json) -> None:
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"tasks": [{"replicas": 1, "template": template}], "plugins": plugins}
+    manifest = {"metadata": {"name": "j"}, "spec": spec}
+    stored = patched(manifest, respond("/jobs/mutate", FakeReader(), manifest))
+    assert stored != manifest
+    for old, new in ((stored, manifest), (manifest, stored)):
+        assert refusals(respond("/jobs/validate", FakeReader(), new, old, operation="UPDATE")) == []
+    other = {**manifest, "spec": {**spec, "queue": "other"}}
+    (refusal,) = refusals(respond("/jobs/validate", FakeReader(), other, stored, operation="UPDATE"))
+    assert refusal.startswith("spec.queue: 'other' cannot change (it was 'default'")
+
+
 def test_a_large_job_is_validated_beside_the_event_loop() -> None:
     containers = [{"name": f"c{number}", "image": "i"} for number in range(4000)]
     task = {"name": "w", "replicas": 1, "template": {"spec": {"containers": containers}}}

@@ -234,12 +234,11 @@ class VolcanoWebhooks:
             queue_related = await self._queue_findings(lambda queues: volcano_job_queue_findings(job, queues))
             return replace(response, findings=(*response.findings, *queue_related))
         try:
-            await decode_object(Job, request.old_object)
+            old = default_volcano_job(await decode_object(dict[str, Any], request.old_object))
         except msgspec.ValidationError:  # there is nothing to compare with
             find = partial(volcano_job_findings, job)
-        else:
-            old = await decode_object(dict[str, Any], request.old_object)
-            new = await decode_object(dict[str, Any], request.object)
+        else:  # with defaults, which a manifest may leave out
+            new = default_volcano_job(await decode_object(dict[str, Any], request.object))
             find = partial(volcano_job_update_findings, old, new, job)
         return await self._computations.run(size, _job_response, job, find)
 
