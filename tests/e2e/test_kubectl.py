@@ -44,6 +44,14 @@ def test_a_conversion_webhook_is_installed_and_survives_a_restart(tmp_path: Path
         assert kubectl(data_dir, *strategies) == installed
 
 
+@pytest.mark.parametrize(
+    ("name", "group"), [("podgroups", "scheduling.volcano.sh"), ("workloads", "kueue.x-k8s.io")]
+)
+def test_names_of_two_kinds_are_those_of_volcano_and_kueue(running: Path, name: str, group: str) -> None:
+    assert group in kubectl(running, "explain", name)
+    assert "scheduling.k8s.io" in kubectl(running, "explain", f"{name}.scheduling.k8s.io")
+
+
 def can(data_dir: Path, *question: str) -> bool:
     try:
         return kubectl(data_dir, "auth", "can-i", *question, f"--as={ROBOT}").strip() == "yes"

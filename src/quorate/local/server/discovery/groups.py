@@ -1,7 +1,7 @@
 """API discovery: groups, versions and resources; and the version of the server."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from quorate.api.codec import Json
 from quorate.local.objects.crd.definition import version_priority
@@ -23,6 +23,8 @@ class RemoteVersion(Protocol):
 
 RemoteGroups = Mapping[str, Sequence[RemoteVersion]]
 """By group, the preferred version first."""
+
+_LAST: Final = "scheduling.k8s.io"
 
 SERVER_VERSION: Json = {
     "major": "1",
@@ -101,7 +103,12 @@ def aggregated_discovery(registry: Registry, names: Iterable[str], remote: Remot
 
 
 def group_names(registry: Registry) -> list[str]:
-    return sorted({kind.group for kind in registry if kind.group})
+    """Return the names of the groups, in the order in which kubectl looks for a resource without a group.
+
+    Kubernetes' own pod groups and workloads come last: most API servers do not serve them, so that
+    ``podgroups`` and ``workloads`` are Volcano's and Kueue's.
+    """
+    return sorted({kind.group for kind in registry if kind.group}, key=lambda name: (name == _LAST, name))
 
 
 def _versions(registry: Registry, name: str) -> list[str]:
