@@ -307,3 +307,19 @@ def test_a_workload_on_which_the_cycle_raises_is_kept_pending_and_others_are_adm
     monkeypatch.undo()
     world.update({"workloads": {"odd": {"priority": 5}}})
     assert names(world.admission_cycle.run(world.now).decisions, Reserve) == ["odd"]
+
+
+@pytest.mark.parametrize("flavors", [[], ["one"]])
+def test_the_retries_of_a_check_are_counted_over_all_reservations(flavors: list[str]) -> None:
+    """Otherwise the limit of the retries is never reached."""
+    queue = {
+        "quota": [{"one": {"cpu": 4}}, {"two": {"cpu": 0}}],
+        "admissionChecks": [{"name": "c", "onFlavors": flavors}],
+    }
+    world = World({"flavors": ["one", "two"], "clusterQueues": {"cq": queue}, "workloads": [w("a")]})
+    for retries in (None, 1, 2):
+        world.run("cycle")
+        checks = world.workloads["a"].status.admission_checks
+        assert [(each.name, each.state, each.retry_count) for each in checks] == [("c", "Pending", retries)]
+        world.run({"checks": {"a": {"c": "Retry"}}})
+        world.run({"evictionDone": ["a"]})

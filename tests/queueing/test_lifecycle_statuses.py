@@ -102,6 +102,7 @@ def test_an_eviction_resets_checks_and_is_counted_and_keeps_the_reservation() ->
         admission_checks=(
             check("Retry", retry_count=1, requeue_after_seconds=5),
             replace(check("Ready", retry_count=3, pod_set_updates=(PodSetUpdate(name="main"),)), name="d"),
+            replace(check("Rejected", retry_count=3), name="e"),
         ),
         cluster_name="away",
         nominated_cluster_names=("away",),
@@ -116,6 +117,7 @@ def test_an_eviction_resets_checks_and_is_counted_and_keeps_the_reservation() ->
     assert [(one.name, one.state, one.message, one.retry_count) for one in status.admission_checks] == [
         ("c", "Pending", "Reset to Pending after eviction. Previously: Retry", 2),
         ("d", "Pending", "Reset to Pending after eviction. Previously: Ready", 3),
+        ("e", "Pending", "Reset to Pending after eviction. Previously: Rejected", None),
     ]
     assert status.admission_checks[0].requeue_after_seconds == 5
     assert status.admission_checks[1].pod_set_updates == ()
@@ -168,7 +170,12 @@ def test_without_a_reservation_nothing_waits_for_checks() -> None:
         RESERVED,
         not_(c.ADMITTED, "UnsatisfiedAdmissionChecks"),
         is_(c.EVICTED, "AdmissionCheck"),
-        admission_checks=(check("Pending"),),
+        admission_checks=(
+            check("Pending"),
+            replace(check("Ready", retry_count=3), name="d"),
+            replace(check("Retry"), name="e"),
+            replace(check("Rejected"), name="f"),
+        ),
     )
     released = release_status(workload, NOW, DEFAULT_GATES)
     assert released is not None
@@ -177,6 +184,13 @@ def test_without_a_reservation_nothing_waits_for_checks() -> None:
         admitted = find_condition(status.conditions, c.ADMITTED)
         assert admitted is not None
         assert (admitted.status, admitted.reason) == ("False", "NoReservation")
+        states = [(one.name, one.state, one.retry_count) for one in status.admission_checks]
+        assert states == [
+            ("c", "Pending", None),
+            ("d", "Pending", 3),
+            ("e", "Retry", None),
+            ("f", "Rejected", None),
+        ]
 
 
 OF_GROUP = {"kueue.x-k8s.io/is-group-workload": "true"}

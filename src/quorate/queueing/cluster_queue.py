@@ -1,7 +1,7 @@
 """Cluster queues, local queues and quota reservations as the ledger keeps them."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from fractions import Fraction
 from itertools import islice
 
@@ -214,14 +214,19 @@ class ClusterQueueState:
         mismatched = {key.namespace for key in self.pending.namespace_mismatched}
         return frozenset(name for name in mismatched if self.matches_namespace(namespaces.get(name, {})))
 
-    def checks_for(self, admission: Admission | None) -> tuple[str, ...]:
-        """Return which admission checks apply; without an admission, those that apply to every flavor."""
+    def checks_for(self, admission: Admission | None, retried: Collection[str] = ()) -> tuple[str, ...]:
+        """Return which admission checks apply; without an admission, those that apply to every flavor.
+
+        Those that have been ``retried`` may apply to some flavors only: their retries are still counted.
+        """
         rules = self.spec.admission_checks_strategy.admission_checks
         if admission is None:
             all_flavors = {flavor for group in self.groups.values() for flavor in group.flavors}
             return tuple(
                 sorted(
-                    rule.name for rule in rules if not rule.on_flavors or all_flavors <= set(rule.on_flavors)
+                    rule.name
+                    for rule in rules
+                    if not rule.on_flavors or all_flavors <= set(rule.on_flavors) or rule.name in retried
                 )
             )
         assigned = {flavor for pods in admission.pod_set_assignments for flavor in pods.flavors.values()}

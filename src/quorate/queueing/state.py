@@ -309,7 +309,7 @@ class State(QueueObjects):
         else:
             local_view = LocalQueueView(key.name, found=True, stop_policy=local_queue.spec.stop_policy)
             name = admission.cluster_queue if admission is not None else local_queue.spec.cluster_queue
-        cluster_view = self._cluster_queue_view(name, admission) if name else None
+        cluster_view = self._cluster_queue_view(name, workload) if name else None
         return QueueView(local_view, cluster_view, self._misconfiguration(workload.metadata.key, name))
 
     def _misconfiguration(self, key: Key, cluster_queue: str) -> Misconfiguration | None:
@@ -326,7 +326,7 @@ class State(QueueObjects):
         found = None if replacement is None else ledger.reservations.get(replacement)
         return found.workload if found is not None and found.admitted and found.assumed is None else None
 
-    def _cluster_queue_view(self, name: str, admission: Admission | None) -> ClusterQueueView:
+    def _cluster_queue_view(self, name: str, workload: Workload) -> ClusterQueueView:
         queue = self.ledger.cluster_queues.get(name)
         if queue is None:
             return ClusterQueueView(name, found=False)
@@ -336,7 +336,10 @@ class State(QueueObjects):
             terminating=is_terminating(queue.object),
             active=self.ledger.is_active(queue),
             stop_policy=queue.spec.stop_policy,
-            checks=queue.checks_for(admission),
+            checks=queue.checks_for(
+                workload.status.admission,
+                [check.name for check in workload.status.admission_checks if check.retry_count],
+            ),
             planned_start_rules=queue.planned_start_rules,
             overrides=queue_overrides(queue.spec, queue.object.metadata.annotations),
         )

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from quorate.api.kueue import AdmissionCheckState, Workload, WorkloadStatus
 from quorate.api.kueue.provisioning import (
@@ -45,7 +46,7 @@ def planned(
 ) -> ProvisioningPlan:
     info = ProvisioningInput(
         workload,
-        {"capacity": config},
+        options.get("configs", {"capacity": config}),
         tuple(requests),
         templates.get,
         {"spot": a_flavor("spot")},
@@ -107,7 +108,10 @@ CREATES = "+podtemplates +provisioningrequests"
         pytest.param(with_check(a_check(), "Finished"), [a_request()], f"-{NAME}-1", id="finished"),
         pytest.param(with_check(a_check(), "Evicted"), [a_request()], f"-{NAME}-1", id="evicted"),
         pytest.param(
-            a_workload(status=WorkloadStatus(admission_checks=(a_check(),))), [], "", id="no quota reserved"
+            a_workload(status=WorkloadStatus(admission_checks=(a_check(),))),
+            [a_request()],
+            f"-{NAME}-1",
+            id="no quota reserved",
         ),
     ],
 )
@@ -121,6 +125,12 @@ def test_requests_of_evicted_workloads_may_be_kept() -> None:
     assert (
         planned(with_check(a_check(), "Evicted"), [a_request()], deletes_evicted=False) == ProvisioningPlan()
     )
+
+
+def test_the_requests_of_a_check_that_no_longer_applies_are_deleted() -> None:
+    workload = with_check(a_check("Ready"), admitted=True)
+    workload = replace(workload, status=replace(workload.status, admission_checks=()))
+    assert show(planned(workload, [a_request()], configs={})) == f"-{NAME}-1"
 
 
 def test_a_check_without_configuration_is_pending() -> None:

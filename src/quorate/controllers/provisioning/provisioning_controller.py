@@ -60,7 +60,7 @@ async def run_provisioning(context: ControllerContext) -> None:
     async with asyncio.TaskGroup() as tasks:
         for informer in (configs, requests, templates):
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
-        await synced(configs, requests, templates)
+        await synced(context.informers.checks, configs, requests, templates)
         check_controller = AdmissionCheckController(context, configs)
         controller = ProvisioningController(context, configs, requests, templates)
         for reconciler in (check_controller.reconciler, controller.reconciler):

@@ -50,7 +50,7 @@ class ProvisioningInput:
     requests: Sequence[ProvisioningRequest]  # controlled by the workload
     template: Callable[[Key], PodTemplate | None]  # among those labeled as ours
     flavors: Mapping[str, ResourceFlavor]
-    deletes_evicted: bool  # delete the requests of evicted workloads
+    deletes_evicted: bool  # delete the requests of workloads that lost their reservation
     now: float
 
 
@@ -81,10 +81,10 @@ class _Attempt:
 
 def decide(info: ProvisioningInput) -> ProvisioningPlan:
     workload = info.workload
-    evicted = c.is_evicted(workload)
-    if c.is_finished(workload) or (evicted and info.deletes_evicted):
+    lost = c.is_evicted(workload) or not c.has_quota_reservation(workload)
+    if c.is_finished(workload) or (lost and info.deletes_evicted):
         return ProvisioningPlan(deletions=_deletions(info.requests, frozenset()))
-    if evicted or not c.has_quota_reservation(workload) or not info.configs:
+    if lost:
         return ProvisioningPlan()
     latest = {
         check: attempt

@@ -198,15 +198,17 @@ def reset_admission_checks(workload: Workload, now: float) -> tuple[AdmissionChe
     return tuple(_reset_check(check, now) for check in workload.status.admission_checks)
 
 
-def _reset_check(check: AdmissionCheckState, now: float) -> AdmissionCheckState:
+def _reset_check(check: AdmissionCheckState, now: float, cause: str = "eviction") -> AdmissionCheckState:
     if check.state == "Pending":
         return check
     retries = (check.retry_count or 0) + 1 if check.state == "Retry" else check.retry_count
+    if check.state == "Rejected":
+        retries = None  # a workload that is activated again has all its retries
     return replace(
         check,
         state="Pending",
         last_transition_time=at_epoch(now),
-        message=f"Reset to Pending after eviction. Previously: {check.state}",
+        message=f"Reset to Pending after {cause}. Previously: {check.state}",
         retry_count=retries,
         pod_set_updates=(),
     )
@@ -260,7 +262,10 @@ def unset_quota_reservation(
 
 
 def clear_reservation(workload: Workload, now: float, gates: Gates, *conditions: Condition) -> WorkloadStatus:
-    """Return the status without everything that depends on the reservation, with ``conditions`` added."""
+    """Return the status without everything that depends on the reservation, with ``conditions`` added.
+
+    A check that is Ready is so for the reserved flavors and numbers of pods only.
+    """
     status, generation = workload.status, workload.metadata.generation
     new = list(conditions)
     if gates.unadmitted_workloads_observability or c.is_admitted(workload):
@@ -278,6 +283,10 @@ def clear_reservation(workload: Workload, now: float, gates: Gates, *conditions:
         status,
         conditions=with_conditions(without_former_pods(workload), *new),
         admission=None,
+        admission_checks=tuple(
+            _reset_check(check, now, "the loss of quota") if check.state == "Ready" else check
+            for check in status.admission_checks
+        ),
         accumulated_past_execution_time_seconds=past_s,
     )
 
