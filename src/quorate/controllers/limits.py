@@ -68,6 +68,7 @@ NATIVE_GROUPS_RETRY_S: Final = 1.0  # until it is known which native pod groups 
 MAX_POD_SETS: Final = 18  # of a Workload, in its definition
 MAX_NAME: Final = 253  # characters of the name of an object
 MAX_LABEL: Final = 63  # characters of the value of a label
+MAX_REPLICAS: Final = 10_000  # of a LeaderWorkerSet: each change of it computes all their workloads
 MAX_REMOTE_GROUPS: Final = 1000  # replicas of a LeaderWorkerSet that are followed in a worker cluster
 
 # Pods

@@ -14,6 +14,7 @@ from quorate.api.names.multikueue import ORIGIN, ORIGIN_UID
 from quorate.controllers.executor import Plan
 from quorate.controllers.jobframework.construct_workload import workload_name
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
+from quorate.controllers.limits import MAX_REPLICAS
 from quorate.controllers.pods import constants
 from quorate.controllers.serving.kinds import SETS, ServingFramework, ServingSet
 from quorate.controllers.serving.template_gates import REPLICAS_BEFORE_GATING, gate_plan
@@ -100,9 +101,14 @@ def decide(obj: ServingSet, *workloads: Workload, pods: Any = (), kind: Any = ST
             id="scaled to 0",
         ),
         pytest.param(0, "not-QuotaReserved:OnHold", "", id="on hold"),
-        pytest.param(2, "not-QuotaReserved:OnHold", "status", id="scaled up again"),
         pytest.param(
-            3, "not-QuotaReserved:OnHold", "spec podSets; status", id="scaled up again with more replicas"
+            2, "not-QuotaReserved:OnHold", "status Admitted=False:NoReservation", id="scaled up again"
+        ),
+        pytest.param(
+            3,
+            "not-QuotaReserved:OnHold",
+            "spec podSets; status Admitted=False:NoReservation",
+            id="scaled up again with more replicas",
         ),
         pytest.param(2, "Finished:Succeeded", "", id="finished"),
     ],
@@ -201,6 +207,16 @@ def test_a_leader_worker_set_has_one_workload_for_each_replica() -> None:
     assert decide(groups_of(3, 2), kind=LEADER_WORKER_SET).count("leader=1 worker=2") == 2
     assert decide(groups_of(3, 1, leader=False), kind=LEADER_WORKER_SET).count("main=3") == 1
     assert decide(groups_of(1, 1), kind=LEADER_WORKER_SET).count("leader=1;") == 1
+
+
+def test_a_leader_worker_set_with_too_many_replicas_stops_no_controller() -> None:
+    kind, most = LEADER_WORKER_SET.serving, MAX_REPLICAS
+    assert kind is not None
+    assert len(kind.groups(groups_of(1, most), short_names=False)) == most
+    with pytest.raises(InvalidTemplate, match=rf"spec\.replicas: is {2**31 - 1}, must be at most {most}"):
+        kind.groups(groups_of(1, 2**31 - 1), short_names=False)
+    odd = msgspec.structs.replace(groups_of(1, 2), status={"replicas": 2**31 - 1})
+    assert len(kind.groups(odd, short_names=False)) == 2 * most
 
 
 def test_workloads_of_a_leader_worker_set_have_copied_labels_and_annotations() -> None:

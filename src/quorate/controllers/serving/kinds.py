@@ -14,7 +14,7 @@ import msgspec
 from quorate.api import codec
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.core.pod import Pod
-from quorate.api.field_path import format_path, look_up, read_count, read_field
+from quorate.api.field_path import InvalidTemplate, format_path, look_up, read_count, read_field
 from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet
 from quorate.api.kueue.topology_annotations import NO_INDEX, PodIndex
@@ -27,6 +27,7 @@ from quorate.controllers.jobframework.topology import (
     with_topology_requests,
 )
 from quorate.controllers.jobs.unstructured import pod_template
+from quorate.controllers.limits import MAX_REPLICAS
 from quorate.controllers.serving.set_templates import DEPLOYMENT, LEADER_WORKER_SET, STATEFUL_SET, SetKind
 from quorate.kube.resources import Json, Resource
 
@@ -34,6 +35,7 @@ LEADER: Final = "leader"
 WORKER: Final = "worker"
 MAIN: Final = "main"
 _TEMPLATES: Final = ("spec", "leaderWorkerTemplate")
+_REPLICAS: Final = ("spec", "replicas")
 _LWS_NAME: Final = "leaderworkerset.sigs.k8s.io/name"
 _LWS_GROUP: Final = "leaderworkerset.sigs.k8s.io/group-index"
 _LWS_WORKER: Final = "leaderworkerset.sigs.k8s.io/worker-index"
@@ -136,13 +138,14 @@ class LeaderWorkerSets(ServingKind):
 
     def groups(self, obj: ServingSet, short_names: bool) -> tuple[ServingGroup, ...]:
         pod_sets = _pod_sets_of_a_replica(obj)
-        wanted = read_count(obj.document, ("spec", "replicas"), 1)
-        present = read_count(
-            obj.document, ("status", "replicas"), 0
-        )  # temporarily more during a rolling update
+        wanted = read_count(obj.document, _REPLICAS, 1)
+        if wanted > MAX_REPLICAS:
+            raise InvalidTemplate(_REPLICAS, f"is {wanted}, must be at most {MAX_REPLICAS}")
+        present = read_count(obj.document, ("status", "replicas"), 0)
+        surge = min(present, 2 * MAX_REPLICAS)  # temporarily more during a rolling update
         return tuple(
             ServingGroup(self._name(obj, short_names, str(index)), pod_sets, index)
-            for index in range(max(wanted, present))
+            for index in range(max(wanted, surge))
         )
 
     def topology_source(self, role: str) -> TopologySource:
