@@ -229,6 +229,38 @@ def test_dependents_of_a_custom_resource_are_deleted_with_it() -> None:
     run_scenario(story)
 
 
+def test_an_owner_is_what_all_of_a_reference_names() -> None:
+    async def story(local: LocalCluster) -> None:
+        await local.client.create(NAMESPACES, {"metadata": {"name": "other"}})
+        owner = await local.client.create(CONFIG_MAPS, {"metadata": {"name": "own"}}, "default")
+
+        async def depend(name: str, namespace: str = "default", /, **fields: str) -> None:
+            reference = {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "name": "own",
+                "uid": owner["metadata"]["uid"],
+            }
+            body = {"metadata": {"name": name, "ownerReferences": [reference | fields]}}
+            await local.client.create(CONFIG_MAPS, body, namespace)
+
+        await depend("unknown-kind", apiVersion="example.com/v1", kind="Absent")
+        await depend("owned")
+        await depend("other-kind", kind="Secret")
+        await depend("other-name", name="elsewhere")
+        await depend("other-namespace", "other")
+        await local.until("no owner of this kind", lambda: local.gone(CONFIG_MAPS, "other-kind"))
+        await local.until("no owner of this name", lambda: local.gone(CONFIG_MAPS, "other-name"))
+        await local.until("no owner there", lambda: local.gone(CONFIG_MAPS, "other-namespace", "other"))
+        assert not await local.gone(CONFIG_MAPS, "owned")
+        await local.client.delete(CONFIG_MAPS, Key("default", "own"), propagation="Foreground")
+        await local.until("the owner is gone", lambda: local.gone(CONFIG_MAPS, "own"))
+        assert await local.gone(CONFIG_MAPS, "owned")
+        assert not await local.gone(CONFIG_MAPS, "unknown-kind")
+
+    run_scenario(story)
+
+
 def test_a_namespace_is_deleted_with_its_contents() -> None:
     async def story(local: LocalCluster) -> None:
         await local.client.create(NAMESPACES, {"metadata": {"name": "short"}})

@@ -71,6 +71,11 @@ def test_merge_patch(patch: Any, want: Any) -> None:
             [{"op": "test", "path": "/data/absent"}], {"data": {"k": "v"}}, id="an absent value is null"
         ),
         pytest.param(
+            [{"op": "add", "path": "/data/x"}, {"op": "replace", "path": "/data/k"}],
+            {"data": {"k": None, "x": None}},
+            id="a value that is not given is null",
+        ),
+        pytest.param(
             [{"op": "add", "path": "/l", "value": [1, 2]}, {"op": "remove", "path": "/l/-1"}],
             {"data": {"k": "v"}, "l": [1]},
             id="a negative index counts from the end",

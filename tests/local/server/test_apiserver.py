@@ -509,5 +509,8 @@ async def test_an_apply_that_creates_names_its_object(api: Api) -> None:
 
     unnamed = "the name of the object (a based on URL) was undeterminable: name must be provided"
     assert await apply({"labels": {"b": "c"}}) == (400, unnamed)
+    missing = "uid mismatch: the provided object specified uid u, and no existing object was found"
+    conflict = f'Operation cannot be fulfilled on configmaps "a": {missing}'
+    assert await apply({"name": "a", "uid": "u"}) == (409, conflict)
     assert await apply({"name": "a"}) == (201, "")
     assert await apply({"labels": {"b": "c"}}) == (200, "")

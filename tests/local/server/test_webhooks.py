@@ -215,6 +215,18 @@ def test_reinvocation_follows_the_reinvocation_policy(policy: str, calls: list[s
     run_with_server(scenario)
 
 
+def test_a_webhook_cannot_move_an_object_to_another_namespace() -> None:
+    async def scenario(client: ApiClient) -> None:
+        move = {"op": "replace", "path": "/metadata/namespace", "value": "kube-system"}
+        async with webhook_server(lambda _: json_patch(move)) as hooks:
+            await register(client, "mutating", a_webhook(hooks.url()))
+            code, error = await client.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
+        assert (code, error["reason"]) == (400, "BadRequest")
+        assert (await client.send("GET", "/api/v1/namespaces/kube-system/configmaps/a"))[0] == 404
+
+    run_with_server(scenario)
+
+
 def test_webhooks_review_each_deletion_of_a_collection() -> None:
     async def scenario(client: ApiClient) -> None:
         async with webhook_server(

@@ -135,3 +135,31 @@ def test_an_applied_configuration_without_fields_has_no_manager() -> None:
             assert (applied[0], "managedFields" in applied[1]["metadata"]) == (code, False)
 
     run_with_server(scenario)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"deletionTimestamp": "2030-01-01T00:00:00Z"}, {"deletionGracePeriodSeconds": 9}]
+)
+def test_only_a_deletion_marks_an_object_as_deleted(fields: Json) -> None:
+    async def scenario(client: ApiClient) -> None:
+        path = "/api/v1/namespaces/default/configmaps"
+        held = await client.create(path, {"metadata": {"name": "x", "finalizers": ["example.com/hold"]}})
+        marked = {**held, "metadata": held["metadata"] | fields}
+        code, error = await client.send("PUT", f"{path}/x", marked)
+        causes = [cause["field"] for cause in error["details"]["causes"]]
+        assert (code, causes) == (422, [f"metadata.{name}" for name in fields] * 2)
+        await client.send("DELETE", f"{path}/x")
+        assert (await client.send("PUT", f"{path}/x", held | {"data": {"a": "b"}}))[0] == 409
+        del held["metadata"]["resourceVersion"]
+        code, kept = await client.send("PUT", f"{path}/x", held | {"data": {"a": "b"}})
+        assert (code, "deletionTimestamp" in kept["metadata"]) == (200, True)
+
+    run_with_server(scenario)
+
+
+@pytest.mark.parametrize(("name", "code"), [("default", 403), ("kube-system", 403), ("kube-node-lease", 200)])
+def test_the_namespaces_of_the_cluster_are_not_deleted(name: str, code: int) -> None:
+    async def scenario(client: ApiClient) -> None:
+        assert (await client.send("DELETE", f"/api/v1/namespaces/{name}"))[0] == code
+
+    run_with_server(scenario)

@@ -109,14 +109,27 @@ def owner_state(metadata: ObjectMeta) -> OwnerState:
     return OwnerState.WAITING if waits else OwnerState.PRESENT
 
 
+OwnerName = tuple[str, OwnerReference]
+"""The namespace of a dependent, and its reference: an owner must have all that the reference names."""
+
+
+def _is_named_by(owner: CachedObject, reference: OwnerReference, namespace: str) -> bool:
+    kind = owner.resource
+    return (
+        owner.metadata.name == reference.name
+        and (kind.group, kind.kind) == (reference.api_version.rpartition("/")[0], reference.kind)
+        and (not kind.namespaced or owner.metadata.namespace == namespace)
+    )
+
+
 class GarbageCollector(Controller):
     """Deletes dependents and removes finalizers.  The reconciler's keys are uids."""
 
     def __init__(self, client: Client, clock: Clock, metadata_cache: MetadataCache) -> None:
         super().__init__("garbage-collector", client, clock, metadata_cache, workers=8)
         self._metadata_cache = metadata_cache
-        # Uids that do not exist, the latest last; a uid never comes back.
-        self._absent: OrderedDict[Uid, None] = OrderedDict()
+        # Owners that do not exist, the latest last; a uid never comes back.
+        self._absent: OrderedDict[OwnerName, None] = OrderedDict()
         metadata_cache.subscribe(self._on_change)
 
     def _on_change(self, old: CachedObject | None, new: CachedObject | None) -> None:
@@ -145,6 +158,8 @@ class GarbageCollector(Controller):
         requeue_at = None
         for reference in entry.metadata.owner_references:
             owner = self._metadata_cache.get(reference.uid)
+            if owner is not None and not _is_named_by(owner, reference, entry.metadata.namespace):
+                owner = None
             owners[reference.uid] = (
                 owner_state(owner.metadata)
                 if owner
@@ -161,24 +176,26 @@ class GarbageCollector(Controller):
         """Read the state of an owner that no watch has delivered from the server.
 
         A missing owner in a cache proves nothing, because watches of two kinds are not synchronized. An owner
-        of an unknown kind counts as present, because its CRD may appear later.
+        of an unknown kind counts as present, because its CRD may appear later, and so does an owner with a
+        namespace that an object without one names.
         """
         kind = self._metadata_cache.kind_of(reference)
-        if reference.uid in self._absent:
+        owner_name = (namespace, reference)
+        if owner_name in self._absent:
             return OwnerState.ABSENT
-        if kind is None:
+        if kind is None or (kind.namespaced and not namespace):
             return OwnerState.PRESENT
         key = Key(namespace if kind.namespaced else "", reference.name)
         try:
             owner: PartialObjectMetadata = await self._client.get(kind, key)
         except NotFound:
-            return self._mark_absent(reference.uid)
+            return self._mark_absent(owner_name)
         if owner.metadata.uid != reference.uid:
-            return self._mark_absent(reference.uid)
+            return self._mark_absent(owner_name)
         return owner_state(owner.metadata)
 
-    def _mark_absent(self, uid: Uid) -> OwnerState:
-        self._absent[uid] = None
+    def _mark_absent(self, owner: OwnerName) -> OwnerState:
+        self._absent[owner] = None
         if len(self._absent) > ABSENT_OWNER_CAPACITY:
             self._absent.popitem(last=False)
         return OwnerState.ABSENT

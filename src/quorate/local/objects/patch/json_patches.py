@@ -107,6 +107,8 @@ def _apply(target: Any, operation: Any) -> Any:
             if isinstance(operation.get(name), str)
         }
         match operation.get("op"):
+            case "add" | "replace" | "test" if "value" not in operation:
+                return _apply(target, operation | {"value": None})
             case "replace" if _names_absent_field(target, operation["path"]):
                 operation["op"] = "add"
             case "copy" if _names_absent_field(target, operation["from"]):

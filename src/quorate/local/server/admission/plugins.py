@@ -13,9 +13,16 @@ from quorate.local.server.storage.store import Entry, Key
 SIGNING_REQUESTS = "certificatesigningrequests.certificates.k8s.io"
 STORAGE_CLASSES = "storageclasses.storage.k8s.io"
 DEFAULT_CLASS_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
+PERMANENT_NAMESPACES = ("default", "kube-public", "kube-system")
 NOT_READY = ("node.kubernetes.io/not-ready", "NoSchedule")
 SERVICE_NETWORK = ipaddress.IPv4Network("10.96.0.0/16")
 NODE_PORTS = range(30_000, 32_768)
+
+
+def check_namespace_deletion(context: RequestContext, obj: Json) -> None:
+    """Keep the namespaces of the cluster itself.  Raises StatusError(403)."""
+    if context.kind.resource == "namespaces" and obj["metadata"]["name"] in PERMANENT_NAMESPACES:
+        raise context.forbidden(obj, "this namespace may not be deleted")
 
 
 def require_namespace(context: RequestContext, obj: Json) -> None:

@@ -67,6 +67,7 @@ async def create_object(
         await context.compute(context.body_size, field_tracking.track_fields, context, obj, nothing)
     plugins.run_mutating_plugins(context, obj)
     obj = await webhooks.mutate(context, "CREATE", obj)
+    check_namespace(context, obj)
     check_escalation(context, obj)
     await context.check(context.body_size, _prepare, context, obj)
     plugins.run_validating_plugins(context, obj)

@@ -13,7 +13,7 @@ from quorate.local.objects.protobuf.envelope import open_envelope
 from quorate.local.objects.protobuf.reader import read_message
 from quorate.local.objects.protobuf.table import Malformed, message_named
 from quorate.local.server import parameters
-from quorate.local.server.admission import priority
+from quorate.local.server.admission import plugins, priority
 from quorate.local.server.admission import webhooks as webhooks
 from quorate.local.server.handlers import listing, update
 from quorate.local.server.registry import custom_resources
@@ -183,6 +183,7 @@ async def _delete_entry(context: RequestContext, options: DeleteOptions, entry: 
     store = context.server.store
     old = context.decode(entry)
     priority.check_deletion(context, old)
+    plugins.check_namespace_deletion(context, old)
     marked = mark_for_deletion(context, options, context.decode(entry))
     if update.is_deletion_complete(marked):
         if not options.dry_run:

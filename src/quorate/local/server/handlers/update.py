@@ -181,6 +181,7 @@ def prepare_update(context: RequestContext, new: Json, old: Json) -> Json:
         new = {name: value for name, value in new.items() if name != "status"}
         if "status" in old:
             new["status"] = old["status"]
+    deletion_causes = metadata.validate_deletion(new["metadata"], old["metadata"])
     _restore_metadata(new["metadata"], old["metadata"])
     if updates_status:
         plugins.run_status_plugins(context, new, old)
@@ -196,7 +197,8 @@ def prepare_update(context: RequestContext, new: Json, old: Json) -> Json:
     ):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     # kube-apiserver validates metadata for the object and for the kind, and lists findings twice.
-    findings = metadata.validate(kind, new) + metadata.validate_update(kind, new, old) * 2
+    findings = metadata.validate(kind, new)
+    findings += (metadata.validate_update(kind, new, old) + deletion_causes) * 2
     if updates_status:
         findings += strategy.validate_status(new, old)
     else:

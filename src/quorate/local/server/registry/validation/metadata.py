@@ -133,6 +133,17 @@ def _owner_references(values: list[Json]) -> list[Cause]:
     return findings
 
 
+def validate_deletion(new: Json, old: Json) -> list[Cause]:
+    """Validate the metadata that marks a deletion, which only a deletion may set."""
+    return [
+        invalid_value(f"metadata.{field}", new[field], "field is immutable")
+        for field in ("deletionTimestamp", "deletionGracePeriodSeconds")
+        if new.get(field) is not None
+        and new[field] != old.get(field)
+        and not (field == "deletionTimestamp" and field in old)
+    ]
+
+
 def validate_update(kind: Kind, new: Json, old: Json) -> list[Cause]:
     """Validate an update of metadata, in addition to ``validate``."""
     findings: list[Cause] = []
