@@ -16,7 +16,15 @@ from rich.progress import Progress
 from rich.table import Table
 
 from bench.backfill.figures import Figures, jobs_in, means, play_setting
-from bench.backfill.worlds import GPUS, MODEL, SUPERCOMPUTER, WORLDS, Setting
+from bench.backfill.worlds import (
+    GPUS,
+    MODEL,
+    SUPERCOMPUTER,
+    WORLDS,
+    Setting,
+    large_then_short,
+    racks_then_tens,
+)
 from bench.limits import check_limits
 
 SEEDS: Final = range(1, 6)
@@ -31,9 +39,16 @@ SETTINGS: Final[dict[str, Setting]] = {
 }
 # Jobs of at least half of the machine have priority 2, others that declare at most four hours 1.
 WITH_CLASSES: Final[dict[str, Setting]] = {
-    "BestEffortFIFO, classes": Setting("BestEffortFIFO", overestimate=2, has_classes=True),
+    "BestEffortFIFO, classes": Setting("BestEffortFIFO", overestimate=2, classes=large_then_short),
     "Conservative of 3, classes, twice": Setting(
-        "BestEffortFIFO", "Conservative", 2, depth=3, has_classes=True
+        "BestEffortFIFO", "Conservative", 2, depth=3, classes=large_then_short
+    ),
+}
+# Gangs of a rack come first, then gangs of ten nodes, and shorter jobs before others of their size.
+WITH_RACKS_FIRST: Final[dict[str, Setting]] = {
+    "BestEffortFIFO, racks first": Setting("BestEffortFIFO", overestimate=1, classes=racks_then_tens),
+    "EASY, racks first, slack 50, exact": Setting(
+        "BestEffortFIFO", "EASY", 1, slack=50, classes=racks_then_tens
     ),
 }
 # Ten planned starts in a queue take ten times as long to play as one, so that these have fewer jobs.
@@ -69,7 +84,7 @@ def main(
     """Play each setting with five seeds in each world, and compare how long jobs wait with the limits."""
     console = Console(stderr=markdown)
     rounds = [
-        Round(world, world, jobs, SETTINGS if world == GPUS else SETTINGS | WITH_CLASSES)
+        Round(world, world, jobs, SETTINGS | (WITH_RACKS_FIRST if world == GPUS else WITH_CLASSES))
         for world in worlds or WORLDS
     ]
     rounds += [

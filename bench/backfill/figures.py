@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bench.backfill.late_starts import LateStarts
 from bench.backfill.learned_bounds import LearnedBounds
-from bench.backfill.worlds import GPUS, Setting, world_of
+from bench.backfill.worlds import GPUS, Setting, gpus_of, world_of
 from quorate.queueing.state import State
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.recorder import Run
@@ -73,8 +73,9 @@ def means(runs: Sequence[Figures]) -> Figures:
 
 def sizes_of(name: str, run: Run) -> NDArray[np.int64]:
     """Return the processors or GPUs of each job, of 128 in every world."""
-    pods = np.array(run.jobs.pods, np.int64)
     if name != GPUS:
-        return pods
-    whole_nodes = np.array([class_.name != "tuning" for class_ in run.world.classes])
-    return np.where(whole_nodes[np.array(run.jobs.class_index)], 8 * pods, pods)
+        return np.array(run.jobs.pods, np.int64)
+    names = [run.world.classes[index].name for index in run.jobs.class_index]
+    return np.array(
+        [gpus_of(class_, pods) for class_, pods in zip(names, run.jobs.pods, strict=True)], np.int64
+    )

@@ -14,7 +14,7 @@ the logarithm of the run time, and gamma distributed times between submissions w
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
@@ -23,9 +23,11 @@ from msgspec.structs import replace
 
 from quorate.api.configuration.planned_starts import BACKFILL
 from quorate.kube.resources import CLUSTER_QUEUES
-from quorate.queueing.planning.rules import DEPTH
+from quorate.queueing.planning.rules import DEPTH, SLACK
+from quorate.simulate.inputs.distributions import Constant
 from quorate.simulate.inputs.lublin_feitelson import ModelledJob, draw_run_time, draw_size, modelled_jobs
-from quorate.simulate.inputs.scenario import Trace
+from quorate.simulate.inputs.scenario import Arrivals, Trace
+from quorate.simulate.inputs.submissions import submissions
 from quorate.simulate.inputs.world import World, read_world
 
 SUPERCOMPUTER: Final = "supercomputer"
@@ -39,6 +41,8 @@ LARGE_SHARE: Final = 0.1  # of the jobs of the second world, above half of the p
 LOAD: Final = 0.85
 LARGE: Final = 64  # processors
 SHORT_S: Final = 4 * 3600
+RACK: Final = 32  # GPUs
+STEPS_S: Final = tuple(hours * 3600 for hours in (2, 4, 6, 8))
 # The modelled jobs are in one trace for each kind of work; the time 0 of all traces is that of this job,
 # which is of a queue that they leave out.
 _FIRST_LINE: Final = "0 0 -1 0 1 -1 -1 1 -1 -1 1 -1 -1 -1 9 -1 -1 -1\n"
@@ -53,13 +57,11 @@ class Setting(NamedTuple):
     overestimate: float | None = None  # the declared maximum ÷ the run time; None: nothing is declared
     learns: bool = False  # whether run times are learned from finished jobs
     depth: int = 10  # how many planned starts with ``Conservative``
-    has_classes: bool = False  # large jobs have priority 2, other short ones 1; not on the GPU cluster
+    slack: int = 0  # the annotation, in percent
+    classes: Callable[[int, float], int] | None = None  # priority by processors or GPUs, and declared seconds
 
-    def priority(self, processors: int, runs_s: float) -> int:
-        """Return the priority of a job: half of the machine is large, a maximum of four hours is short."""
-        if not self.has_classes:
-            return 0
-        return 2 if processors >= LARGE else int(runs_s * (self.overestimate or math.inf) <= SHORT_S)
+    def priority(self, size: int, runs_s: float) -> int:
+        return self.classes(size, runs_s * (self.overestimate or math.inf)) if self.classes else 0
 
     @property
     def has_declared_bounds(self) -> bool:
@@ -67,10 +69,25 @@ class Setting(NamedTuple):
         return bool(self.backfill) and self.overestimate is not None
 
 
+def large_then_short(size: int, declared_s: float) -> int:
+    """Return 2 for a job of at least half of the machine, 1 for one of at most four hours, else 0."""
+    return 2 if size >= LARGE else int(declared_s <= SHORT_S)
+
+
+def racks_then_tens(size: int, declared_s: float) -> int:
+    """Return 10 for a gang of a rack, 5 for one of ten nodes, else 0, and 1 for each step of its maximum.
+
+    The steps are 2, 4, 6 and 8 hours: 4 more for a job of at most two hours, 1 more for one of at most eight.
+    """
+    of_size = 10 if size == RACK else 5 if size >= LARGE else 0
+    return of_size + sum(declared_s <= step_s for step_s in STEPS_S)
+
+
 def world_of(name: str, setting: Setting, jobs: int, seed: int, directory: Path) -> World:
     """Return one of the worlds with so many jobs; ``directory`` is for the files of its jobs."""
     if name == GPUS:
-        return _with_setting(_gpu_cluster(jobs, seed), setting)
+        world = _gpu_cluster(jobs, seed)
+        return _with_setting(_with_priorities(world, setting) if setting.classes else world, setting)
     world = read_world(EXAMPLE)
     (model,) = world.scenario.models
     if name == SUPERCOMPUTER:
@@ -146,11 +163,37 @@ def _gpu_cluster(jobs: int, seed: int) -> World:
     return replace(world, scenario=replace(world.scenario, seed=seed, classes=classes))
 
 
+def _with_priorities(world: World, setting: Setting) -> World:
+    """Return a world with the same jobs, each of a class with its own priority."""
+    scenario = world.scenario
+    classes = []
+    for job in submissions(scenario, world.directory):
+        class_, runs_s = scenario.classes[job.class_index], job.runs_ms / 1000
+        classes.append(
+            replace(
+                class_,
+                name=f"{class_.name}-{job.number}",
+                arrivals=Arrivals(at=(job.at_ms / 1000,)),
+                runs=Constant(runs_s),
+                priority=setting.priority(gpus_of(class_.name, sum(job.counts)), runs_s),
+            )
+        )
+    return replace(world, scenario=replace(scenario, classes=tuple(classes)))
+
+
+def gpus_of(class_name: str, pods: int) -> int:
+    """Return the GPUs of a job of the GPU cluster, of which only ``tuning`` takes no whole nodes."""
+    return pods if class_name.startswith("tuning") else 8 * pods
+
+
 def _with_setting(world: World, setting: Setting) -> World:
     (queue,) = world.of_kind(CLUSTER_QUEUES)
     changed = replace(
         queue,
-        metadata=replace(queue.metadata, annotations={BACKFILL: setting.backfill, DEPTH: str(setting.depth)}),
+        metadata=replace(
+            queue.metadata,
+            annotations={BACKFILL: setting.backfill, DEPTH: str(setting.depth), SLACK: str(setting.slack)},
+        ),
         spec=replace(queue.spec, queueing_strategy=setting.strategy),
     )
     key = CLUSTER_QUEUES.api_version, CLUSTER_QUEUES.kind, queue.metadata.key

@@ -4,6 +4,7 @@ import pytest
 from bench.backfill.figures import play_setting
 from bench.backfill.late_starts import LateStarts
 from bench.backfill.worlds import (
+    GPUS,
     LARGE_SHARE,
     LOAD,
     MODEL,
@@ -11,7 +12,9 @@ from bench.backfill.worlds import (
     SUPERCOMPUTER,
     WORLDS,
     Setting,
+    large_then_short,
     loaded_jobs,
+    racks_then_tens,
 )
 
 from tests.queueing.test_planned_starts import FIRST, LARGE, a_world, job
@@ -26,7 +29,13 @@ def test_the_second_world_has_the_load_and_the_large_jobs_that_it_claims() -> No
     assert max(one.processors for one in jobs) <= PROCESSORS
 
 
-CLASSES = Setting("BestEffortFIFO", "Conservative", 2, depth=3, has_classes=True)
+CLASSES = Setting("BestEffortFIFO", "Conservative", 2, depth=3, classes=large_then_short)
+
+
+def test_the_gpu_cluster_has_the_same_jobs_with_and_without_classes() -> None:
+    setting = Setting("BestEffortFIFO")
+    of_one_priority = setting._replace(classes=lambda size, declared_s: 0)
+    assert play_setting(GPUS, of_one_priority, 150, seed=1) == play_setting(GPUS, setting, 150, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +44,7 @@ CLASSES = Setting("BestEffortFIFO", "Conservative", 2, depth=3, has_classes=True
         *((world, Setting("BestEffortFIFO", "EASY", 2)) for world in WORLDS),
         (SUPERCOMPUTER, CLASSES),
         (MODEL, CLASSES),
+        (GPUS, Setting("BestEffortFIFO", "EASY", 1, slack=50, classes=racks_then_tens)),
     ],
 )
 def test_with_declared_bounds_no_start_is_late(world: str, setting: Setting) -> None:
