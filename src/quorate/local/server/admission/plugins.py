@@ -1,22 +1,18 @@
 """Admission plugins: namespace lifecycle, service account, priority and more."""
 
-import ipaddress
-
 from quorate.api.codec import Json
 from quorate.api.quantity import parse_quantity
 from quorate.local.objects.errors import Cause, forbidden, not_found
 from quorate.local.server.admission import limit_ranger, pod_groups, priority
 from quorate.local.server.registry.defaults.pods import add_default_tolerations
 from quorate.local.server.requests.context import RequestContext
-from quorate.local.server.storage.store import Entry, Key
+from quorate.local.server.storage.store import Key
 
 SIGNING_REQUESTS = "certificatesigningrequests.certificates.k8s.io"
 STORAGE_CLASSES = "storageclasses.storage.k8s.io"
 DEFAULT_CLASS_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
 PERMANENT_NAMESPACES = ("default", "kube-public", "kube-system")
 NOT_READY = ("node.kubernetes.io/not-ready", "NoSchedule")
-SERVICE_NETWORK = ipaddress.IPv4Network("10.96.0.0/16")
-NODE_PORTS = range(30_000, 32_768)
 
 
 def check_namespace_deletion(context: RequestContext, obj: Json) -> None:
@@ -92,12 +88,6 @@ def run_status_plugins(context: RequestContext, new: Json, old: Json) -> None:
         condition.setdefault("lastTransitionTime", since or now)
 
 
-def allocate_service_addresses(context: RequestContext, obj: Json) -> None:
-    """Allocate the cluster IP and the node ports of a new Service."""
-    if context.kind.resource == "services":
-        _allocate_addresses(context, obj["spec"], obj["metadata"]["uid"])
-
-
 def _set_user(context: RequestContext, spec: Json) -> None:
     """Set the user of the request as the user that requests the certificate."""
     for field in ("uid", "groups", "extra"):
@@ -144,32 +134,6 @@ def _taint_not_ready(node: Json) -> None:
     if not any((taint.get("key"), taint.get("effect")) == NOT_READY for taint in taints):
         key, effect = NOT_READY
         taints.append({"key": key, "effect": effect})
-
-
-def _allocate_addresses(context: RequestContext, spec: Json, uid: str) -> None:
-    """Allocate a free cluster IP and node ports; the uid determines where the search starts."""
-    services = list(context.server.store.usable("services", _allocated_addresses, "service addresses"))
-    start = int(uid.replace("-", ""), 16)
-    if spec["type"] != "ExternalName" and "clusterIP" not in spec:
-        used_addresses = {address for address, _ in services}
-        size = SERVICE_NETWORK.num_addresses - 2
-        candidates = (str(SERVICE_NETWORK[1 + (start + step) % size]) for step in range(size))
-        spec["clusterIP"] = next(address for address in candidates if address not in used_addresses)
-        spec["clusterIPs"] = [spec["clusterIP"]]
-    if spec["type"] in ("NodePort", "LoadBalancer"):
-        own_ports = {port.get("nodePort") for port in spec.get("ports", ())}
-        used_ports = own_ports.union(*(ports for _, ports in services))
-        for port in spec.get("ports", ()):
-            if "nodePort" not in port:
-                ports = (NODE_PORTS[(start + step) % len(NODE_PORTS)] for step in range(len(NODE_PORTS)))
-                port["nodePort"] = next(number for number in ports if number not in used_ports)
-                used_ports.add(port["nodePort"])
-
-
-def _allocated_addresses(entry: Entry) -> tuple[str, set[int | None]]:
-    """Return the cluster IP and the node ports of a Service."""
-    spec = entry.decode()["spec"]
-    return str(spec.get("clusterIP")), {port.get("nodePort") for port in spec.get("ports") or ()}
 
 
 RUNTIME_CLASSES = "runtimeclasses.node.k8s.io"

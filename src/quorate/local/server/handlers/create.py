@@ -4,7 +4,7 @@ import re
 
 from quorate.api.codec import Json
 from quorate.local.objects.errors import already_exists, bad_request, internal, invalid
-from quorate.local.server.admission import plugins, resource_quota
+from quorate.local.server.admission import plugins, resource_quota, service_addresses
 from quorate.local.server.admission import webhooks as webhooks
 from quorate.local.server.admission.escalation import check_escalation
 from quorate.local.server.handlers import field_tracking
@@ -93,10 +93,10 @@ def _prepare(context: RequestContext, obj: Json) -> None:
     meta |= {"uid": context.server.new_uid(), "creationTimestamp": context.server.timestamp()}
     if kind.tracks_generation:
         meta["generation"] = 1
-    plugins.allocate_service_addresses(context, obj)
+    causes = service_addresses.allocate(context, obj)
     kind.strategy.prepare_for_create(obj)
     findings = metadata.validate(kind, obj) + kind.strategy.validate(obj) + kind.strategy.validate_create(obj)
-    if findings:
+    if findings := findings or causes:
         raise invalid(kind.error_group, kind.kind, meta.get("name", ""), findings)
     context.warnings.extend(kind.strategy.warnings(obj))
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from quorate.api.codec import Json
 from quorate.local.objects.errors import bad_request, conflict, internal, invalid, invalid_value
 from quorate.local.objects.patch import managed_fields
-from quorate.local.server.admission import plugins
+from quorate.local.server.admission import plugins, service_addresses
 from quorate.local.server.admission import webhooks as webhooks
 from quorate.local.server.admission.escalation import check_escalation
 from quorate.local.server.handlers import create, field_tracking
@@ -196,6 +196,7 @@ def prepare_update(context: RequestContext, new: Json, old: Json) -> Json:
         and _generation_fields(kind, new) != _generation_fields(kind, old)
     ):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+    causes = [] if updates_status else service_addresses.allocate(context, new, old)
     # kube-apiserver validates metadata for the object and for the kind, and lists findings twice.
     findings = metadata.validate(kind, new)
     findings += (metadata.validate_update(kind, new, old) + deletion_causes) * 2
@@ -203,7 +204,7 @@ def prepare_update(context: RequestContext, new: Json, old: Json) -> Json:
         findings += strategy.validate_status(new, old)
     else:
         findings += strategy.validate(new) + strategy.validate_update(new, old)
-    if findings:
+    if findings := findings or causes:
         raise invalid(kind.error_group, kind.kind, context.name, findings)
     generations = [obj["metadata"].get("generation") for obj in (new, old)]
     if not updates_status and kind.resource != "pods" and generations[0] != generations[1]:
