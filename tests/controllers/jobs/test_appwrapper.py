@@ -318,6 +318,22 @@ def test_a_stop_restores_the_number_of_executors(
     assert merged(job.spec, stop.body["spec"])["executor"] == want
 
 
+def test_driver_and_executors_with_a_common_node_selector_may_have_two_flavors() -> None:
+    kind = SparkApplication()
+    job = an_application(nodeSelector={"disk": "ssd"}, suspend=True)
+    originals = kind.pod_sets(job)
+    infos = [PodSetInfo(name=name, count=1, node_selector={"pool": name}) for name in ("driver", "executor")]
+    plan = kind.start(job, infos)
+    assert not isinstance(plan, InjectionConflict)
+    started = merged(job.spec, plan[0].body["spec"])
+    assert "nodeSelector" not in started  # the operator refuses it beside the others
+    for name in ("driver", "executor"):
+        assert started[name]["nodeSelector"] == {"disk": "ssd", "pool": name}
+    running = foreign_job(started)
+    stopped = foreign_job(merged(started, kind.stop(running, originals).patches[0].body["spec"]))
+    assert kind.pod_sets(stopped) == originals
+
+
 @pytest.mark.parametrize("per_component", [1, 19])
 def test_a_wrapper_has_at_most_the_pod_sets_of_a_workload(per_component: int) -> None:
     entry = {"replicas": 1, "path": "template.spec.list[0].template"}

@@ -38,6 +38,7 @@ from quorate.kube.resources import Json
 _DRIVER: Final[Path] = ("spec", "driver")
 _EXECUTOR: Final[Path] = ("spec", "executor")
 _CONTAINER: Final = {"driver": "spark-kubernetes-driver", "executor": "spark-kubernetes-executor"}
+_SELECTOR: Final[Path] = ("spec", "nodeSelector")
 _RESTART_POLICY: Final[Path] = ("spec", "restartPolicy")
 _DYNAMIC: Final[Path] = ("spec", "dynamicAllocation")
 _GATES: Final[Path] = ("template", "spec", "schedulingGates")
@@ -122,6 +123,8 @@ class SparkApplication(UnstructuredJobKind):
         injected = inject(raw(_view(document, spec)), info)
         if isinstance(injected, InjectionConflict):
             return injected
+        if look_up(injected, ("spec", "nodeSelector")):
+            _divide_common_selector(document)
         _write(document, spec, merged(_view(document, spec), injected))
         return None
 
@@ -273,8 +276,16 @@ def _overhead_factor(document: Json, path: Path) -> Fraction:
 
 def _selector_path(document: Json, path: Path) -> Path:
     """Return the common node selector if it exists, otherwise the one at ``path``."""
-    common: Path = ("spec", "nodeSelector")
-    return common if look_up(document, common) is not None else (*path, "nodeSelector")
+    return _SELECTOR if look_up(document, _SELECTOR) is not None else (*path, "nodeSelector")
+
+
+def _divide_common_selector(document: Json) -> None:
+    """Give driver and executors their own node selectors, which a common one excludes: flavors may differ."""
+    common = look_up(document, _SELECTOR)
+    if common is not None:
+        write_field(document, _SELECTOR, None)
+        for path in (_DRIVER, _EXECUTOR):
+            write_field(document, (*path, "nodeSelector"), dict(common))
 
 
 def _node_selector(document: Json, path: Path) -> Json:
