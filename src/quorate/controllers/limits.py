@@ -7,6 +7,7 @@ WORKERS: Final = 16  # of a kind with many objects
 FEW_WORKERS: Final = 4  # of a kind with few objects, or few changes
 # Of all admissions, or of the pods of one workload; the client sends no more at once.
 WRITES_IN_FLIGHT: Final = 100
+MAX_HOSTS: Final = 200_000  # of a task of a Volcano Job, in one list; no object of 1 MiB holds more
 JOB_WRITES_IN_FLIGHT: Final = 32  # creations or deletions of pods of one Volcano Job
 JOB_BYTES_IN_FLIGHT: Final = 2**20  # of one Volcano Job: they are encoded at the same time
 

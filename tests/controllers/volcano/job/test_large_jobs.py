@@ -15,13 +15,14 @@ import pytest
 from quorate.api.limits import LARGE_BYTES
 from quorate.api.meta import at_epoch
 from quorate.api.volcano.job import Job, with_defaults
-from quorate.controllers.limits import JOB_WRITES_IN_FLIGHT, POD_BYTES
+from quorate.controllers.limits import JOB_WRITES_IN_FLIGHT, MAX_HOSTS, POD_BYTES
 from quorate.controllers.volcano.job.assume_cache import AssumeCache
 from quorate.controllers.volcano.job.job_pod_group import build_pod_group
 from quorate.controllers.volcano.job.job_status import job_size
 from quorate.controllers.volcano.job.job_sync import NewPod
 from quorate.controllers.volcano.job.lifecycle_policies import requested_action
 from quorate.controllers.volcano.job.plugins import plugins_of
+from quorate.controllers.volcano.job.plugins.interface import hosts_of
 from quorate.controllers.volcano.job.pod_builder import build_pods
 from quorate.controllers.volcano.job.pod_creator import PodCreator
 from quorate.controllers.volcano.job.pod_manifest import PodManifest, PodTooLarge
@@ -267,3 +268,8 @@ def test_pods_that_the_server_refuses_by_size_are_retried_with_backoff_only() ->
             assert len(requests) == 2
 
     asyncio.run(story())
+
+
+def test_a_job_with_any_number_of_replicas_has_no_more_hosts_than_an_object_holds() -> None:
+    job = job_with(replicas=2**31 - 1)
+    assert len(hosts_of(job, job.spec.tasks[0])) == MAX_HOSTS

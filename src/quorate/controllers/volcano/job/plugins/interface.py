@@ -8,6 +8,7 @@ from quorate.api.codec import decode
 from quorate.api.meta import Struct
 from quorate.api.syntax import is_dns_label, parse_boolean
 from quorate.api.volcano.job import Job, TaskSpec
+from quorate.controllers.limits import MAX_HOSTS
 from quorate.controllers.volcano.job.derived_names import label_name
 from quorate.controllers.volcano.job.pod_manifest import PodManifest
 from quorate.kube.resources import Json, Resource, untyped
@@ -61,9 +62,12 @@ def host_of(job: Job, task: TaskSpec, index: int) -> str:
 
 
 def hosts_of(job: Job, task: TaskSpec) -> list[str]:
-    """Return the hosts of all replicas; one host if they share a name in the template."""
+    """Return the hosts of all replicas; one host if they share a name in the template.
+
+    Not more than fit into one object: replicas may be any number, and each host is a string.
+    """
     names = decode(_Template, task.template).spec
-    count = min(task.replicas, 1) if names.hostname else task.replicas
+    count = min(task.replicas, 1 if names.hostname else MAX_HOSTS)
     return [_host(job, task, index, names) for index in range(count)]
 
 
