@@ -121,6 +121,21 @@ def test_the_devices_of_a_pod_that_ends_are_given_back(ends: str) -> None:
     live(story)
 
 
+def test_a_pod_gets_no_claim_of_a_former_pod_with_its_name() -> None:
+    async def story(cluster: LocalCluster) -> None:
+        await create_template(cluster)
+        await create_pod(cluster)
+        former = (await claim_of_pod(cluster))["metadata"]["name"]
+        kept = {"metadata": {"finalizers": ["example.com/keep"]}}
+        await cluster.client.patch(CLAIMS, Key("default", former), kept)
+        await cluster.client.delete(PODS, Key("default", "p"), grace_period_s=0)
+        pod = await create_pod(cluster)
+        (owner,) = (await claim_of_pod(cluster))["metadata"]["ownerReferences"]
+        assert owner["uid"] == pod["metadata"]["uid"]
+
+    live(story)
+
+
 def test_a_claim_by_name_is_deallocated_and_kept() -> None:
     async def story(cluster: LocalCluster) -> None:
         body = {"metadata": {"name": "mine"}, "spec": REQUESTS}

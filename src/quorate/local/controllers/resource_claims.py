@@ -145,7 +145,9 @@ class ResourceClaimController:
     async def _claim_of(self, pod: ClaimingPod, wanted: PodResourceClaim) -> str:
         """Return the name of the claim made for a pod; empty if its template does not exist yet."""
         for claim in self._made.by_group(pod.metadata.key):
-            if claim.metadata.annotations.get(POD_CLAIM_ANNOTATION) == wanted.name:
+            owner = claim.metadata.controller
+            is_own = owner is not None and owner.uid == pod.metadata.uid  # or of a former pod of that name
+            if is_own and claim.metadata.annotations.get(POD_CLAIM_ANNOTATION) == wanted.name:
                 return claim.metadata.name
         created = await self._create(PODS, pod.metadata, wanted)
         if created is None:
