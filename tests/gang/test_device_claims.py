@@ -301,6 +301,24 @@ def test_pods_with_devices_are_preempted_and_others_are_spared() -> None:
     assert sorted(name.partition("-")[0] for name in devices.world.evictions) == ["low", "low"]
 
 
+def test_no_more_pods_are_preempted_while_the_claims_of_gone_pods_are_still_allocated() -> None:
+    """The controller of claims gives devices back some time after their pods are gone."""
+    nodes = {"a": gpus(["1Gi"] * 2), "b": gpus(["1Gi"] * 2)}
+    devices = Devices("design", nodes, {"low": 1, "high": 1}, "enqueue, allocate, preempt, backfill")
+    devices.add_pods("low", 4, [a_request()])
+    assert len(devices.session()) == 4
+    (high,) = devices.add_pods("high", 1, [a_request()])
+    devices.session()
+    (victim,) = devices.world.evictions
+    assert devices.session() == {}
+    devices.world.remove_pods([Key("default", victim)])
+    for _ in range(3):
+        assert devices.session() == {}
+        assert [*devices.world.evictions] == [victim]
+    devices.devices.remove_claim(Key("default", f"{victim}-g"))
+    assert [*devices.session()] == [high.name]
+
+
 SELECTORS: Final = ((), (LARGE,), (f"{ATTRIBUTES}.at == 0",))
 POD = st.tuples(st.integers(1, 2), st.sampled_from(SELECTORS))
 

@@ -56,6 +56,8 @@ class DeviceIndex:
         self._allocated: Counter[DeviceId] = Counter()  # by claims
         self._staying: Counter[DeviceId] = Counter()  # of allocated claims of pods that stay, and that leave
         self._releasing: Counter[DeviceId] = Counter()
+        # Devices of claims that are still allocated although the last pod has left: about to be free.
+        self._left: set[DeviceId] = set()
         self._placed: dict[tuple[int, DeviceDemand], list[_Placed]] = {}
         self._kept: Counter[DeviceId] = Counter()  # chosen for placed pods that stay, and that leave
         self._kept_releasing: Counter[DeviceId] = Counter()
@@ -93,10 +95,12 @@ class DeviceIndex:
         self._count_claim(claim.metadata.key, -1)
         self.claims[claim.metadata.key] = claim
         self._count_claim(claim.metadata.key, 1)
+        self._forget_freed()
 
     def remove_claim(self, key: Key) -> None:
         self._count_claim(key, -1)
         self.claims.pop(key, None)
+        self._forget_freed()
 
     def _count_claim(self, key: Key, count: int) -> None:
         self._object_changed()
@@ -107,6 +111,9 @@ class DeviceIndex:
             for device in allocated_devices(claim):
                 _count(self._allocated, device, count)
                 self._device_changed(device)
+
+    def _forget_freed(self) -> None:
+        self._left -= {device for device in self._left if not self._allocated[device]}
 
     def _object_changed(self) -> None:
         self.version += 1
@@ -125,6 +132,10 @@ class DeviceIndex:
         held = self._releasing if releasing else self._staying
         for device in demand.held:
             _count(held, device, count)
+            if count > 0:
+                self._left.discard(device)
+            elif releasing and not held[device] and not self._staying[device]:
+                self._left.add(device)
             self._device_changed(device)
         if demand.claims:
             for _ in range(abs(count)):
@@ -237,7 +248,9 @@ class DeviceIndex:
             return False
         if not self._allocated[device] and not self._kept_releasing[device]:
             return True
-        is_leaving = not self._staying[device] and (self._releasing[device] or not self._allocated[device])
+        is_leaving = not self._staying[device] and (
+            self._releasing[device] or device in self._left or not self._allocated[device]
+        )
         return capacity is Capacity.FUTURE_IDLE and bool(is_leaving)
 
     def affects_other_nodes(self, demand: DeviceDemand) -> bool:
