@@ -380,6 +380,67 @@ def test_each_pod_of_a_stateful_set_has_its_own_claims() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("policy", "owners", "scaled", "left"),
+    [
+        pytest.param({}, [], {"data-db-0", "data-db-1"}, {"data-db-0", "data-db-1"}, id="kept"),
+        pytest.param(
+            {"whenDeleted": "Delete"},
+            ["StatefulSet"],
+            {"data-db-0", "data-db-1"},
+            set(),
+            id="deleted with the set",
+        ),
+        pytest.param({"whenScaled": "Delete"}, [], {"data-db-0"}, {"data-db-0"}, id="deleted with its pod"),
+        pytest.param(
+            {"whenDeleted": "Delete", "whenScaled": "Delete"},
+            ["StatefulSet"],
+            {"data-db-0"},
+            set(),
+            id="deleted with either",
+        ),
+    ],
+)
+def test_the_claims_of_a_stateful_set_follow_its_retention_policy(
+    policy: dict[str, str], owners: list[str], scaled: set[str], left: set[str]
+) -> None:
+    async def story(cluster: LocalCluster) -> None:
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        templates = [{"metadata": {"name": "data"}, "spec": claim}]
+        created = body("db", 2, serviceName="db", volumeClaimTemplates=templates)
+        created["spec"]["persistentVolumeClaimRetentionPolicy"] = policy
+        await cluster.client.create(STATEFUL_SETS, created, "default")
+        await until_ready(cluster, STATEFUL_SETS, "db", 2)
+
+        async def owners_by_claim() -> dict[str, list[str]]:
+            claims = (await cluster.client.list(CLAIMS, "default")).items
+            return {
+                claim["metadata"]["name"]: [
+                    owner["kind"] for owner in claim["metadata"].get("ownerReferences", ())
+                ]
+                for claim in claims
+            }
+
+        async def is_left(names: set[str]) -> bool:
+            return await owners_by_claim() == dict.fromkeys(names, owners)
+
+        assert await is_left({"data-db-0", "data-db-1"})
+        await cluster.client.patch(STATEFUL_SETS, Key("default", "db"), {"spec": {"replicas": 1}})
+        await cluster.until("the pod is gone", lambda: cluster.gone(PODS, "db-1"))
+        await cluster.until("its claim follows", lambda: is_left(scaled))
+        await cluster.client.patch(STATEFUL_SETS, Key("default", "db"), {"spec": {"replicas": 2}})
+        await until_ready(cluster, STATEFUL_SETS, "db", 2)
+        await cluster.until("every pod has a claim", lambda: is_left({"data-db-0", "data-db-1"}))
+        await cluster.client.patch(STATEFUL_SETS, Key("default", "db"), {"spec": {"replicas": 1}})
+        await cluster.until("its claim follows again", lambda: is_left(scaled))
+        await cluster.client.delete(STATEFUL_SETS, Key("default", "db"), propagation="Background")
+        await cluster.until("the pods are gone", lambda: cluster.gone(PODS, "db-0"))
+        await cluster.until("the claims follow", lambda: is_left(left))
+
+    live(story)
+
+
+@pytest.mark.slow
 def test_a_stateful_set_that_is_created_again_adopts_the_pods_of_its_name() -> None:
     async def story(cluster: LocalCluster) -> None:
         created = body("db", 1, serviceName="db")

@@ -193,7 +193,7 @@ async def _run_controllers(
         ),
         (
             (apps.STATEFUL_SETS,),
-            (apps.STATEFUL_SETS, CONTROLLER_REVISIONS),
+            (apps.STATEFUL_SETS, CONTROLLER_REVISIONS, CLAIMS),
             partial(StatefulSetController, client, clock, rng, pods),
         ),
     )

@@ -3,9 +3,9 @@
 A pod without a controller that has the name of a set's pod, and its labels, is adopted: it is left over from
 a set of the same name that was deleted without its pods.
 
-Claims of its volume claim templates are kept when pods or the set are deleted, whatever
-``persistentVolumeClaimRetentionPolicy`` says. An update deletes outdated pods one at a time, from the highest
-ordinal, when all later ones are ready.
+Claims of its volume claim templates are owned by the set, or by a pod that is to be deleted, if
+``persistentVolumeClaimRetentionPolicy`` says that they are deleted with it. An update deletes outdated pods
+one at a time, from the highest ordinal, when all later ones are ready.
 """
 
 import asyncio
@@ -18,8 +18,10 @@ from typing import Final
 
 import msgspec
 
+from quorate.api import codec
 from quorate.api.codec import Json
 from quorate.api.core import Pod
+from quorate.api.core.volumes import PersistentVolumeClaim
 from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -50,6 +52,7 @@ from quorate.local.controllers.pod_control import (
 from quorate.local.own_writes import MutationCache
 
 POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
+CLAIM_RETRY_S: Final = 0.1
 HASH_LABEL: Final = "controller.kubernetes.io/hash"  # of a ControllerRevision
 POD_NAME_LABEL: Final = "statefulset.kubernetes.io/pod-name"
 
@@ -127,6 +130,16 @@ def is_member(stateful_set: StatefulSet, pod: Pod) -> bool:
     return name == stateful_set.metadata.name and ordinal.isascii() and ordinal.isdecimal()
 
 
+def claim_owner(stateful_set: StatefulSet, pod: Pod) -> list[Json]:
+    """Return the references of a pod's claims to what they are deleted with; empty if they are kept."""
+    spec = stateful_set.spec
+    policy, start = spec.persistent_volume_claim_retention_policy, spec.ordinals.start
+    is_surplus = ordinal_of(pod) not in range(start, start + spec.replicas)
+    if is_surplus and policy.when_scaled == "Delete":
+        return owner_references(PODS, pod.metadata)
+    return owner_references(STATEFUL_SETS, stateful_set.metadata) if policy.when_deleted == "Delete" else []
+
+
 def revision_name(stateful_set: StatefulSet) -> str:
     return f"{stateful_set.metadata.name}-{template_hash(stateful_set.spec.template)}"
 
@@ -142,12 +155,16 @@ class StatefulSetController(Controller):
         pods: Informer[Pod],
         sets: Informer[StatefulSet],
         revisions: Informer[ControllerRevision],
+        volume_claims: Informer[PersistentVolumeClaim],
     ) -> None:
         self._events = EventRecorder(client, clock, rng, "statefulset-controller")
-        super().__init__("stateful-set", client, clock, sets, pods, revisions, events=self._events)
+        super().__init__(
+            "stateful-set", client, clock, sets, pods, revisions, volume_claims, events=self._events
+        )
         self._history = RevisionHistory(client, STATEFUL_SETS, revisions, HASH_LABEL)
         self._sets = MutationCache(sets, lambda stateful_set: stateful_set.metadata.key)
         self._pods = pods
+        self._volume_claims = volume_claims
         pods.add_index("stateful set", lambda pod: (controller_key(pod.metadata, STATEFUL_SETS.kind),))
         self._claims = pod_claims(client, STATEFUL_SETS, sets, pods, self._reconciler, is_member=is_member)
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
@@ -168,6 +185,10 @@ class StatefulSetController(Controller):
         limit = stateful_set.spec.revision_history_limit
         await self._history.record(stateful_set.metadata, stateful_set.spec.template, limit, used)
         changes = next_changes(stateful_set, pods, now)
+        for pod in pods:
+            await self._set_claim_owner(stateful_set, pod)
+        if any(self._is_claim_of_former_pod(stateful_set, ordinal) for ordinal in changes.create):
+            return now + CLAIM_RETRY_S
         await self._identify(stateful_set, [pod for pod in pods if pod not in changes.delete], now)
         await asyncio.gather(*(self._delete(stateful_set, pod) for pod in changes.delete))
         try:
@@ -177,6 +198,40 @@ class StatefulSetController(Controller):
             status = stateful_set_status(stateful_set, pods, now)
             await self._write_status(STATEFUL_SETS, stateful_set, status, self._sets.record)
         return next_available_at(pods, stateful_set.spec.min_ready_seconds, now)
+
+    def _claims_of(self, stateful_set: StatefulSet, ordinal: int) -> list[PersistentVolumeClaim]:
+        """Return the stored claims of a pod."""
+        set_key = stateful_set.metadata.key
+        names = [template["metadata"]["name"] for template in stateful_set.spec.volume_claim_templates]
+        keys = [Key(set_key.namespace, f"{name}-{set_key.name}-{ordinal}") for name in names]
+        return [claim for key in keys if (claim := self._volume_claims.get(key)) is not None]
+
+    def _is_claim_of_former_pod(self, stateful_set: StatefulSet, ordinal: int) -> bool:
+        """Return True if the garbage collector is about to delete a claim of a pod to create."""
+        return any(
+            reference.kind == PODS.kind
+            for claim in self._claims_of(stateful_set, ordinal)
+            for reference in claim.metadata.owner_references
+        )
+
+    async def _set_claim_owner(self, stateful_set: StatefulSet, pod: Pod) -> None:
+        """Give the claims of a pod the owner with which the set's policy deletes them."""
+        ordinal, set_metadata = ordinal_of(pod), stateful_set.metadata
+        wanted = claim_owner(stateful_set, pod)
+        for claim in self._claims_of(stateful_set, ordinal):
+            references = claim.metadata.owner_references
+            kept = [each for each in references if each.uid not in (set_metadata.uid, pod.metadata.uid)]
+            own = {each.uid for each in references if each not in kept}
+            if (
+                own == {each["uid"] for each in wanted}
+                or claim.metadata.deletion_timestamp
+                or any(each.controller for each in kept)
+            ):
+                continue
+            owners = [*codec.to_builtins(kept), *wanted]
+            patch = {"metadata": {"uid": claim.metadata.uid, "ownerReferences": owners or None}}
+            with contextlib.suppress(NotFound):
+                await self._client.patch(PERSISTENT_VOLUME_CLAIMS, claim.metadata.key, patch)
 
     async def _identify(self, stateful_set: StatefulSet, pods: Sequence[Pod], now: float) -> None:
         """Give adopted pods the labels of their names; with ``OrderedReady`` once they are available."""
@@ -242,6 +297,8 @@ class StatefulSetController(Controller):
             claim = f"{volume}-{pod}"
             labels = {**template["metadata"].get("labels", {}), **stateful_set.spec.selector.match_labels}
             metadata = {**template["metadata"], "name": claim, "labels": labels}
+            if stateful_set.spec.persistent_volume_claim_retention_policy.when_deleted == "Delete":
+                metadata["ownerReferences"] = owner_references(STATEFUL_SETS, stateful_set.metadata)
             with contextlib.suppress(AlreadyExists):
                 await self._client.create(
                     PERSISTENT_VOLUME_CLAIMS,

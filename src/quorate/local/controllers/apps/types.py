@@ -115,11 +115,17 @@ class StatefulSetOrdinals(Struct):
     start: int = 0
 
 
+class ClaimRetentionPolicy(Struct):
+    when_deleted: str = "Retain"
+    when_scaled: str = "Retain"
+
+
 class StatefulSetSpec(_ReplicatedSpec):
     selector: LabelSelector = LabelSelector()
     service_name: str = ""
     ordinals: StatefulSetOrdinals = StatefulSetOrdinals()
     volume_claim_templates: tuple[Json, ...] = ()
+    persistent_volume_claim_retention_policy: ClaimRetentionPolicy = ClaimRetentionPolicy()
     pod_management_policy: str = "OrderedReady"
     revision_history_limit: int = 10
     update_strategy: Strategy = Strategy()
