@@ -51,6 +51,20 @@ def test_a_service_gets_what_its_new_type_needs_and_keeps_what_it_has() -> None:
     run_with_server(scenario)
 
 
+def test_the_protocols_of_a_port_share_a_node_port() -> None:
+    async def scenario(client: ApiClient) -> None:
+        ports = [
+            {"name": "dns-tcp", "port": 53, "protocol": "TCP"},
+            {"name": "dns-udp", "port": 53, "protocol": "UDP"},
+            {"name": "web", "port": 80},
+        ]
+        service = await client.create(SERVICES, a_service("a", type="NodePort", ports=ports))
+        tcp, udp, web = node_ports(service)
+        assert tcp == udp != web
+
+    run_with_server(scenario)
+
+
 OUT_OF_RANGE = "provided port is not in the valid range. The range of valid ports is 30000-32767"
 
 

@@ -9,6 +9,7 @@ from quorate.local.server.storage.store import Entry
 
 SERVICE_NETWORK = ipaddress.IPv4Network("10.96.0.0/16")
 NODE_PORTS = range(30_000, 32_768)
+OUT_OF_RANGE = "provided port is not in the valid range."
 IN_USE = "is already allocated"
 
 
@@ -35,7 +36,9 @@ def allocate(context: RequestContext, new: Json, old: Json | None = None) -> lis
     if spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts"):
         _keep_node_ports(spec, former)
         used = set[int | None]().union(*(ports for _, ports in services))
-        causes += _node_ports(spec, former, used, start)
+        named = _node_ports(spec, former, used, start)
+        is_dry_run = "dryRun" in context.query  # for which kube-apiserver does not check the range
+        causes += [cause for cause in named if not (is_dry_run and OUT_OF_RANGE in cause.message)]
     return causes
 
 
@@ -72,22 +75,29 @@ def _keep_node_ports(spec: Json, former: Json) -> None:
 def _node_ports(spec: Json, former: Json, used: set[int | None], start: int) -> list[Cause]:
     causes, own = [], set[tuple[int, str]]()
     kept = {port.get("nodePort") for port in former.get("ports", ())}
-    allowed = f"The range of valid ports is {NODE_PORTS[0]}-{NODE_PORTS[-1]}"
+    out_of_range = f"{OUT_OF_RANGE} The range of valid ports is {NODE_PORTS[0]}-{NODE_PORTS[-1]}"
     for index, port in enumerate(spec.get("ports", ())):
         number, path = port.get("nodePort"), f"spec.ports[{index}].nodePort"
-        if not number or number in kept:
+        if not number:
             continue
-        if number not in NODE_PORTS:
-            message = f"provided port is not in the valid range. {allowed}"
-            causes.append(invalid_value(path, number, message))
+        if number in kept:
+            pass
+        elif number not in NODE_PORTS:
+            causes.append(invalid_value(path, number, out_of_range))
         elif number in used or (number, port["protocol"]) in own:
             causes.append(invalid_value(path, number, f"provided port {IN_USE}"))
         own.add((number, port["protocol"]))
     taken = used | {port.get("nodePort") for port in spec.get("ports", ())}
     free = (NODE_PORTS[(start + step) % len(NODE_PORTS)] for step in range(len(NODE_PORTS)))
+    shared = {port.get("port"): port["nodePort"] for port in spec.get("ports", ()) if port.get("nodePort")}
     for port in spec.get("ports", ()):
-        if not port.get("nodePort"):
-            port["nodePort"] = next(number for number in free if number not in taken)
+        if port.get("nodePort"):
+            continue
+        number = shared.get(port.get("port"))  # one number serves all protocols of a port
+        if not number or (number, port["protocol"]) in own:
+            number = next(number for number in free if number not in taken)
+        port["nodePort"] = shared[port.get("port")] = number
+        own.add((number, port["protocol"]))
     return causes
 
 
