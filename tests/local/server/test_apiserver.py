@@ -364,6 +364,10 @@ async def test_a_claim_without_a_class_gets_the_default_and_an_empty_class_stays
         assert claim["status"] == {"phase": "Pending"}
     code, error = await api("PATCH", f"{claims}/a", {"spec": {"volumeMode": "Block"}}, Content_Type=MERGE)
     assert (code, error["reason"]) == (422, "Invalid")
+    more = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
+    assert (await api("PATCH", f"{claims}/a", more, Content_Type=MERGE))[0] == 422  # not bound
+    await api("PATCH", f"{claims}/a/status", {"status": {"phase": "Bound"}}, Content_Type=MERGE)
+    assert (await api("PATCH", f"{claims}/a", more, Content_Type=MERGE))[0] == 200
 
 
 @with_api

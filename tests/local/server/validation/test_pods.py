@@ -409,3 +409,18 @@ def test_a_terminated_container_does_not_run_again(policy: str, exit_code: int, 
 
     ended, running = in_state(terminated={"exitCode": exit_code}), in_state(running={})
     assert show(POD.validate_status(running, ended)) == want
+
+
+@pytest.mark.parametrize(
+    ("status", "want"),
+    [
+        ({"nominatedNodeName": "n.example.com", "podIPs": [{"ip": "1.2.3.4"}, {"ip": "::1"}]}, []),
+        ({"nominatedNodeName": "Bad_Name"}, ["status.nominatedNodeName Invalid"]),
+        ({"podIPs": [{"ip": "1.2.3.4"}, {"ip": "1.2.3.5"}]}, ["status.podIPs Invalid"]),
+        ({"qosClass": "Guaranteed"}, ["status.qosClass Invalid"]),
+    ],
+)
+def test_a_status_of_a_pod(status: Json, want: list[str]) -> None:
+    old = a_pod() | {"status": {"qosClass": "BestEffort"}}
+    new = old | {"status": {"qosClass": "BestEffort"} | status}
+    assert show(POD.validate_status(new, old)) == want

@@ -4,7 +4,9 @@ from quorate.api.codec import Json
 from quorate.local.objects.errors import Cause, forbidden_field, invalid_value
 from quorate.local.server.registry.defaults.pod_resources import qos_class
 from quorate.local.server.registry.validation.field_rules import MAX_INT32, Causes, check
+from quorate.local.server.registry.validation.formats import check_format, subdomain
 
+IMMUTABLE = "field is immutable"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 MUTABLE_FIELDS_MESSAGE = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -182,10 +184,25 @@ def _node_affinity(now: list[Json], was: list[Json]) -> Causes:
 
 
 def validate_status(new: Json, old: Json) -> list[Cause]:
-    return list(_status(new, old))
+    return [*_status_fields(new.get("status", {}), old.get("status", {})), *_ended_containers(new, old)]
 
 
-def _status(new: Json, old: Json) -> Causes:
+def _status_fields(now: Json, was: Json) -> Causes:
+    """Check the node that a preemption nominates, the addresses and the QoS class."""
+    node = now.get("nominatedNodeName", "")
+    if node and node != was.get("nominatedNodeName"):
+        yield from check_format(node, "status.nominatedNodeName", subdomain)
+    addresses = [address.get("ip", "") for address in now.get("podIPs", ())]
+    families = [":" in address for address in addresses]
+    if addresses and len(set(families)) < len(families):
+        yield invalid_value(
+            "status.podIPs", now["podIPs"], "may specify no more than one IP for each IP family"
+        )
+    if was.get("qosClass") and now.get("qosClass") != was["qosClass"]:
+        yield invalid_value("status.qosClass", now.get("qosClass", ""), IMMUTABLE)
+
+
+def _ended_containers(new: Json, old: Json) -> Causes:
     restart_policy = old["spec"].get("restartPolicy", "Always")
     if restart_policy == "Always":
         return

@@ -67,9 +67,10 @@ def storage_request(spec: Json, path: str, _: Scope) -> Causes:
 
 
 def validate_claim_update(new: Json, old: Json) -> list[Cause]:
-    """Allow a claim to be bound, to get a class where it had none, and to request more."""
+    """Allow a claim to be bound, to get a class where it had none, and to request more once it is bound."""
     now, was = dict(new["spec"]), dict(old["spec"])
-    for field in ("resources", "volumeAttributesClassName"):
+    is_bound = old.get("status", {}).get("phase") == "Bound"
+    for field in ("resources", "volumeAttributesClassName") if is_bound else ():
         now.pop(field, None)
         was.pop(field, None)
     for field in ("volumeName", "storageClassName"):
