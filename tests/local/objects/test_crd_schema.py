@@ -56,6 +56,10 @@ PERCENT = {"x-kubernetes-int-or-string": True, "pattern": "^[0-9]+%?$", "anyOf":
             INTEGER, 1.5, ["spec.x TypeInvalid", "<nil> Invalid"], id="a fraction is not an integer"
         ),
         pytest.param(INTEGER, 1.0, [], id="a whole float is an integer"),
+        pytest.param(INTEGER, 2**63 - 1, [], id="the largest integer"),
+        pytest.param(
+            INTEGER, 2**63, ["spec.x TypeInvalid", "<nil> Invalid"], id="more than the largest integer"
+        ),
         pytest.param({"type": "number"}, 1, [], id="an integer is a number"),
         pytest.param(INTEGER | {"format": "int32"}, 3_000_000_000, ["<nil> Invalid"], id="more than 32 bits"),
         pytest.param(INTEGER | {"format": "int64"}, (1 << 63) - 1, [], id="64 bits"),

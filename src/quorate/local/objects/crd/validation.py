@@ -59,7 +59,7 @@ def type_name(value: Any) -> str:
         case bool():
             return "boolean"
         case int():
-            return "integer"
+            return "integer" if -(2**63) <= value < 2**63 else "number"
         case float():
             return "integer" if value.is_integer() else "number"
         case str():
