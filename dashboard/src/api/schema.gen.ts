@@ -937,7 +937,7 @@ export interface components {
         };
         /**
          * Holder
-         * @description A workload or pod group that uses what another one is short of.
+         * @description A workload or pod group that uses an amount of which the explained one has too little.
          *
          *         Names are empty if the caller may not read them.
          */

@@ -60,7 +60,7 @@ class ObjectName(Struct):
 
 
 class Holder(Struct):
-    """A workload or pod group that uses what another one is short of.
+    """A workload or pod group that uses an amount of which the explained one has too little.
 
     Names are empty if the caller may not read them.
     """

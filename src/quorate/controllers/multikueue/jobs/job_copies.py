@@ -225,7 +225,7 @@ class JobCopies:
     async def _copy_end(
         self, worker: Worker, kind: RemoteKind, member: Member, key: Key, copy: RemoteJob | None
     ) -> Outcome | None:
-        """Copy the end of one object; ``copy`` None: that which was deleted, if we have seen it."""
+        """Copy the end of one object from ``copy``; None: from the last version of a deleted copy."""
         copy = copy or self._remote.removed(worker, kind, key)
         if copy is None or not (copy.is_of(self._origin) and copy.is_copy_of(member.uid)):
             return None
