@@ -1,6 +1,6 @@
 """The state that an explanation gives to a workload, one row for each, and what would be enough."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.core.host_node import HostNode
-from quorate.api.core.started_pod import FailedCreation, StartedPod
+from quorate.api.core.started_pod import StartedPod
 from quorate.api.explanation import Explanation, Reason
 from quorate.api.kueue import AdmissionCheck, Workload
 from quorate.api.meta import Key, OwnerReference, Uid
@@ -23,7 +23,6 @@ from tests.queueing.world import World
 
 HOSTNAME = "kubernetes.io/hostname"
 SINCE = "2026-01-01T00:00:00Z"
-FAILED_AT = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
 QUEUES: Json = {
     "flavors": ["default"],
     "clusterQueues": {
@@ -154,57 +153,6 @@ def test_an_admitted_workload_runs_only_if_all_its_pods_do(
     found = explained(a_workload(*ADMITTED), pods)
     assert (found.state, found.message) == (state, text)
     assert found.cluster_queue == "a"
-
-
-@pytest.mark.parametrize(
-    ("message", "state"),
-    [
-        ('Error creating: pods "train-x" is forbidden: exceeded quota: small', "Admitted"),
-        ('Error creating: Pod "train-x" is invalid: spec.containers[0]: bad', "Stuck"),
-    ],
-)
-def test_the_answer_of_the_api_server_says_why_pods_are_not_created(message: str, state: str) -> None:
-    failure = FailedCreation(message=message, at=FAILED_AT)
-    found = explained(a_workload(*ADMITTED), [], failure=failure)
-    (reason,) = found.reasons
-    assert (found.state, found.message) == (
-        state,
-        f"it is admitted; 0 of 3 pods run: 3 not created: {message}",
-    )
-    assert (reason.code, reason.needed, reason.since) == ("PodsNotCreated", "3", FAILED_AT)
-
-
-@pytest.mark.parametrize(
-    ("failed_s", "created_s", "is_told"),
-    [
-        pytest.param(60, None, True, id="no pod was created"),
-        pytest.param(60, 59, True, id="after the last pod was created"),
-        pytest.param(60, 60, True, id="in the same second"),
-        pytest.param(60, 61, False, id="before the last pod was created"),
-        pytest.param(-1, None, False, id="before the workload was admitted"),
-    ],
-)
-@pytest.mark.parametrize("is_deleted", [False, True], ids=["it exists", "it is being deleted"])
-def test_a_failure_to_create_pods_is_told_only_if_nothing_followed_it(
-    failed_s: int, created_s: int | None, is_told: bool, is_deleted: bool
-) -> None:
-    begin = datetime.fromisoformat(SINCE)
-    failure = FailedCreation(message="exceeded quota: small", at=begin + timedelta(seconds=failed_s))
-    pods = []
-    if created_s is not None:
-        created = begin + timedelta(seconds=created_s)
-        deleted = created if is_deleted else None
-        of_pod = replace(RUNNING.metadata, creation_timestamp=created, deletion_timestamp=deleted)
-        pods = [replace(RUNNING, metadata=of_pod)]
-    reasons = explained(a_workload(*ADMITTED), pods, failure=failure).reasons
-    reason = next(reason for reason in reasons if reason.code == "PodsNotCreated")
-    assert reason.text == ("not created: exceeded quota: small" if is_told else "not created yet")
-
-
-def test_a_failure_is_not_told_of_pods_that_exist() -> None:
-    failure = FailedCreation(message="exceeded quota: small")
-    found = explained(a_workload(*ADMITTED), [UNSCHEDULED] * 3, failure=failure)
-    assert [reason.code for reason in found.reasons] == ["PodsUnschedulable"]
 
 
 def test_a_workload_with_ready_pods_runs_without_a_look_at_the_pods() -> None:

@@ -1,4 +1,4 @@
-"""The gang model of a cluster at one moment, and what it says of one pod group."""
+"""Explains a pod group by a model of all gangs, made from the objects of the cluster as they are now."""
 
 import asyncio
 from pathlib import Path

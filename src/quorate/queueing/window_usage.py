@@ -17,7 +17,7 @@ Pool = frozenset[Node]  # roots of trees
 
 
 class WindowUsage(NamedTuple):
-    """Amounts of one flavor and resource, in base units: what a window reserves, and what of it is in use."""
+    """How much of one flavor and resource a window reserves, and how much of it is used, in base units."""
 
     reserved: int
     used: int  # by owners, at most the amount

@@ -205,7 +205,7 @@ def _shapes(session: Session, gang: Gang) -> list[Shape]:
 
 
 class GangPlacement:
-    """The placement of one gang in one session, over several turns."""
+    """Gives nodes to the members of one gang in one session: in its first turn to its minimum, or to none."""
 
     def __init__(self, session: Session, gang: Gang, trials: Trials) -> None:
         self._session = session
@@ -232,7 +232,7 @@ class GangPlacement:
             self._refused = trials.refused.of_tasks(gang, tuple(self._tasks))
 
     def run_turn(self) -> bool:
-        """Place the tasks of one turn; return True if the gang needs another turn."""
+        """Place members until the gang is ready; return True if others are left for a later turn."""
         if self._refused is not None:
             self._failed_shapes = dict(self._refused.failed_shapes)
             self._refused_requests = self._refused.by_queue

@@ -127,7 +127,7 @@ class TopologyPlacement:
         self._most_placed = 0  # in one trial
 
     def run_turn(self) -> bool:
-        """Place the tasks of one turn; return True if the gang needs another turn."""
+        """Place members until the gang is ready; return True if others are left for a later turn."""
         session, gang = self._session, self._gang
         key = self._trial_key()
         known = None if key is None else self._trials.refused_topologies.get(key)

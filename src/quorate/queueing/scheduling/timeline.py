@@ -109,9 +109,9 @@ class _Ended:
 
 
 class _EndsOfQueue(NamedTuple):
-    """The ends of the workloads of one cluster queue, and the inputs of their computation.
+    """When the admitted workloads of one cluster queue end, and what these times were computed from.
 
-    The ends are computed again when the rules for planned starts or the learned bounds differ from these.
+    The times are computed again when the rules for planned starts or the learned bounds differ from these.
     """
 
     ends: dict[Key, End]

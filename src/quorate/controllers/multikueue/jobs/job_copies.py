@@ -225,7 +225,10 @@ class JobCopies:
     async def _copy_end(
         self, worker: Worker, kind: RemoteKind, member: Member, key: Key, copy: RemoteJob | None
     ) -> Outcome | None:
-        """Copy the end of one object from ``copy``; None: from the last version of a deleted copy."""
+        """Copy the end of the remote object ``copy`` into the local object ``key``; return it, or None.
+
+        Without ``copy``, the remote object was deleted, and its last version tells how it ended.
+        """
         copy = copy or self._remote.removed(worker, kind, key)
         if copy is None or not (copy.is_of(self._origin) and copy.is_copy_of(member.uid)):
             return None

@@ -1,4 +1,4 @@
-"""Cluster IPs and node ports of Services: allocation, and checks of those that a request names."""
+"""Allocates cluster IPs and node ports to Services, and checks the ones that a request names."""
 
 import ipaddress
 
