@@ -562,7 +562,8 @@ export interface components {
          * QuotaUse
          * @description The quota of one flavor and resource in a cluster queue or cohort, and its use.
          *
-         *         ``reserved`` counts workloads with a quota reservation, ``admitted`` those that are admitted.
+         *         ``reserved`` is the usage of workloads with a quota reservation, ``admitted`` the usage of admitted
+         *         workloads.
          */
         QuotaUse: {
             flavor: string;

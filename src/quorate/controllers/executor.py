@@ -66,9 +66,10 @@ def warning_event(regarding: ObjectReference, reason: str, message: str) -> Obje
 def name_conflict(
     about: ObjectReference, writes: Iterable[Write], workloads: Informer[Workload], owners: Collection[Uid]
 ) -> ObjectEvent | None:
-    """Return an event about a Workload that cannot be created: another one, not of ``owners``, has its name.
+    """Return an event about a Workload that cannot be created: a Workload of another owner has its name.
 
-    Return None if no such workload is known: then the one that exists may be that of the owners.
+    ``owners`` are the owners of the Workload to create. Return None if no Workload with the name is cached:
+    the existing Workload may then belong to the owners.
     """
     for write in writes:
         if isinstance(write, Create) and write.resource == WORKLOADS:

@@ -21,7 +21,7 @@ _MISSING: Final = msgspec.Raw(b"null")
 
 
 def reserving_part(fault: ObjectFault, last_admission: Admission | None = None) -> Workload | None:
-    """Return the readable fields of a workload; None if it has no quota reservation that counts.
+    """Return the readable fields of a workload; None if the workload has no valid quota reservation.
 
     ``last_admission`` is assumed if the admission cannot be read.  The pod sets are those of the admission,
     and none of their pods are reclaimable, which counts rather too much than too little.

@@ -35,7 +35,7 @@ def unserved_kinds(integrations: Integrations) -> Iterator[tuple[str, Resource[A
 
 
 def _other_kinds(integrations: Integrations) -> set[str]:
-    """Return the declared kinds, and those that another controller queues."""
+    """Return the declared external kinds, and the kinds that another controller queues."""
     return {kind.name for kind in integrations.declared} | {kind.name for kind in integrations.external}
 
 

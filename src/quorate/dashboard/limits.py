@@ -89,7 +89,7 @@ MOST_WAITING: Final = 4  # comparisons: one runs at a time
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """When a session shows a change of the credentials or rights of its user, and what it may hold."""
+    """Limits of a session: after which time changed credentials or rights take effect, and its sizes."""
 
     review_s: float = REVIEW_S
     check_s: float = CHECK_S

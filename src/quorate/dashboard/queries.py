@@ -1,4 +1,4 @@
-"""What a caller of the dashboard may see, and what it asks for."""
+"""The queries of the dashboard's callers, limited to what each caller may see."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime

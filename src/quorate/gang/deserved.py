@@ -1,4 +1,4 @@
-"""Weighted water filling: what each queue deserves of a cluster.
+"""Weighted water filling: the amounts that each queue deserves of a cluster.
 
 Each resource is divided by itself, in exact fractions.  First, every queue gets its part by weight, at most
 what it requests and may have, or its guarantee if that is more.  The rest is then divided among the queues
@@ -114,7 +114,8 @@ def real_capability(
     """Return what one queue can have of ``total`` at most.
 
     That is what other queues are not guaranteed, and at most its ``capability``, which has no limit for a
-    resource that is absent.  ``guaranteed``: the sum over all queues, ``guarantee`` of this one included.
+    resource that is absent.  ``guaranteed`` is the sum over all queues, with the ``guarantee`` of the queue
+    itself.
     """
     resources = {*total, *guarantee}
     free = {

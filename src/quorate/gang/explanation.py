@@ -129,7 +129,7 @@ def explain_group(group: PodGroup, facts: GroupFacts | None = None) -> Explanati
 
 
 def _stored_or(facts: GroupFacts | None, group: PodGroup) -> tuple[tuple[Reason, ...], str]:
-    """Return the reasons of ``facts``, else that of the status, with their text."""
+    """Return the reasons of ``facts``, or without facts the reason in the status, with their text."""
     stored = unschedulable(group)
     if facts is None:
         return ((), "") if stored is None else ((stored,), stored.text)

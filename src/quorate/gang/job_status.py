@@ -72,7 +72,7 @@ def renew_lost_groups(session: Session) -> None:
 
 
 def job_statuses(session: Session) -> tuple[GangStatus, ...]:
-    """Return the statuses that changed, those of the oldest groups first."""
+    """Return the statuses that changed, ordered by the age of the groups, the oldest first."""
     updater = _StatusUpdater(session)
     statuses = []
     for gang in session.gangs:

@@ -300,7 +300,7 @@ class AwaitsEvictions:
 
 @dataclass(frozen=True, slots=True)
 class ReservedForEarlierGroup:
-    """It might run at the planned start of an earlier group, and what it needs is kept for that group."""
+    """The group might still run at the planned start of an earlier group, for which its room is kept."""
 
     reason: ClassVar[str] = "ReservedForEarlierPodGroup"
     group: Key

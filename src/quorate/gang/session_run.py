@@ -55,8 +55,8 @@ def run_session(
 def _subject_of(error: Exception, model: Model) -> Gang | Pod | Node | None:
     """Return the gang that the innermost frame with a gang evaluates, else the pod, else the node.
 
-    The traceback tells it for every action and plugin; none has to record what it evaluates.  A node comes
-    last: a gang may raise on every node.
+    The traceback has the subject for every action and plugin, which need not record what they evaluate.  A
+    node comes last: a gang may raise on every node.
     """
     frames = [frame.f_locals for frame, _ in traceback.walk_tb(error.__traceback__)]
     found = [variables.get(name) for variables in reversed(frames) for name in _SUBJECTS]

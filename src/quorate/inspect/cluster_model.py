@@ -42,8 +42,8 @@ class EffectiveConfiguration:
 async def effective_configuration(client: Client, path: Path | None) -> EffectiveConfiguration:
     """Return the Configuration of a file or of the controllers; the defaults if neither can be read.
 
-    The controllers store the one in force; otherwise that of an installation counts.  Raises
-    ``InvalidFiles`` for an invalid file.
+    The controllers store the Configuration in force; without it the Configuration of an installation counts.
+    Raises ``InvalidFiles`` for an invalid file.
     """
     if path is not None:
         return _of_file(path)

@@ -75,7 +75,7 @@ async def facts_of_group(client: Client, group: PodGroup) -> GroupFacts | None:
 async def scheduler_settings(client: Client, path: Path | None) -> tuple[SchedulerConfiguration, str]:
     """Return the configuration of a file or of the scheduler, and its origin; else the defaults.
 
-    The scheduler stores the one in force; otherwise that of an installation counts.
+    The scheduler stores the configuration in force; without it the configuration of an installation counts.
     """
     if path is not None:
         return read_scheduler_configuration(path).configuration, str(path)

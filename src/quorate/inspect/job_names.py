@@ -74,8 +74,8 @@ class NamedJob(NamedTuple):
 async def named_job(connection: Connection, written: str) -> NamedJob:
     """Return the job ``TYPE[.GROUP]/NAME``, or the one of any kind with that name.
 
-    Of several with one name, a batch Job comes before a Volcano Job, and those before what has a workload.
-    The name of a workload stands for its owner.  Raises ``UsageError`` if there is none.
+    Of several jobs with one name, a batch Job comes first, then a Volcano Job, then a job of any kind that
+    has a workload.  The name of a workload stands for its owner.  Raises ``UsageError`` if there is none.
     """
     client, namespace = connection.client, connection.namespace
     if not namespace:

@@ -1,4 +1,4 @@
-"""What the domains of a topology have, what is used of it, and what is free: values for tables and JSON.
+"""Capacity, use and free amounts of the domains of a topology, as values for tables and JSON.
 
 ``capacity`` is what the nodes can allocate, ``used`` is used by pods with places in the topology, ``others``
 by all other pods.  The nodes of a flavor are those that are ready and schedulable and have all labels.

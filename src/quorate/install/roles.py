@@ -1,4 +1,4 @@
-"""RBAC roles: of the controllers, and those that an administrator binds to users.
+"""RBAC roles: of the controllers, and roles that an administrator binds to users.
 
 Names and aggregation labels of the user roles are Kueue's, so that existing bindings keep working.
 """

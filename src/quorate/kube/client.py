@@ -425,7 +425,7 @@ class Client:
         *,
         on_open: Callable[[], None] = _ignore,
     ) -> AsyncGenerator[bytes, None]:
-        """Yield the pieces of an answer as they come, such as those of the log of a container.
+        """Yield the chunks of a response as they arrive, such as the log of a container.
 
         The deadline applies to its start; after ``silence_s`` the connection is taken for broken.  ``verb``
         is for messages and metrics.  Raises ``ApiError`` for a refusal and ``Unreachable``.

@@ -78,7 +78,7 @@ async def wait_until_served(
 ) -> Resource[Any]:
     """Return a kind once the server serves it; its definition may be installed at any time.
 
-    ``versions``: any of these will do, instead of the one of ``resource``.
+    ``versions``: the accepted versions, instead of the version of ``resource``.
 
     Log why it is not served.  With ``on_absent``, its absence is normal: call that instead at each answer.
     """

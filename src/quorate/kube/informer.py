@@ -7,9 +7,10 @@ missed, deletions included (intermediate states are).
 Subscribers are called synchronously in order of subscription, after the cache is updated.
 
 No object ends ``run``.  An object that cannot be decoded into its type is absent from the cache.  An object
-that an index or a subscriber cannot use (it raises) is absent from that index, or for that subscriber, which
-next sees its removal: so each view is consistent, and a model drops what it had taken in part.  Either is an
-``ObjectFault``, reported to the client, and the next version of the object is tried like any other.
+on which an index or a subscriber raises is absent from that index, or for that subscriber.  The subscriber
+next sees the removal of the object, so that each view is consistent, and a model drops what it had taken in
+part.  Either is an ``ObjectFault``, reported to the client, and the next version of the object is tried like
+any other.
 """
 
 import asyncio

@@ -17,7 +17,7 @@ _SELECTED: Final = "selected"  # index of the objects of a small selection
 
 
 class Selection(Generic[T]):
-    """The objects of ``informer`` that ``selects`` accepts; ``name`` tells its indexes from those of others.
+    """The objects of ``informer`` that ``selects`` accepts; ``name`` distinguishes its indexes from others.
 
     ``is_small``: most objects of the informer are not selected.  They are not read when a controller
     subscribes later.

@@ -57,7 +57,8 @@ async def send(client: Client, writes: Iterable[Write]) -> list[Any]:
 
     A plan may patch one object several times.  All its patches were decided on one version, so each patch
     after the first expects the version that the previous one produced: a write in between by another client
-    causes a ``Conflict``.  One of our own causes it without a request, if what it stored is kept.
+    causes a ``Conflict``.  A write of our own in between causes it without a request, if the stored object is
+    kept.
     """
     produced: dict[tuple[str, Key], str] = {}
     answers: list[Any] = []
@@ -140,8 +141,8 @@ class HasStatus(Protocol):
 def status_patch(resource: Resource[Any], obj: HasStatus, status: Struct | None) -> tuple[Patch, ...]:
     """Return the one patch that changes the status of ``obj`` to ``status``.
 
-    Empty if it is that status already, or if ``status`` is None: leave it as it is.  The first status is
-    written as a whole, because counters of 0 that are not stored yet differ from nothing that was read.
+    Return no patch if ``obj`` has that status, or if ``status`` is None.  The first status is written as a
+    whole, because counters of 0 that are not stored yet differ from nothing that was read.
     """
     if status is None or obj.status == status:
         return ()

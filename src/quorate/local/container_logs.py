@@ -134,7 +134,7 @@ def _seek(file: BinaryIO, tail_lines: int | None) -> None:
 
 
 class _Formatter:
-    """Turns lines of the file into those of the log."""
+    """Turns lines of the log file into lines of the served log."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options

@@ -62,7 +62,7 @@ class Page(msgspec.Struct, frozen=True):
     as_table: bool = False
 
     def of(self, keys: list[Key]) -> tuple[list[Key], str]:
-        """Return those of the sorted ``keys`` that are on the page, and the token of the next page.
+        """Return the sorted ``keys`` that are on the page, and the token of the next page.
 
         The token is empty if there is no next page.
         """

@@ -19,7 +19,7 @@ _TABLE: Final = frozenset(("as=Table", "v=v1", "g=meta.k8s.io"))
 
 
 def prefers_table(accept: str) -> bool:
-    """Return True if the first media type of the header ``Accept`` is a Table, as that of kubectl."""
+    """Return True if the first media type of the header ``Accept`` is a Table, as kubectl requests it."""
     _, *parameters = accept.partition(",")[0].split(";")
     return {parameter.strip() for parameter in parameters} >= _TABLE
 

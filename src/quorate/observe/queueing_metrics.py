@@ -103,7 +103,7 @@ class Reading(NamedTuple):
 
 
 def readings(view: View, preemption_skips: Mapping[str, int]) -> Iterator[Reading]:
-    """Yield all values; ``preemption_skips``: by cluster queue, preemptors that another one preceded."""
+    """Yield all values; ``preemption_skips``: by cluster queue, preemptions skipped for another preemptor."""
     rules = view.state.configuration.metrics
     for queue in view.state.ledger.cluster_queues.values():
         yield from _isolated(queue.name, _cluster_queue(queue, view))

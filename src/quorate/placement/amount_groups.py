@@ -89,7 +89,7 @@ class AmountGroups:
         return True
 
     def _kinds_of(self, allocatable: Matrix) -> Vector:
-        """Return the kinds of nodes with the ``allocatable`` amounts, and add those that are new."""
+        """Return the kinds of nodes with the ``allocatable`` amounts, and add new kinds."""
         kinds, new = [], []
         for place, key in enumerate(_keys(allocatable[self._rows])):
             if key not in self._kind_numbers:

@@ -65,9 +65,9 @@ def _matches(terms: tuple[AffinityTerm, ...], label_set: PodLabelSet) -> bool:
 def choose_anchor_node(finder: NodeFinder, shape: Shape, group: PodsByShape) -> str:
     """Return the best node for a first pod of ``shape`` in a domain with capacity for ``group``.
 
-    Prefer idle capacity to future idle capacity.  Return "" if no pod of the group is bound to the domain of
-    this one, or if no domain has enough capacity.  Only resources are checked: whether other filters reject
-    the rest of the group shows when it is placed.
+    Prefer idle capacity to future idle capacity.  Return "" if no pod of the group must be in the domain of
+    the first pod, or if no domain has enough capacity.  Only resources are checked: whether other filters
+    reject the rest of the group shows when it is placed.
     """
     domains = finder.anchor_domains(shape, group)
     if not domains:

@@ -170,7 +170,7 @@ class NodeStatuses:
         self.permanent: Mask = np.zeros(size, np.bool_)
 
     def reject(self, nodes: Mask, failure: FilterFailure) -> None:
-        """Reject ``nodes``: set ``failure`` as the status of those that have passed so far."""
+        """Reject ``nodes``: set ``failure`` as the status of each node that has passed so far."""
         if failure.remedy is not Remedy.PREEMPTION:
             self.unresolvable |= nodes
         if failure.remedy is Remedy.OTHER_NODES:

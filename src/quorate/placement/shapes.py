@@ -238,7 +238,7 @@ class Shapes:
 
     @property
     def has_unused_keys(self) -> bool:
-        """Return True if most of the label keys are probably those of pods that are gone."""
+        """Return True if probably most of the label keys belong to deleted pods only."""
         return len(self._selected_keys) > 2 * self._needed_keys + _SPARE_KEYS
 
     def retain_keys(self, specs: Iterable[PodSpec]) -> None:

@@ -51,7 +51,7 @@ class AgingQueues(ReservationPlaces):
         return min(queue.pending.next_step_at for queue in self.aging)
 
     def _take_step(self, queue: ClusterQueueState, now: float) -> None:
-        """Take a step if one is due, and evaluate again what it may change: preemption, plans, a head."""
+        """Take a step if one is due, and evaluate again preemption, plans and heads, which it may change."""
         rises = queue.pending.next_step_at <= now
         if not queue.pending.age(now):
             return

@@ -215,9 +215,9 @@ class ClusterQueueState:
         return frozenset(name for name in mismatched if self.matches_namespace(namespaces.get(name, {})))
 
     def checks_for(self, admission: Admission | None, retried: Collection[str] = ()) -> tuple[str, ...]:
-        """Return which admission checks apply; without an admission, those that apply to every flavor.
+        """Return which admission checks apply; without an admission, the checks that apply to every flavor.
 
-        Those that have been ``retried`` may apply to some flavors only: their retries are still counted.
+        A check in ``retried`` may apply to some flavors only: its retries are still counted.
         """
         rules = self.spec.admission_checks_strategy.admission_checks
         if admission is None:

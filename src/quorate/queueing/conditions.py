@@ -160,7 +160,7 @@ def truncate_message(message: str) -> str:
 
 
 def with_conditions(conditions: Iterable[Condition], *new: Condition) -> tuple[Condition, ...]:
-    """Return ``conditions`` with each of ``new`` replacing the one of its type, or appended.
+    """Return ``conditions`` with each of ``new`` in place of the condition of its type, or appended.
 
     A new QuotaReserved, Evicted or Finished ends the wait that ``WAITING`` describes, and so does a quota
     reservation of another program; the time of a wait with the same code is kept.
@@ -358,8 +358,8 @@ def granular_reason(reasons: Sequence[r.InadmissibleReason]) -> str:
     """Return the one granular reason for all ``reasons``.
 
     A reason that concerns the whole workload comes first.  Otherwise each pod set has the least severe reason
-    of its flavors, and the pod set with the most severe one decides.  A resource that no flavor covers is the
-    most severe.
+    of its flavors, and the pod set with the most severe reason decides.  A resource that no flavor covers is
+    the most severe.
     """
     for reason in reasons:
         if not isinstance(reason, r.PodSetReason):

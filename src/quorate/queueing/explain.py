@@ -1,8 +1,8 @@
-"""Why a workload is pending: its last outcome, the workloads ahead of it, and those that use the quota.
+"""Why a workload is pending: its last outcome, the workloads ahead of it, and the users of the quota.
 
 A cluster queue may have 100,000 pending workloads, and a tree as many reservations.  ``pending_facts``
-therefore yields between steps of bounded cost, at which a process may do other work.  The model may change
-there: what is counted is then between the counts before and after.
+therefore yields between steps of bounded cost, at which a process may do other work.  The model may change at
+these points: a count is then between its values before and after the changes.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -115,7 +115,7 @@ def can_never_fit(state: State, key: Key) -> bool:
 def spare_quota(state: State, key: Key) -> float | None:
     """Return how many more workloads with the usage of ``key`` the quota holds beside it.
 
-    Of several resources it is that of the scarcest.  Return None if the workload has no quota reservation.
+    The scarcest of several resources decides.  Return None if the workload has no quota reservation.
     """
     reservation = state.ledger.reservations.get(key)
     if reservation is None:

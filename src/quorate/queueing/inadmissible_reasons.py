@@ -113,10 +113,10 @@ class PlacementRefused(msgspec.Struct, frozen=True):
 
 
 class NodesLackRoom(msgspec.Struct, frozen=True):
-    """Some pods fit no node beside those that do.
+    """Some pods fit no node beside the pods that do.
 
-    ``resource`` is the one of which most nodes have too little; it is empty if no node accepts the pods for
-    other reasons.
+    ``resource`` is the resource of which most nodes have too little; it is empty if no node accepts the pods
+    for other reasons.
     """
 
     pod_set: str
@@ -274,10 +274,10 @@ class AwaitingPodsReady(msgspec.Struct, frozen=True):
 
 
 class ReservedForEarlierWorkload(msgspec.Struct, frozen=True):
-    """What it needs is kept for ``workload``, which starts at ``starts_at`` at the latest (epoch seconds).
+    """Needed quota or places are kept for ``workload``, which starts by ``starts_at`` (epoch seconds).
 
-    ``starts_at`` is None if that is not known: a workload without a bound must end first.  ``shortages`` are
-    at that time; without any, its pods have no places then.
+    ``starts_at`` is None if the start is not known, because a workload without a bound must end first.
+    ``shortages`` are the shortages at the start; empty: the pods have no places at the start.
     """
 
     workload: Key
@@ -286,10 +286,11 @@ class ReservedForEarlierWorkload(msgspec.Struct, frozen=True):
 
 
 class ReservedWindow(msgspec.Struct, frozen=True):
-    """What it needs is kept for the window of a Reservation, into which it may run.
+    """Needed quota or places are kept for the window of a Reservation, into which the workload may run.
 
-    ``opens`` and ``closes`` are when the window begins and ends, epoch seconds.  ``shortages`` are at its
-    beginning, or now if it has begun; ``maximum`` is what all workloads but the owners may use during it.
+    ``opens`` and ``closes`` are when the window begins and ends, epoch seconds.  ``shortages`` are the
+    shortages at its beginning, or now if it has begun.  ``maximum`` is the amount that all workloads but the
+    owners may use during the window.
     """
 
     reservation: str

@@ -218,11 +218,12 @@ class Ledger(AgingQueues):
             self._dequeue(entry)
 
     def is_void(self, queue: ClusterQueueState, version: int, last: LastAssignment | None) -> bool:
-        """Return True if the outcome of a head of ``queue`` may be another one by now.
+        """Return True if a new evaluation of a head of ``queue`` may have another outcome.
 
-        ``version`` is that of its tree when its search for flavors began.  If it is another one now, an event
-        happened since.  If the search lost a flavor to another head and ended, it has not seen whether that
-        head kept it, and what else it can do now that it has: that is known once there was any progress.
+        ``version`` is the version of its tree when its search for flavors began.  If the version has changed,
+        an event happened since.  A search that lost a flavor to another head and ended has not seen whether
+        the other head kept the flavor, and what else the workload can do.  The outcome is void once there was
+        any progress.
         """
         if self.version(queue.node) != version:
             return True
@@ -331,7 +332,7 @@ class Ledger(AgingQueues):
         return self._changes.get(None if self.topology.placing else root, 0)
 
     def assume_places(self, reservation: Reservation, admission: Admission) -> None:
-        """Count the places of a second pass that is not written yet, beside those that it replaces."""
+        """Count the places of a second pass that is not written yet, beside the places that it replaces."""
         new = Reservation(reservation.workload, admission, reservation.usage, reservation.order)
         new.replaced_admission = reservation.admission
         self.update_reservation(reservation, new)

@@ -73,7 +73,7 @@ def is_larger(use: OutsideUse | None, recorded: OutsideUse | None) -> bool:
 
 
 class OutsideUsage(QueueTrees):
-    """The recorded uses of all workloads; those of existing cluster queues are part of their usage."""
+    """The recorded uses of all workloads; a use in an existing cluster queue is part of the queue's usage."""
 
     def __init__(self) -> None:
         super().__init__()

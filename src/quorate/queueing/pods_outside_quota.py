@@ -24,10 +24,10 @@ class PodUsage(NamedTuple):
 
 
 class PodsOutside(NamedTuple):
-    """What the pods of a job use beyond what is charged.
+    """The resources that the pods of a job use beyond the charged amounts.
 
-    ``holder`` is the workload to which it belongs: the last one of the job that got quota.  ``users`` are the
-    pods that use any of these resources: first those that no controller of queueing started, then the newest.
+    ``holder`` is the workload of the job that got quota last.  ``users`` are the pods that use any of these
+    resources: first pods that no controller of queueing started, then the newest.
     """
 
     holder: Workload
@@ -67,7 +67,7 @@ def find_pods_outside(
 ) -> PodsOutside | None:
     """Compare the bound ``pods`` of a job with its ``workloads``; return None without a workload.
 
-    A pod that is being deleted does not count: another one may replace it already.
+    A pod that is being deleted does not count: its replacement may exist already.
     """
     holder = max(workloads, key=_holder_order, default=None)
     if holder is None:
@@ -103,7 +103,7 @@ def _holder_order(workload: Workload) -> tuple[bool, bool, float, str]:
 
 
 def _flavors(workload: Workload) -> dict[str, Mapping[str, str]]:
-    """Return the flavors of each pod set by resource; without an admission, those of the recorded use."""
+    """Return the flavors of each pod set by resource; without an admission, from the recorded use."""
     admission = workload.status.admission
     if admission is not None:
         return {assignment.name: assignment.flavors for assignment in admission.pod_set_assignments}

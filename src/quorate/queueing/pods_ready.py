@@ -1,10 +1,10 @@
 """waitForPodsReady: timeouts of admitted workloads, requeuing with backoff, and blocked admission.
 
-From its admission a workload has ``timeout`` to get all its pods ready; when it loses one later, it has
-``recoveryTimeout`` to get it back.  With ``unscheduledTimeout`` each of its pods has that long to get a node:
-a pod that pulls a large image may take longer than one for which there is no capacity.  An expired timeout
-evicts the workload and requeues it after a backoff that grows with every retry, or deactivates it once its
-retries are used up.
+From its admission a workload has ``timeout`` to get all its pods ready.  When a pod is no longer ready later,
+the workload has ``recoveryTimeout`` until all pods are ready again.  With ``unscheduledTimeout`` each of its
+pods has that long to get a node: a pod that pulls a large image may take longer than one for which there is
+no capacity.  An expired timeout evicts the workload and requeues it after a backoff that grows with every
+retry, or deactivates it once its retries are used up.
 
 Nothing is remembered between calls: each timeout starts at the transition time of a condition, so a restarted
 controller computes the same remaining time.  Specified in Kueue's KEP-349, KEP-1282, KEP-4803 and KEP-13502.
@@ -369,7 +369,7 @@ class UnreadyWorkloads:
     def blocker(self, flavors: Iterable[str], leaving: Container[Key] = ()) -> AwaitingPodsReady | None:
         """Return an unready workload that uses one of ``flavors``, the first by name; None if none does.
 
-        Those that are ``leaving`` do not count.
+        The workloads in ``leaving`` do not count.
         """
         for flavor in sorted(flavors):
             for key in self._by_flavor.get(flavor, ()):

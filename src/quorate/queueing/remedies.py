@@ -1,4 +1,4 @@
-"""What would let a pending workload start: changes of its queues and of its turn, and those of its quota."""
+"""Remedies: changes of queues, turns and quota that would let a pending workload start."""
 
 from collections.abc import Generator, Iterator, Sequence
 from itertools import islice

@@ -1,4 +1,4 @@
-"""Update the requests of pending workloads after a change of what they depend on, in slices.
+"""Update the requests of pending workloads in slices after a change of objects that they depend on.
 
 What a pod requests depends on objects beside its workload: limit ranges, runtime classes, device classes and
 claim templates.  One change of these may concern every pending workload, so it only makes their requests
@@ -42,7 +42,7 @@ class RequestUpdates:
         self._keys: Iterator[Key] = iter(())  # of the pass, those not visited
 
     def take_over(self, other: "RequestUpdates") -> None:
-        """Go on with the ledger of ``other``, and what it has to update; ``other`` is not used any more."""
+        """Go on with the ledger and the pending updates of ``other``, which is not used any more."""
         self._ledger, self._units_for_heads = other._ledger, other._units_for_heads
         self._changed, self._in_pass, self._keys = other._changed, other._in_pass, other._keys
 

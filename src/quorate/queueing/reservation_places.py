@@ -65,8 +65,9 @@ class ReservationPlaces(LocalQueues):
     def usage_of(self, workload: Workload, admission: Admission) -> dict[FlavorResource, int]:
         """Return what a workload with quota uses, without amounts of 0.
 
-        The replacement of a slice counts all pods, so that the slice itself uses nothing.  While the
-        replacement is not observed it may be refused: what it does not count itself is not free yet.
+        The replacement of a slice counts all pods, so that the slice itself uses nothing.  A replacement that
+        is not observed yet may be refused: until then the slice uses the amounts that the replacement does
+        not count.
         """
         recorded = usage_of(workload, admission, self.configuration.gates)
         key = self.replacement_slices.get(workload.metadata.key)
@@ -115,7 +116,7 @@ class ReservationPlaces(LocalQueues):
         return self.topology.is_on and (bool(reservation.places.all) or has_places(reservation.admission))
 
     def held_places(self, reservation: Reservation, shape: Shape | None = None) -> Places:
-        """Return the places of ``reservation``, also those that it leaves once its second pass is written."""
+        """Return the places of ``reservation``, including places that an unwritten second pass leaves."""
         places = self.places_of(reservation.workload, reservation.admission, shape)
         if reservation.replaced_admission is None:
             return places
@@ -127,8 +128,8 @@ class ReservationPlaces(LocalQueues):
     def places_of(self, workload: Workload, admission: Admission, shape: Shape | None = None) -> Places:
         """Return the places of the pods of a workload, with the requests that they have now.
 
-        With the gate ElasticJobsViaWorkloadSlicesWithTAS those of a replaced slice count only where its
-        replacement has not got them.  ``shape``: that of the workload, if it is known.
+        With the gate ElasticJobsViaWorkloadSlicesWithTAS the places of a replaced slice count only if its
+        replacement has not got them.  ``shape``: the shape of the workload, if the caller has it.
         """
         if not self.topology.is_on or not has_places(admission):
             return NO_PLACES

@@ -16,7 +16,7 @@ Every quantity is per flavor and resource (a ``FlavorResource``); with *n* a nod
 The names are those of Kueue's cache.  ``subtree_quota``, ``guaranteed`` and ``usage`` are stored and updated
 by differences, so a change costs the path to the root, not the tree; the others are computed when queried.
 ``available`` of a queue may be negative, after an administrator has reduced the quota of running workloads.
-``quota.audit`` computes all of them from scratch instead.
+``quota.audit`` computes all values from scratch instead.
 
 ``quota.hierarchy`` ensures that the functions here never meet a cycle of parents.
 """

@@ -43,10 +43,10 @@ class _Refused:
 
 
 class Binder:
-    """Calls ``on_bound`` for each successful bind, ``on_refusal`` for each that is refused for good.
+    """Calls ``on_bound`` for each successful bind, and ``on_refusal`` for each bind that is refused for good.
 
-    ``pre_bind`` is called before each attempt; it returns False if the pod cannot be bound.  ``release``
-    gives back what it took, after a refusal.
+    ``pre_bind`` is called before each attempt; it returns False if the pod cannot be bound.  After a refusal
+    ``release`` gives back what ``pre_bind`` took.
     """
 
     def __init__(

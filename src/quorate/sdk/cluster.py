@@ -71,7 +71,7 @@ class UnknownKind(LookupError):
 
 
 class UnknownQueue(LookupError):
-    """A job names a LocalQueue that its namespace does not have; ``names`` are those that it has."""
+    """A job names a LocalQueue that its namespace does not have; ``names`` are the existing LocalQueues."""
 
     def __init__(self, queue: str, namespace: str, names: tuple[str, ...]) -> None:
         super().__init__(queue, namespace, names)

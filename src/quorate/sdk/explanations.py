@@ -28,7 +28,7 @@ NO_EXPLANATIONS: Final = Explanations()
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a job ended; ``explanations`` are those of a job that has failed."""
+    """How a job ended; a job that has failed has ``explanations``."""
 
     job: str
     succeeded: bool

@@ -123,7 +123,7 @@ def parse_array(text: str) -> Array:
 
 
 def parse_memory(text: str) -> str:
-    """Return the quantity that ``16G`` means in Slurm, 16Gi, or the one that is written, such as ``16Gi``.
+    """Return the quantity of ``text``: ``16G`` means 16Gi, as in Slurm, and ``16Gi`` means itself.
 
     A number alone is in MiB, as in Slurm.
     """

@@ -1,4 +1,4 @@
-"""Scripts with options in comments: ``#QUORATE`` those of ``quorate submit``, ``#SBATCH`` Slurm's."""
+"""Scripts with options in comments: ``#QUORATE`` options of ``quorate submit``, ``#SBATCH`` Slurm's."""
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -52,7 +52,7 @@ class LoweredLimits(Generic[K]):
 
     A cluster queue that joins a cohort lowers what the cohort has left, too, if the queue existed before, and
     so does a child that keeps less of its quota for its queues, or that one of these leaves.  A resource that
-    gets quota had none to hold what runs already.
+    newly gets quota had no quota for the usage that runs already.
     """
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class _Observation(Generic[K]):
     ) -> float:
         """Return when the limit was last lowered, -inf if it never was.
 
-        ``may_be_lower``: a limit between the last observation and this one is not known.
+        ``may_be_lower``: limits between the last observation and this observation are not known.
         """
         self._seen[key] = seen = _Seen(limit, queues, kept)
         return self._limits._lowered_at(key, seen, self._now, may_be_lower=may_be_lower)

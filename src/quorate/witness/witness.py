@@ -262,7 +262,7 @@ def _with_devices(counted: Mapping[str, int], claimed: Mapping[str, int]) -> dic
 def _beyond_admission(charges: Iterable[_Charge]) -> list[Difference]:
     """Return where the pods of one workload use more than its admission counts for all of its pods.
 
-    A pod that is being deleted does not count here: another one may replace it already.
+    A pod that is being deleted does not count here: its replacement may exist already.
     """
     by_workload: dict[Key, list[_Charge]] = {}
     for charge in charges:

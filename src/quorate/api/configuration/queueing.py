@@ -259,6 +259,6 @@ def decode_outside_quota(fields: Section) -> OutsideQuota:
 
 
 def _mode(modes: tuple[T, ...], off: T) -> Decoder[T]:
-    """Return a decoder of a field that is one of ``modes``; ``off``: the one that YAML reads as false."""
+    """Return a decoder of a field with one of ``modes``; YAML reads the mode ``off`` as the value false."""
     decode = choice(modes)
     return lambda field: off if field.value is False else decode(field)

@@ -1,8 +1,8 @@
-"""Pods as all of Quorate reads them: those of templates, those that wait, and those that use nodes.
+"""Pods as all of Quorate reads them: pods of templates, pods that wait, and pods that use nodes.
 
 A process holds every pod of a cluster (1,491 bytes each measured in the scheduler), so equal pods share their
-spec and their status, and what nothing reads is dropped.  Only of a pod that the queueing controllers write,
-because it is a job or a member of a group of plain pods, everything is kept.
+spec and their status, and fields that nothing reads are dropped. A pod that the queueing controllers write,
+because it is a job or a member of a group of plain pods, keeps all fields.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -109,8 +109,9 @@ class PodHistory(Struct):
 
     ``refused_since``: since when a scheduler finds no node for it.  ``failed_since`` and ``stopped_at`` are
     the times of the conditions ``ContainersReady``, if it is False because the pod failed, and
-    ``TerminationTarget``.  ``exit_code`` is that of the first container that failed, ``ended_at`` the time at
-    which the last one ended, or else the pod of a Volcano Job started.
+    ``TerminationTarget``.  ``exit_code`` is the exit code of the first container that failed.  ``ended_at``
+    is the time at which the last container ended; for a pod of a Volcano Job without such a time, the time at
+    which the pod started.
     """
 
     refused_since: datetime | None = None

@@ -107,8 +107,9 @@ def custom_resource_definitions(
     ``descriptions`` is the YAML text of the descriptions of fields; empty: they have none.
 
     ``conversions`` gives ``spec.conversion`` by kind. Other kinds get strategy None, with which an API server
-    only changes the apiVersion. Of the kinds in ``CONVERTED_KINDS`` older versions then have the fields of
-    the stored one, and refuse those that it does not have, which would be lost otherwise.
+    only changes the apiVersion. The older versions of the kinds in ``CONVERTED_KINDS`` then have the fields
+    of the stored version. They refuse fields that the stored version does not have, which would be lost
+    otherwise.
     """
     by_kind: dict[tuple[str, str], dict[str, KindVersion]] = {}
     for name, kind_version in _kind_versions(field_list).items():

@@ -209,7 +209,7 @@ def _placed(workloads: Sequence[Workload], name: str) -> list[Workload]:
 
 
 def _nominated(workloads: Sequence[Workload], name: str) -> list[Workload]:
-    """Return the workloads that have a copy in a worker cluster and wait for it, or for another one."""
+    """Return the workloads that have the worker cluster ``name`` among their nominated clusters."""
     return [workload for workload in workloads if name in workload.status.nominated_cluster_names]
 
 

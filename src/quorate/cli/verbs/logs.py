@@ -79,7 +79,7 @@ async def follow_job(connection: Connection, job: NamedJob, show: Callable[[Line
 async def outcome_of(connection: Connection, job: NamedJob) -> tuple[bool, str] | None:
     """Return whether the job succeeded, and its message; None if it has not ended.
 
-    A deleted job has not succeeded, nor has another one with its name.
+    A deleted job has not succeeded, also if a new job has its name.
     """
     try:
         document = await connection.client.get(job.resource, job.metadata.key)

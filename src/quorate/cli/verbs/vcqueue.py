@@ -164,7 +164,7 @@ def operate(
 ) -> None:
     """Open or close a queue, or change its weight.
 
-    A closed queue admits no new pod groups; it is Closing until those that it has are completed. The
+    A closed queue admits no new pod groups; it is Closing until its present pod groups are completed. The
     controllers execute [b]open[/b] and [b]close[/b], which the command requests with a Command in namespace
     default.
 

@@ -72,7 +72,7 @@ async def patch_spec(
 async def delete_object(
     connection: Connection, resource: Resource[Any], key: Key, results: Results, uid: str = ""
 ) -> None:
-    """Delete an object, and in the background what it owns; report it.  Raises ``NotFound``."""
+    """Delete an object, in the background also its dependents; report the deletion. Raises ``NotFound``."""
     if results.dry_run is not DryRun.CLIENT:
         await connection.client.delete(
             resource, key, uid=uid, propagation="Background", dry_run=results.dry_run is DryRun.SERVER

@@ -1,9 +1,9 @@
 """The driver of the admission cycle: updates the model, runs cycles, starts writes.
 
-Informers deliver changes in order, and each goes to ``queueing.State`` at once.  Between two changes, the
-cached object is therefore exactly the one that a decision was made on.  A cycle runs after a change, or at
-the time that the core asked for; never for another reason.  Cycles in quick succession are spaced, so that
-one decides about several changes.
+Informers deliver changes in order, and each change goes to ``queueing.State`` at once. A decision is
+therefore made on exactly the object that is cached until the next change. A cycle runs after a change, or at
+the time that the core asked for; never for another reason. Cycles in quick succession are spaced, so that one
+cycle decides about several changes.
 """
 
 import asyncio
@@ -150,7 +150,7 @@ class AdmissionDriver:
             self._faults.report(fault_of(feed.resource, "subscribe", key, newest, error))
 
     async def rebuild(self) -> None:
-        """Build the model anew from the cached objects, beside the one in use, and then replace that.
+        """Build a new model from the cached objects beside the model in use, then replace the model in use.
 
         Other tasks run after every ``REBUILD_SLICE`` objects: cycles go on, and changes that arrive are
         applied to both models.

@@ -1,10 +1,10 @@
 """Writes of admission decisions: one status patch each, for the version decided on.
 
-Many patches are in flight at once.  Those of one workload take turns with the writes of all other
-controllers to it, each based on the result of the one before: a reservation is not lost to another write of
-ours.  A reason that a later decision follows is not written.  A refused decision is handed back to be undone:
-after a conflict once the newer version has been delivered, otherwise after a pause.  A write without a
-response is sent again until there is one.
+Many patches are in flight at once.  The patches of one workload take turns with the writes of all other
+controllers to the workload.  Each write is based on the result of the write before, so a reservation is not
+lost to another write of ours.  A reason that a later decision follows is not written.  A refused decision is
+handed back to be undone: after a conflict once the newer version has been delivered, otherwise after a pause.
+A write without a response is sent again until there is one.
 """
 
 import asyncio
@@ -213,7 +213,7 @@ class AdmissionWriter:
         return known is None or known.metadata.resource_version != stored.metadata.resource_version
 
     def _refuse(self, decision: Decision) -> None:
-        """Hand back the decision unless a later one exists: its quota belongs to that one then."""
+        """Hand back the decision, unless a later decision about its workload has its quota by now."""
         last = self._last.get(decision.key)
         if last is None or last is asyncio.current_task():
             self._on_refusal(decision)

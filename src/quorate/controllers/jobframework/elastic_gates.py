@@ -99,8 +99,9 @@ def ungate(
 ) -> tuple[Patch, ...]:
     """Return the patches that ungate the oldest pods of each pod set, up to the admitted counts.
 
-    ``places``: of the pod sets that have some.  Their pods wait for one behind a gate of their own, but not
-    those of a pod set that was started without pods, and so without places: these get theirs now.
+    ``places``: the places of the pod sets that have any. The pods of these pod sets wait for a place behind a
+    gate of their own. A pod set that was started without pods, and so without places, has no such gate: its
+    pods get their places now.
 
     The label ``kueue.x-k8s.io/podset`` of a pod names its pod set.  A pod without it has run since before
     the job was first suspended, which the job's own controller may not have seen: it counts in the first pod

@@ -79,9 +79,9 @@ def requiring_at_most(counts: PodCounts, workload: Workload) -> PodCounts:
 def reclaimable_pods(counts: PodCounts, workload: Workload) -> tuple[ReclaimablePod, ...]:
     """Return ``reclaimablePods``: by pod set, the size in the workload without the pods that may still run.
 
-    A workload that was admitted with fewer pods than its size holds quota for those only.  While all of them
-    may run, the reported number stays if it leaves them their quota.  An elastic job that has grown waits for
-    a larger workload: its new pods need none of the quota of this one.
+    A workload that was admitted with fewer pods than its size holds quota for the admitted pods only. While
+    all admitted pods may run, the reported number stays if the rest of the quota suffices for them. An
+    elastic job that has grown waits for a larger workload: its new pods need no quota of ``workload``.
     """
     sizes = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     admission = workload.status.admission

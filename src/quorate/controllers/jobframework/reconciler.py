@@ -469,7 +469,7 @@ class JobController(JobSource[J]):
         self._enqueue(self._jobs.by_index(_NAMES_WORKLOAD, change.key))
 
     def _native_group_changed(self, change: Change[PodGroup]) -> None:
-        """Reconcile jobs that wait for a group, and the job for which this one was made."""
+        """Reconcile the jobs that wait for a native group, and the job of the changed group."""
         if change.old is None:
             self._framework.executor.dependency_changed()
         for group in change.versions:

@@ -94,7 +94,7 @@ def _priority(
 
 
 def _annotations(metadata: ObjectMeta, workload: Workload, *, gated: bool) -> dict[str, str | None]:
-    """Return the gates and timeouts of the job if those of the workload differ; null removes one.
+    """Return the annotations of gates and timeouts that differ from the job's; null removes an annotation.
 
     A prebuilt workload, and timeouts of Quorate that a user gave to the workload, stay if the job sets none.
     """

@@ -98,7 +98,7 @@ def ensure_slice(state: JobState[J], owned: Sequence[Workload]) -> JobPlan | Wor
 
 
 def in_replacement_order(slices: Sequence[Workload]) -> list[Workload]:
-    """Sort each slice after the one it replaces; creation times are too coarse for that."""
+    """Sort each slice after the slice that it replaces; creation times are too coarse for that."""
     replaced = {
         str(each.metadata.key): each.metadata.annotations.get(SLICE_REPLACEMENT_FOR, "") for each in slices
     }
@@ -130,7 +130,7 @@ def _create_first(state: JobState[J]) -> JobPlan:
 
 
 def _create(state: JobState[J], replaced: Workload | None) -> JobPlan:
-    """Create a slice; one that replaces another has its templates, without what admission has added since.
+    """Create a slice; a replacement has the templates of ``replaced`` without what admission added to them.
 
     Only the name of the first slice is in the templates, as in those of the running job.
     """

@@ -275,7 +275,7 @@ def _overhead_factor(document: Json, path: Path) -> Fraction:
 
 
 def _selector_path(document: Json, path: Path) -> Path:
-    """Return the common node selector if it exists, otherwise the one at ``path``."""
+    """Return the path of the common node selector if ``document`` has one, otherwise ``path``."""
     return _SELECTOR if look_up(document, _SELECTOR) is not None else (*path, "nodeSelector")
 
 

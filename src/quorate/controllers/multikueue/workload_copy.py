@@ -24,7 +24,7 @@ _AMOUNTS: Final = ("requests", "limits")  # fields of pod templates
 
 
 class SpecSummary(Struct):
-    """What two specs must have in common to be equal; the preemption gates are those of each cluster."""
+    """The part of a spec that decides whether two specs are equal: all but the preemption gates."""
 
     counts: tuple[tuple[str, int], ...] = ()  # pods by pod set
     priority_class_ref: PriorityClassRef | None = None

@@ -1,8 +1,8 @@
 """Kubernetes' own workloads with a queue label: the pods of all their pod groups are queued as one job.
 
-A native workload has templates of pod groups, and none of pods.  Its pods are those that name one of its
-groups, and a group names the workload and one of the templates.  So the workload can be counted when each
-template has a group, and each group with the gang policy has ``minCount`` pods.  Pods wait with their gate.
+A native workload has templates of pod groups, but no pod templates.  A group names the workload and one of
+its templates, and a pod names its group.  So the workload can be counted once each template has a group, and
+each group with the gang policy has ``minCount`` pods.  Pods wait with their gate.
 """
 
 from collections import Counter

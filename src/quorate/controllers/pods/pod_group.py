@@ -33,8 +33,8 @@ from quorate.queueing.conditions import has_quota_reservation
 class PodGroup:
     """A group of plain pods that is queued as one job (KEP-976).
 
-    ``pods``, the oldest first, are all managed pods of the group.  Once its pods have been counted against
-    the size of the group, they are only those that are kept: neither in excess nor replaced.
+    ``pods``, the oldest first, are all managed pods of the group. Once the pods have been counted against the
+    size of the group, ``pods`` lacks excess pods and replaced pods.
     """
 
     name: str

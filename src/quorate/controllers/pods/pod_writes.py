@@ -21,7 +21,7 @@ FIELD_MANAGER: Final = "kueue"
 
 
 def template_of(pod: Pod) -> msgspec.Raw:
-    """Return a pod template that makes pods like this one."""
+    """Return a pod template that makes pods like ``pod``."""
     return msgspec.Raw(codec.encode({"spec": pod.written}))
 
 

@@ -110,7 +110,7 @@ class PodGroups(JobSource[PodGroup]):
         return (Key(pod.metadata.namespace, name),) if name else ()
 
     def _is_native(self, pod: Pod) -> bool:
-        """Return True if the pod is in no group but the one of Kubernetes that it names."""
+        """Return True if the pod, which names a PodGroup of Kubernetes, is in no group of plain pods."""
         return not group_name_of(pod.metadata, self._gates.workload_identifier_annotations)
 
     def _unit_of(self, key: Key) -> tuple[Key, ...]:

@@ -176,7 +176,7 @@ class SetController:
                     yield from (group.workload for group in serving.groups(obj, short_names))
 
     def _owners(self, workload: Workload) -> tuple[Uid, ...]:
-        """Return the sets that own a workload but do not control it, as those that Kueue made."""
+        """Return the sets that own ``workload`` without controlling it, as Kueue creates workloads."""
         if not is_adoptable(workload):
             return ()
         kind = self._kind.resource.kind

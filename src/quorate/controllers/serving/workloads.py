@@ -88,7 +88,7 @@ def serving_plans(
 
 
 def _as_named(group: ServingGroup, workloads: Collection[str]) -> ServingGroup:
-    """Return the group with the older name of its workload if only that one exists."""
+    """Return the group with the older workload name if only a workload with the older name exists."""
     if group.workload in workloads or group.older_name not in workloads:
         return group
     return replace(group, workload=group.older_name)

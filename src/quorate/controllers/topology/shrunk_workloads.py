@@ -30,9 +30,10 @@ def has_shrunk(workload: Workload) -> bool:
 def shrunk_admission(
     workload: Workload, pods: Sequence[Pod], sent: Mapping[Key, Selectors], *, by_host_prefix: bool
 ) -> Admission | None:
-    """Return the admission with the places of the pods that are left; None if nothing is to be given up yet.
+    """Return the admission with the places of the remaining pods; None if no place can be given up yet.
 
-    ``pods`` are all of the workload, ``sent`` the selectors of those that were just ungated.
+    ``pods`` are all pods of the workload. ``sent`` has the selectors of the pods that were just ungated, by
+    pod.
     """
     admission = workload.status.admission
     if admission is None:

@@ -144,7 +144,7 @@ class History:
     ) -> tuple[Transition, ...]:
         """Return the latest evictions and preemptions of workloads that the viewer may read.
 
-        They are those of one cluster queue, or of all if it is empty.
+        ``cluster_queue`` limits them to one cluster queue; "": transitions of all cluster queues.
         """
         namespaces = viewer.scope.namespaces
         readable = None if namespaces is None else sorted(namespaces)

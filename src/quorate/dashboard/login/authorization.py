@@ -44,7 +44,7 @@ class Authorization:
     async def creatable(
         self, user: User, resource: Resource[Any], namespaces: Iterable[str]
     ) -> frozenset[str] | None:
-        """Return those of ``namespaces`` in which ``user`` may create objects of a kind; None: in all."""
+        """Return the ``namespaces`` in which ``user`` may create objects of a kind; None: all namespaces."""
         return await self._allowed(user, "create", resource.group, resource.plural, lambda: namespaces)
 
     async def _reviewed(self, user: User) -> Viewer:
@@ -59,7 +59,7 @@ class Authorization:
     async def _allowed(
         self, user: User, verb: str, group: str, resource: str, namespaces: Callable[[], Iterable[str]]
     ) -> frozenset[str] | None:
-        """Return those of ``namespaces`` in which ``user`` may do ``verb`` with a kind; None: in all."""
+        """Return the ``namespaces`` in which ``user`` may do ``verb`` with a kind; None: all namespaces."""
         if await self._may(user, verb, group, resource):
             return None
         reviewed = sorted(set(namespaces()))

@@ -144,7 +144,8 @@ class ClusterData:
     def cluster_queues(self, viewer: Viewer) -> dict[str, ClusterQueueState]:
         """Return the cluster queues of which the viewer may see totals, in order.
 
-        These are all, or those that the local queues of its namespaces point to.
+        An administrator may see all cluster queues, any other viewer the queues to which local queues in its
+        namespaces point.
         """
         return self.remembered(
             ("cluster_queues", viewer), self.queue_revision, lambda: self._cluster_queues(viewer)

@@ -1,9 +1,9 @@
-"""All workloads by what lists select and counts sum up, kept up to date with each change.
+"""An index of all workloads by the fields that lists select and counts sum up, updated at each change.
 
 A workload belongs to one *group*: its local queue, the cluster queue of its reservation, its state, and the
 code of the reason for which it waits.  A list looks at the groups that match, a count at their sizes; neither
-looks at workloads that do not count.  State and reason are those of the summaries that the controllers serve.
-Without a summary, or if the workload has changed since, they are those of its own status: the dashboard
+looks at workloads that do not count.  State and reason come from the summaries that the controllers serve.
+Without a summary, or if the workload has changed since, they come from its own status: the dashboard
 evaluates nothing.
 """
 

@@ -1,7 +1,8 @@
 """The process of one simulation: reads a task from its input, reads the cluster, and writes an answer.
 
-It is apart from the server, which answers meanwhile, and has bounds of processor time and memory of its own.
-It reads with the credentials of the dashboard, and what it answers is cut to what the user may see.
+The process is apart from the server, which answers other requests meanwhile, and has its own bounds of
+processor time and memory. It reads with the credentials of the dashboard, and its answer contains only what
+the user may see.
 """
 
 import gc

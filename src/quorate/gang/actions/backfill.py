@@ -1,9 +1,10 @@
 """Action ``backfill``: place best-effort members on any node with a place for one more pod.
 
 In profile ``compat`` no other action places best-effort members, and nothing is undone: pending ones count as
-ready, so that their gang may have been bound before them.  In profile ``design`` ``allocate`` places them
-with their gang, and this action only places those of gangs that are ready; with ``fill-fragments`` also the
-other members of such gangs, in queues at their share too, up to the limits of these queues.
+ready, so that their gang may have been bound before them.  In profile ``design`` ``allocate`` places
+best-effort members with their gang, and this action places best-effort members of ready gangs only.  With
+``fill-fragments`` it also places the other members of ready gangs, in queues at their share too, up to the
+limits of these queues.
 """
 
 from quorate.gang.actions.kept_room import kept_room

@@ -92,7 +92,7 @@ def _checks_beside_windows(session: Session) -> AdmissionChecks:
 
 
 def _waiting_in_plugin_order(session: Session) -> Iterator[Gang]:
-    """Return the waiting groups in queue order, those of one queue in job order.
+    """Return the waiting groups in queue order, and the groups of one queue in job order.
 
     Admissions change neither order, so that all groups of the first queue are evaluated before the next
     queue.

@@ -96,9 +96,9 @@ class EvictionPlans:
             self._model.queue_accounts(self._session.gangs)
 
     def at_most(self, gang: Gang, *, in_queue: bool = False) -> Mapping[str, int]:
-        """Return an upper bound of what the victims of ``gang`` have, which costs no search.
+        """Return an upper bound of the resources of the victims of ``gang``, without a search.
 
-        ``in_queue``: only those of its own queue.
+        ``in_queue``: only victims in its own queue.
         """
         key = (gang.queue, gang.priority, in_queue)
         if key not in self._bounds:

@@ -34,7 +34,7 @@ from quorate.placement.shapes import Shape
 def place_gangs(
     session: Session, gangs: Iterable[Gang], evict_for: Callable[[Gang], object] | None = None
 ) -> Sequence[Gang]:
-    """Place those of ``gangs`` that may have nodes, and return these.
+    """Place the gangs of ``gangs`` that may have nodes, and return the gangs that may have nodes.
 
     ``evict_for`` evicts for a gang that found no nodes, before the gangs after it have their turns.
     """
@@ -86,7 +86,7 @@ def _candidates(session: Session, gangs: Iterable[Gang]) -> list[Gang]:
 
 
 def _parts(session: Session, gangs: Sequence[Gang]) -> tuple[list[Gang], list[Gang], list[Gang], list[Gang]]:
-    """Divide ``gangs`` into those for which pods were evicted, partially bound ones, short ones and the rest.
+    """Divide ``gangs`` into nominated gangs, partially bound gangs, short gangs and all other gangs.
 
     Nominated gangs must come first: else an evicted gang might get its nodes back, and be evicted again,
     without end.  A partially bound gang holds nodes to no effect until it is complete, as does one that is
@@ -140,8 +140,8 @@ class _Turns:
     def run_nominated(self, gangs: Sequence[Gang]) -> list[Gang]:
         """Place ``gangs`` while the nodes of each are held against the others.
 
-        A gang that these nodes keep out has a turn without them: they may be nominated for nothing.  Return
-        those that need more turns.
+        A gang that finds no nodes while the nodes of others are held has a turn in which they are not held,
+        since they may be nominated for nothing. Return the gangs that need more turns.
         """
         room = NominatedRoom(self._session)
         with room.held_for(gangs if len(gangs) > 1 else ()):
@@ -159,10 +159,11 @@ class _Turns:
     def run(
         self, gangs: Sequence[Gang], *, room: NominatedRoom | None = None, until_ready: bool = False
     ) -> list[Gang]:
-        """Place ``gangs`` in turn, and return those that need more turns.
+        """Place ``gangs`` in turn, and return the gangs that need more turns.
 
         ``until_ready``: a gang that has its minimum has no more turns.
-        ``room``: of nominated gangs, which have no more turns then, unless more of their tasks are nominated.
+        ``room``: the held room, if ``gangs`` are nominated gangs. Such a gang has more turns only if more of
+        its tasks are nominated.
         """
         session = self._session
         gang_queues = GangQueues(session)
@@ -198,7 +199,8 @@ def _placement(session: Session, gang: Gang, trials: Trials) -> "GangPlacement |
 def _shapes(session: Session, gang: Gang) -> list[Shape]:
     """Return the shapes to place.
 
-    In profile ``compat`` ``backfill`` places best-effort ones, except those of gangs within a HyperNode.
+    In profile ``compat`` the action ``backfill`` places best-effort members, unless their gang must be within
+    one HyperNode.
     """
     best_effort = session.rules.allocates_best_effort or gang.topology is not None
     return [shape for shape in gang.shapes if best_effort or not shape.best_effort]

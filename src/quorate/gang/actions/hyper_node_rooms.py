@@ -73,7 +73,7 @@ def gang_room(session: Session, gang: Gang, tasks: Iterable[Task]) -> PodGroupRo
 
 
 def room_of(session: Session, tasks: Iterable[Task], members: Iterable[Task], needed: int) -> PodGroupRoom:
-    """Return the room for ``tasks`` beside those of ``members`` that have nodes."""
+    """Return the room for ``tasks`` beside the ``members`` that have nodes."""
     cluster = session.cluster
     names = {task.node for task in members if task.node and task.status in _HOLDING}
     placed = sorted(index for name in names if (index := cluster.index(name)) is not None)
@@ -95,7 +95,8 @@ def finders_after_evictions(
 ) -> Iterator[NodeFinder | LimitedNodeFinder]:
     """Yield finders for the nodes of each HyperNode where ``gang`` may have room after evictions, best first.
 
-    All nodes for a gang without a hard limit.  ``victim_nodes``: those of possible victims.
+    A gang without a hard limit gets one finder for all nodes. ``victim_nodes`` are the nodes of possible
+    victims.
     """
     limit = hard_limit(gang)
     if limit is None:

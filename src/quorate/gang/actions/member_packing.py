@@ -109,7 +109,7 @@ def _place_largest_first(
 
 
 def _exceeds_room(left: Matrix, groups: Sequence[tuple[Vector, int]]) -> bool:
-    """Return True if there is no room for those that are at least as large as one of the members."""
+    """Return True if some member, together with all members at least as large, exceeds the room left."""
     for request, _ in groups:
         as_large = sum(count for other, count in groups if (other >= request).all())
         if int(_fitting(left, request).sum()) < as_large:

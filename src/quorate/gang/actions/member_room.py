@@ -7,7 +7,7 @@ role.  Of other groups only the sum is checked, since their members may differ: 
 
 An idle factor above 1 (plugin ``overcommit``) lets groups be admitted beyond the idle resources: as many
 equal members as that part of the cluster has room for need no node now, but all must fit nodes without pods.
-Of unequal members only the latter is checked then.
+Of unequal members only the fit on nodes without pods is checked then.
 """
 
 from collections import Counter

@@ -1,7 +1,7 @@
 """The order in which actions process queues, the gangs of a queue, and the tasks of a gang.
 
-The order is that of the plugins at the moment of each ``pop``.  The sort key of a gang depends only on the
-gang and its tasks, so the keys of gangs without moved tasks are kept; queues are few and compared anew.
+The plugins decide the order at the moment of each ``pop``.  The sort key of a gang depends only on the gang
+and its tasks, so the keys of gangs without moved tasks are kept; queues are few and compared anew.
 
 In profile ``compat`` queues are compared when Volcano compares them: when one of them is pushed to a heap or
 popped.  With hierarchical shares, which one queue changes for others, the result is different.
@@ -138,12 +138,12 @@ class VolcanoQueueOrder:
 
 
 def tasks_to_place(session: Session, gang: Gang, *, best_effort: bool) -> list[Task]:
-    """Return the schedulable tasks of ``gang`` in order.  ``best_effort``: best-effort ones too.
+    """Return the schedulable tasks of ``gang`` in order.  ``best_effort``: with best-effort tasks.
 
     In profile ``design`` the tasks that roles need for their minimum come first.  Within each part, tasks
     come after those that their required pod affinity needs, best-effort tasks last if that makes no
-    difference, and nominated tasks first: another one might take what was freed for them, though it fits
-    elsewhere.
+    difference, and nominated tasks first: otherwise a task that fits elsewhere might take the room that was
+    freed for a nominated task.
     """
     tasks = session.in_task_order(gang.schedulable.values())
     if not best_effort:

@@ -43,8 +43,8 @@ def preempt(session: Session) -> None:
 def place_nominated(session: Session) -> None:
     """Place the gangs for which pods were evicted before, if ``allocate`` runs later in this session.
 
-    Else an action that evicts might give these nodes to another gang, and evict again: that action, or
-    another one that may evict for the gang.
+    Otherwise an action that evicts might give these nodes to another gang, and then evict again for the first
+    gang, in the same action or in a later one.
     """
     if "allocate" in session.later_actions:
         allocate_nominated(session)
@@ -61,7 +61,7 @@ def place_without_evictions(session: Session, gang: Gang) -> bool:
 def preempt_for(session: Session, gang: Gang, native: NativeVictims | None = None) -> bool:
     """Evict what ``gang`` needs to be pipelined; return False, without evictions, if nothing suffices.
 
-    ``native``: those of the action, if it evicts for several gangs.
+    ``native``: the native victims of the action, if the action evicts for several gangs.
     """
     if not is_preemptor(session, gang, "preempt"):
         return False
@@ -125,7 +125,7 @@ def _preempt_whole_gangs(session: Session, gang: Gang) -> bool:
 def _preempt_within_gang(session: Session, gang: Gang) -> None:
     """Evict members for more important ones.  A member that fits without is left to ``allocate``.
 
-    No member of a gang that must be within one HyperNode is evicted for another one.
+    A gang that must be within one HyperNode evicts none of its members for another member.
     """
     if hard_limit(gang) is not None:
         return

@@ -1,9 +1,9 @@
 """Placements of gangs that fail, found without a trial.
 
-A placement that fails is undone: after it the nodes and queues are as before it.  What it found holds for
-every later gang for which the same trial would be made, until the first move that stays.  So a queue of
-hopeless gangs costs one trial for each kind of gang in it, and not one for each gang.  A gang of equal
-members, some of which had nodes in a trial of the last session, needs none if fewer fit than it needs.
+A placement that fails is undone: the nodes and queues are then as before the trial.  The result of the trial
+holds for every later gang for which the same trial would be made, until the first move that stays.  So a
+queue of hopeless gangs costs one trial for each kind of gang in it, and not one for each gang.  A gang of
+equal members, some of which had nodes in a trial of the last session, needs none if fewer fit than it needs.
 """
 
 from collections.abc import Hashable, Mapping
@@ -148,7 +148,7 @@ class RefusedPlacements:
         )
 
     def _votes(self, gang: Gang) -> Hashable:
-        """Return the votes of plugins on ``gang``: those that no move changes must be equal too."""
+        """Return the votes of plugins on ``gang``, which must be equal for equal trials."""
         return tuple(callback(gang) for callback in all_callbacks(self._session.callbacks.job_pipelined))
 
 

@@ -50,7 +50,7 @@ _MAX_INDEX_DIGITS: Final = 18
 
 @dataclass(slots=True)
 class _Unit:
-    """Tasks that are placed in one domain: those of a sub group, or all of no sub group."""
+    """Tasks that are placed in one domain: the tasks of one sub group, or all tasks of no sub group."""
 
     group: SubGroup | None
     tasks: list[Task]  # without a node, in order

@@ -27,8 +27,8 @@ class _PendingStatus:
 class AssumedDecisions:
     """The decisions that are being written.
 
-    ``tasks`` and ``gangs`` are those of the model; ``set_task_status`` moves a task there, and
-    ``note_change`` says that something changed that sessions read.
+    ``tasks`` and ``gangs`` are the mappings of the model. ``set_task_status`` moves a task in the model, and
+    ``note_change`` tells the model that something changed that sessions read.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Until when a gang runs at most, as far as that is declared and enforced.
+"""The time until which a gang runs at most, if a bound is declared and enforced.
 
 - A gang with a Workload: the seconds of the label ``kueue.x-k8s.io/max-exec-time-seconds`` of its pod group,
   which the queueing controllers enforce.
@@ -6,7 +6,7 @@
 - A gang of which no pod exists yet: the label.  It is not enforced, and therefore compared with the pods once
   they exist: an admission that relies on a smaller bound than that of the pods is withdrawn.
 
-A pod that replaces another one begins its time again.
+The time of a replacement pod begins anew.
 """
 
 import math

@@ -59,7 +59,7 @@ def count_missing(gang: Gang) -> int:
 
 
 def missing_by_role(gang: Gang) -> dict[str, int]:
-    """Return how many members do not exist, by role in order; the last, "", are those of any role."""
+    """Return how many members do not exist, by role in order; the last key, "", means any role."""
     missing = {
         role: max(0, minimum - gang.role(role).valid) for role, minimum in sorted(gang.role_minima.items())
     }

@@ -90,8 +90,8 @@ class GangRooms:
 class Gang:
     """One pod group, and the pods that name it (Volcano: JobInfo).
 
-    The fields down to ``reported`` are those of the pod group in the API, or decided by a session and
-    being written; the fields from ``tasks`` on follow from the tasks.
+    The fields down to ``reported`` are fields of the pod group in the API, or are decided by a session and
+    being written. The fields from ``tasks`` on follow from the tasks.
     """
 
     key: Key

@@ -5,10 +5,10 @@ is not free for gangs, although the pods do not exist, are gated, or wait for a 
 until its pod is on the node.  No more places are held than pods that may still run have not arrived: the
 others have ended for good.
 
-The owner of a place is that of its workload: a job, or a pod group.  Its own gang has the room that is held
-for it (``HeldRoom``): it need not be found free when the gang is admitted, and it is lent to the gang while
-nodes are chosen for the members.  The pods of a job name their place.  Those of a pod group may exist before
-its workload and name none; they take places of their node first, then any.
+The owner of a place is the owner of its workload: a job, or a pod group.  Its own gang has the room that is
+held for it (``HeldRoom``): it need not be found free when the gang is admitted, and it is lent to the gang
+while nodes are chosen for the members.  The pods of a job name their place.  Those of a pod group may exist
+before its workload and name none; they take places of their node first, then any.
 """
 
 from collections import Counter
@@ -204,7 +204,7 @@ class HeldPlaces:
             self._divide(member.owner)
 
     def _divide(self, owner: Uid) -> None:
-        """Divide the places of ``owner`` among its pods that name none: those of their node first."""
+        """Divide the places of ``owner`` among its pods without a named place, on the pod's node first."""
         places = sorted(self._places_of_owner(owner))
         members = self._members_on.get(owner, Counter()).copy()
         if owner == self._lent_to or not (members or any(place in self._taken for place in places)):

@@ -407,7 +407,7 @@ class Model:
                 orphaned.add(task)
 
     def set_unreadable_group(self, key: Key, queue: str) -> None:
-        """Let the pods of a group that cannot be read count in ``queue``; "": in the one that was read last.
+        """Let the pods of a group that cannot be decoded count in ``queue``; "": the last decoded queue.
 
         They are not placed: what the group requires is not known.
         """

@@ -72,8 +72,8 @@ def missing_claim_of(gang: Gang) -> Mapping[str, int]:
 def quota_claim_of(gang: Gang) -> Mapping[str, int]:
     """Return what ``gang`` may still take of the quotas of its namespace, by normalised name.
 
-    All members are subtracted, in any phase: the quota controller counted each when it was created.  It no
-    longer counts those that failed, except as objects, and their replacements need quota.
+    All members are subtracted, in any phase: the quota controller counted each member when it was created.
+    The quota controller counts failed members as objects only, and their replacements need quota.
     """
     if gang.min_resources is None or gang.is_terminating:
         return NOTHING

@@ -28,7 +28,7 @@ class _Window(NamedTuple):
 
 
 class KeptNodes(NamedTuple):
-    """The nodes that one Reservation keeps in its window that has begun, or else in its next one."""
+    """The nodes that one Reservation keeps in its open window, or in its next window if none is open."""
 
     reservation: Reservation
     interval: Interval

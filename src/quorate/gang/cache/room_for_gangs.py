@@ -32,7 +32,7 @@ class RoomForGangs(ABC):
 
     @contextmanager
     def lent_to(self, gang: Gang) -> Iterator[None]:
-        """Leave the room of ``gang`` free while nodes are chosen for it, then hold what it still needs."""
+        """Leave the room of ``gang`` free while its nodes are chosen, then hold what it still needs."""
         is_held = bool(self._room_of(gang).pods)
         self._release(gang)
         try:

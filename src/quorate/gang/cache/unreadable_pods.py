@@ -36,7 +36,7 @@ class UnreadablePods:
         self._pods: dict[Key, _UnreadablePod] = {}
 
     def add(self, key: Key, node: str, requests: EncodedRequests | None, task: Task | None) -> None:
-        """Add a pod on ``node``; ``task``: what it was when it was read last, if it was one with a node."""
+        """Add a pod on ``node``; ``task``: the task of its last decoded version, if the task had a node."""
         self._pods[key] = _UnreadablePod(node, requests, None if task is None else task.gang)
         if requests is not None:
             self._hold(key, self._shape(key, requests), node)

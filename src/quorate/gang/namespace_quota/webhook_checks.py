@@ -49,7 +49,8 @@ def group_findings(
 ) -> Iterable[Finding]:
     """Return why a group may not be created, or its ``minResources`` not be raised from ``old``.
 
-    ``quotas``: those of its namespace.  ``others``: the other groups there that are not completed.
+    ``quotas`` are the quotas of its namespace, ``others`` the other groups in the namespace that are not
+    completed.
     """
     requested = normalised(new.minimum)
     if mode == "off" or (old is not None and not _raises(normalised(old), requested)):

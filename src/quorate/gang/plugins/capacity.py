@@ -301,7 +301,7 @@ class _QueueCapacity:
         return within and self._exceeds(preemptor_queue, requested, preemptor.request)
 
     def _exceeds(self, queue: str, allocated: Amounts, of: Amounts) -> bool:
-        """Return True if the queue exceeds what it deserves of any of ``of``, or deserves none."""
+        """Return True if the queue exceeds what it deserves of a resource in ``of``, or deserves nothing."""
         deserved = self._entitlements[queue].deserved
         return not _common(of, deserved) or greater_partly(allocated, deserved, of)
 

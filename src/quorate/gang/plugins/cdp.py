@@ -1,6 +1,6 @@
 """Plugin ``cdp`` (cooldown protection): evict no pod in the first minutes that it runs.
 
-The time is that of the pod's label or annotation ``volcano.sh/cooldown-time``; it begins with the pod's
+The label or annotation ``volcano.sh/cooldown-time`` of the pod sets the time, which begins with the pod's
 ``startTime``.  Source: the plugin of the same name of Volcano, which counts from the time of the condition
 ``PodScheduled``, shortly before.
 """

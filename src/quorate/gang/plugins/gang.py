@@ -91,7 +91,7 @@ def invalid_reason(gang: Gang) -> PendingReason | None:
 
 
 def _needs_incomplete_sub_group(gang: Gang, sub_groups: SubGroups) -> NotEnoughSubGroups | None:
-    """Return which sub group has too few members, if the minimum of ``gang`` counts those that wait there."""
+    """Return the sub group with too few members, if the minimum of ``gang`` counts its waiting members."""
     incomplete = sorted(sub_groups.incomplete(), key=lambda group: group.key)
     waiting = [
         task for group in incomplete for task in group.tasks.values() if task.status is TaskStatus.PENDING

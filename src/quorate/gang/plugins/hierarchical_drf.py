@@ -22,7 +22,7 @@ Path = tuple[str, ...]  # of names below the root
 
 @dataclass(frozen=True, slots=True)
 class GangUsage:
-    """What one gang has, and what it requests in all."""
+    """The amounts that one gang is allocated, and its total request."""
 
     path: Path  # of its queue
     allocated: Amounts

@@ -1,6 +1,6 @@
 """Plugin ``sla``: permit groups after their waiting time.
 
-The waiting time is that of the pod group's annotation, else that of the plugin's arguments; without both the
+The annotation of the pod group sets the waiting time, otherwise the arguments of the plugin; without both the
 plugin changes nothing for the group.  Only plugins in later tiers are overruled.  In profile ``design`` only
 the check of the cluster's resources is skipped; the checks of queues and quotas remain.  Source: the plugin
 of the same name of Volcano.

@@ -140,9 +140,9 @@ class Session:
         return self._label_searches[limit.label]
 
     def hold_suspended_gangs(self) -> None:
-        """Keep gangs Pending, or make them so again, that have no quota of their cluster queue.
+        """Keep gangs without quota of their cluster queue Pending, or make such gangs Pending again.
 
-        A gang that was evicted stays what it is until its last pod has no node.
+        An evicted gang keeps its phase until its last pod has no node.
         """
         for gang in self.gangs:
             if gang.is_suspended:

@@ -87,7 +87,7 @@ async def explain_stored_group(client: Client, key: Key) -> Explanation | None:
 
 
 async def started_of(reader: ClusterReader, workload: Workload) -> Started:
-    """Return what the pods and the pod group of an admitted workload say; nothing of another one."""
+    """Return what the pods and the pod group of ``workload`` say; nothing if it is not admitted."""
     if not is_admitted(workload):
         return NOT_READ
     namespace = workload.metadata.namespace

@@ -70,7 +70,8 @@ def native_group_findings(
 ) -> Iterator[PreflightFinding]:
     """Yield whether jobs can start as gangs on the stock scheduler, and which gates the server has.
 
-    ``gates``: those of pod groups that are on; None: unknown.  ``wanted``: the Configuration asks for gangs.
+    ``gates``: the enabled feature gates of pod groups; None: unknown.  ``wanted``: the Configuration asks for
+    gangs.
     """
     if not isinstance(found, Missing):
         text = f"the server has pod groups of {found.api_version}, and the policy for their pods is installed"

@@ -49,7 +49,7 @@ async def batched_chunks(
 
 
 def _report_from(least_bytes: int, transport: asyncio.Transport | None) -> None:
-    """Let the kernel report received bytes once there are ``least_bytes``, also those that have arrived."""
+    """Let the kernel report received bytes once there are ``least_bytes``, earlier bytes included."""
     # Other systems do not report what has arrived when the limit falls; Linux does since 4.18.
     if sys.platform != "linux" or transport is None or transport.is_closing():
         return

@@ -56,7 +56,7 @@ class Controller:
     async def _write_status(
         self, kind: Resource[Any], obj: HasStatus, status: Struct, record: Callable[[Any], None] | None = None
     ) -> None:
-        """Write a status that differs from that of the object, and ``record`` the written object."""
+        """Write ``status`` if it differs from the status of ``obj``, and ``record`` the written object."""
         patch = status_merge_patch(obj.metadata, obj.status, status)
         if patch:
             written = await self._client.patch(kind, obj.metadata.key, patch, subresource="status")

@@ -1,4 +1,4 @@
-"""Deletion of pods that no kubelet will delete: of removed nodes, of nodes out of service, and of no node.
+"""Deletion of pods that no kubelet will delete: on removed nodes, on nodes out of service, or on no node.
 
 The rules are those of the pod garbage collector of kube-controller-manager.
 """

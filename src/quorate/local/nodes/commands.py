@@ -35,8 +35,8 @@ _MAX_SCRIPT: Final = 1_000  # characters; longer ones are no simple commands
 def run_of(containers: Iterable[Container]) -> Run | None:
     """Return how long a pod runs and with which exit code it ends, by the commands of its ``containers``.
 
-    The longest container decides how long, and the first code that is not 0 is that of the pod.  Return None
-    if the command of a container is not a simple one.
+    The longest container decides how long, and the first exit code other than 0 is the exit code of the pod.
+    Return None if the command of a container is not a simple command.
     """
     runs = [_run(each.image, each.command, each.args) for each in containers]
     known = [run for run in runs if run is not None]

@@ -1,4 +1,4 @@
-"""Register the simulated nodes, as starting kubelets do, and remove those of pools that shrank."""
+"""Register the simulated nodes, as starting kubelets do, and remove excess nodes of pools that shrank."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -109,7 +109,7 @@ class Occupants:
         return before
 
     def remove_pod(self, pod: Hashable) -> Occupant:
-        """Remove the pod and return what it was, with which it can be added again."""
+        """Remove the pod and return its occupant, with which it can be added again."""
         occupant = self.occupants.pop(pod)
         self._count(occupant.node, occupant.shape, occupant.state, -1)
         return occupant

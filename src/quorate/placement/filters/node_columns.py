@@ -2,8 +2,8 @@
 
 Many nodes have equal values: a zone, a pool, a set of taints.  Each property is a *column*: its distinct
 values are numbered, each node has a number, and a predicate is evaluated once per value and then spread over
-the nodes.  The column of a label exists from the first query on.  A pod may name any number of labels, so
-those that no node has share one column.
+the nodes.  The column of a label exists from the first query on.  A pod may name any number of labels, so all
+labels without a node share one column.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -79,7 +79,7 @@ class Column(Generic[Value]):
         return table[self.codes]
 
     def compact(self) -> None:
-        """Renumber the values, dropping those that no node has."""
+        """Renumber the values, dropping values without a node."""
         used, codes = np.unique(self.codes, return_inverse=True)
         absent = int(used[0] == ABSENT)  # sorted first if any node has no value
         self.codes = (codes - absent).astype(np.int32)

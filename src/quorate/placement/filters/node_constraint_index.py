@@ -123,8 +123,8 @@ class NodeConstraintIndex:
     ) -> None:
         """Run the filters that read placed pods or volumes, adding to ``statuses``.
 
-        ``statuses`` is a copy of the result of ``filter_by_node``.  ``skews`` are read instead of those of
-        the placed pods.
+        ``statuses`` is a copy of the result of ``filter_by_node``.  ``skews`` are read instead of the skews
+        of the placed pods.
         """
         enabled = self.enabled_predicates
         nodes, pods, volumes = self.nodes, self.pods, requirements.volumes

@@ -59,7 +59,7 @@ class PodRequirements:
         )  # fmt: skip
 
     def node_inclusion(self, constraint: SpreadConstraint, keys: frozenset[str]) -> NodeInclusion:
-        """Return the nodes that ``constraint`` counts; ``keys`` are those of all constraints of the pod."""
+        """Return the nodes that ``constraint`` counts; ``keys``: topology keys of all constraints."""
         return NodeInclusion(
             keys=keys,
             labels=self.node_labels if constraint.honors_node_affinity else frozenset(),

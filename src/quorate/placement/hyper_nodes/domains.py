@@ -1,9 +1,10 @@
-"""The HyperNodes that have room for a group of pods, best first, and the order in which to fill one.
+"""The HyperNodes that have room for a group of pods, best first, and the order of their nodes.
 
-A group that must be near each other is tried in the first of these, then in the next.  The order is total:
+A group of pods that must be near each other is tried in the first HyperNode, then in the next.  The order is
+total:
 
 1. the tier, the lowest first;
-2. a HyperNode with room for all pods of the group before one with room for only those that it needs;
+2.  a HyperNode with room for all pods of the group before a HyperNode with room for only the needed pods;
 3. one with room now before one that has room when terminating pods are gone;
 4. the fullest with the group in it, by the weighted mean of (used + requested) / allocatable over resources
    (Volcano's bin-packing score: what remains free stays in one piece);
@@ -60,7 +61,7 @@ class PodGroupRoom:
 
 
 class DomainSearch:
-    """The search among the HyperNodes of ``index``; ``weights`` are those of resources in the order."""
+    """The search among the HyperNodes of ``index``; ``weights``: of each resource in the fullness."""
 
     def __init__(
         self,
@@ -113,7 +114,7 @@ class DomainSearch:
     def domains_without(self, evictable: Mask, group: PodGroupRoom, highest_tier: int) -> Iterator[Domain]:
         """Yield the HyperNodes up to ``highest_tier`` that have room if all pods leave ``evictable`` nodes.
 
-        Those that have no room now for fewest of the needed pods come first, then by tier and name.
+        The order is by the number of needed pods without room now, the smallest first, then by tier and name.
         """
         marks = self._marks(group.placed)
         found: list[tuple[int, int, str]] = []
@@ -156,7 +157,7 @@ class DomainSearch:
         return best
 
     def largest_amount(self, resource: str, highest_tier: int) -> tuple[int, str, int]:
-        """Return the number of HyperNodes, and the name and the amount of the one with most of a resource."""
+        """Return the number of HyperNodes, and name and amount of the one with most of ``resource``."""
         row = self._cluster.rows.get(resource)
         number, best, most = 0, "", 0
         for tier in self.index.tiers:

@@ -1,8 +1,8 @@
 """The nodes of each HyperNode, updated incrementally.
 
-A HyperNode contains the nodes that its members of type Node select, and those of its member HyperNodes of
-lower tiers.  A member HyperNode that does not exist (yet), or has no lower tier, adds nothing: so cycles
-are harmless, and a HyperNode of a tier contains no worse connections than its tier stands for.
+A HyperNode contains the nodes that its members of type Node select, and the nodes of its member HyperNodes of
+lower tiers.  A member HyperNode that does not exist (yet), or has no lower tier, adds nothing: so cycles are
+harmless, and a HyperNode of a tier contains no worse connections than its tier stands for.
 
 HyperNodes may overlap and have several parents.  Source, except for that and for members of equal tiers:
 Volcano (1.15), which evaluates no HyperNode while any has two parents or is in a cycle.

@@ -1,4 +1,4 @@
-"""Nodes for pods among a part of all nodes, such as those of one HyperNode."""
+"""Nodes for pods among a part of all nodes, such as the nodes of one HyperNode."""
 
 from collections.abc import Iterator, Sequence
 
@@ -78,7 +78,7 @@ class LimitedNodeFinder:
         return self._finder.short_resources(shape, node)
 
     def nodes_by_score(self, shape: Shape) -> Iterator[str]:
-        """Yield those of ``NodeFinder.nodes_by_score``."""
+        """Yield the nodes of the part in the order of ``NodeFinder.nodes_by_score``."""
         return filter(self.names.__contains__, self._finder.nodes_by_score(shape))
 
 

@@ -45,7 +45,7 @@ class LevelCounts(msgspec.Struct):
 
 
 class Capacity(msgspec.Struct, frozen=True):
-    """The free capacity to count with: that of the tree less ``assumed``."""
+    """The free capacity to count with: the free capacity of the tree less ``assumed``."""
 
     tree: DomainTree
     # By leaf: what pod sets of the same workload that were placed before will use.
@@ -197,7 +197,7 @@ def _beside_leader(
 ) -> tuple[Vector, Vector]:
     """Return the leaves that can take the leader, as 1 or 0, and how many of the workers fit beside it.
 
-    Labels and taints are those that the leader's own template accepts (Kueue 0.20).
+    A leaf can take the leader if the leader's own template accepts its labels and taints (Kueue 0.20).
     """
     tree = capacity.tree
     accepted = accepted_leaves(tree, workers, Exclusions())
@@ -220,7 +220,7 @@ def _limited(fitting: Vector, pods: PodSetRequest) -> Vector:
 
 
 def count_domains(tree: DomainTree, leaves: LevelCounts, parameters: SearchParameters) -> list[LevelCounts]:
-    """Return the counts of each level that follow from those of the leaves."""
+    """Return the counts of each level that follow from the counts of the leaves."""
     counts = [leaves]
     for level in range(len(tree.levels) - 1, -1, -1):
         if level == parameters.slice_level:

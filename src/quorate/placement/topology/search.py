@@ -259,8 +259,9 @@ class Search:
     def _first_if_sufficient(self, level: int, domains: slice, units: int, *, in_slices: bool) -> int | None:
         """Return the domain to which ``_fill`` gives all units, if it can be told without an order.
 
-        That is the one with the least room that suffices, provided that the first in order suffices: with the
-        most slices first if one does, else, with the fewest pods or slices first, if all do.
+        That is the domain with the least sufficient room, provided that the first domain in order suffices.
+        If the most slices come first, one sufficient domain is enough; if the fewest pods or slices come
+        first, all domains must suffice.
         """
         given, counts = self.parameters, self.counts[level]
         if given.has_leader or counts.scores is not None:
@@ -276,9 +277,9 @@ class Search:
     def _fill(
         self, level: int, domains: Vector, pods: int, leader: int, size: int, *, in_slices: bool
     ) -> list[int]:
-        """Give the domains, in order, as many units as they hold; return those that were considered.
+        """Give the domains, in order, as many units as they hold; return the considered domains.
 
-        The counts of a returned domain become what it gets.
+        The counts of a returned domain become the units that it gets.
         """
         counts, best_fit = self.counts[level], not self.parameters.least_free_first
         rest = pods // size if in_slices else pods

@@ -9,10 +9,10 @@ from quorate.placement.vectors import Mask
 
 
 class HostShortage(msgspec.Struct, frozen=True):
-    """Some pods fit no host beside those that do.
+    """Some pods fit no host beside the pods that do.
 
-    ``resource`` is the one of which most accepting hosts have too little; "" if no host accepts the pods.
-    Amounts are in base units.
+    ``resource`` is the resource of which most accepting hosts have too little; "" if no host accepts the
+    pods.  Amounts are in base units.
     """
 
     fitting: int  # pods

@@ -123,7 +123,7 @@ class _Spread:
         return taken
 
     def _first_domains(self, among: Mask, count: int) -> Vector:
-        """Return those of the first leaves."""
+        """Return the domains of the first leaves."""
         domains, first_leaf = np.unique(self.domain_of, return_index=True)
         in_order = domains[np.argsort(first_leaf)]
         in_order = in_order[in_order >= 0]
@@ -131,7 +131,7 @@ class _Spread:
 
 
 def _equal_rounds(skew: SpreadSkew, allowed: Vector, is_open: Mask, waiting: Mask) -> int:
-    """Return the number of rounds until another domain is open, apart from those that get full.
+    """Return the number of rounds until another domain is open; domains that get full do not count.
 
     ``waiting`` are the domains that will be open at a larger minimum.
     """

@@ -216,7 +216,7 @@ class DomainTree:
         self.fits.clear()
 
     def _join(self, column: int, node: Node) -> None:
-        """Add a node to those of a column."""
+        """Add a node to the nodes of a column."""
         index = self._index(node)
         if index >= len(self._column_at):
             more = self._cluster.size - len(self._column_at)

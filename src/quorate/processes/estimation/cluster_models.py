@@ -51,7 +51,7 @@ WATCHED: Final[tuple[Resource[Any], ...]] = (
 
 
 class _Model:
-    """One cluster through one client; a reconnection makes another one."""
+    """The model of one cluster through one client; a reconnection makes a new model."""
 
     def __init__(self, client: Client) -> None:
         self.client = client

@@ -88,7 +88,7 @@ async def _refresh_while_needed(
 ) -> None:
     """Refresh until the replica has another view, or until nothing has waited for ``IDLE_S``.
 
-    The view is another one if the role or the Configuration has changed.
+    The replica has another view if the role or the Configuration has changed.
     """
     assert worker.stdin is not None
     assert worker.stdout is not None

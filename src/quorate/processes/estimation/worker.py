@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def _end_with_parent(parent: int) -> None:
-    """End this process, whatever it computes, once ``parent`` has ended: another one is its parent then."""
+    """End this process, whatever it computes, once ``parent`` is no longer its parent process."""
     while os.getppid() == parent:
         time.sleep(_LOOK_S)
     os._exit(0)

@@ -4,7 +4,8 @@ Only the text of these entries changes: comments, order and notation of all othe
 replaced, its new content is decoded and compared with what was meant.
 
 Files and ``current-context`` are chosen as ``kubectl config`` chooses them: of the files of ``$KUBECONFIG``
-the one that has the context, else the first that exists, else the last; without it ``~/.kube/config``.
+the file that has the context, else the first existing file, else the last file; without it
+``~/.kube/config``.
 """
 
 import json

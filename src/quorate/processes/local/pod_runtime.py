@@ -40,8 +40,8 @@ class RuntimeOptions:
     ) -> tuple[tuple[NodePool, ...], ProcessRuntime | None]:
         """Return the simulated nodes, and the node of this machine if pods run on it.
 
-        ``options`` are those of the command line, ``described`` is read from a file: the node of this machine
-        then has what its equal nodes have together. Raises ``UsageError``.
+        ``options`` are the options of the command line. ``described`` is read from a file: the node of this
+        machine then has the sum of its equal nodes. Raises ``UsageError``.
         """
         if self.runtime is Runtime.SIMULATED:
             if self.node_name or self.node or self.images:

@@ -77,7 +77,7 @@ def _merged(directory: ClusterDirectory) -> Path | None:
 
 
 def _add_contexts(paths: Sequence[Path], directory: ClusterDirectory) -> Path:
-    """Add the contexts of the cluster and of its workers; return the file that has that of the cluster."""
+    """Add the contexts of the cluster and of its workers; return the file that has the cluster's context."""
     own: dict[str, Any] = yaml.safe_load(directory.kubeconfig.read_text())
     names = _contexts(directory)
     # In reverse: the file of the last, which is the cluster itself, is returned.

@@ -49,7 +49,8 @@ _CONFIGS: Final = untyped("kueue.x-k8s.io", "v1beta2", "multikueueconfigs", "Mul
 async def connect_workers(manager: Client, namespace: str, kubeconfigs: Mapping[str, Path]) -> None:
     """Store how the controllers of ``manager`` reach each worker, by the kubeconfigs of the workers by name.
 
-    ``namespace`` is that of the controllers.  Raises ``InvalidFiles`` if a new cluster has one of the queues.
+    ``namespace`` is the namespace of the controllers.  Raises ``InvalidFiles`` if a new cluster has one of
+    the queues.
     """
     await manager.apply(NAMESPACES, Key("", namespace), {})
     await asyncio.gather(

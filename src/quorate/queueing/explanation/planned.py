@@ -1,4 +1,4 @@
-"""What an explanation says of a planned start: when, on what it rests, and why it has moved."""
+"""The planned start in an explanation: its time, the bounds behind it, and why it has moved."""
 
 import math
 from datetime import datetime, timedelta

@@ -1,7 +1,7 @@
-"""What the pods of an admitted workload wait for, with numbers.
+"""The reasons for which pods of an admitted workload wait, with numbers.
 
-The numbers of pods without a node are those of the placement core where the model has the nodes, and those of
-the scheduler's own message otherwise.
+The numbers of pods without a node come from the placement core if the model has the nodes, otherwise from the
+scheduler's message.
 """
 
 from collections import defaultdict
@@ -74,12 +74,12 @@ class PodsFound(msgspec.Struct, frozen=True):
 def pods_found(
     state: State, workload: Workload, pods: Iterable[StartedPod], failure: FailedCreation | None = None
 ) -> PodsFound:
-    """Return what is known of the pods of an admitted workload; ``pods`` may contain those of others.
+    """Return the findings about the pods of an admitted workload; ``pods`` may contain other pods, too.
 
-    ``failure``: the last one of its job, which may be older than the pods.
+    ``failure``: the last failed creation of its job, which may be older than the pods.
 
-    A pod that succeeded counts as running as long as its job needs no other one instead: some jobs report
-    such pods as reclaimable, others do not.  A failed pod counts only if nothing replaced it.
+    A pod that succeeded counts as running as long as its job needs no replacement: some jobs report such pods
+    as reclaimable, others do not.  A failed pod counts only if nothing replaced it.
     """
     known = [pod for pod in pods if is_pod_of(pod, workload)]
     own = [pod for pod in known if pod.metadata.deletion_timestamp is None]
@@ -147,8 +147,8 @@ def with_members(
 ) -> Explanation:
     """Return the explanation of a pod group with what its pods wait for; ``pods`` may contain others.
 
-    The numbers in the conditions of the pods may be older than those of the group, so they are left out, and
-    what pods without a node need is what the group needs.  ``failure``: the last one of its job.
+    The numbers in the conditions of the pods may be older than the numbers of the group, so they are left
+    out: pods without a node need what the group needs.  ``failure``: the last failed creation of its job.
     """
     key = Key(of_group.object.namespace, of_group.object.name)
     known = [
@@ -201,7 +201,7 @@ def explain_pod(pod: StartedPod, of_workload: Explanation) -> Explanation:
 
 
 def expected_pods(workload: Workload) -> int:
-    """Return the number of pods that the workload should have now: without those that its job gave back."""
+    """Return the number of pods that the workload should have now, without reclaimable pods."""
     return sum(held_counts(workload).values())
 
 

@@ -407,7 +407,7 @@ def _with_times(reason: Reason, waiting: Condition | None, evaluated_at: datetim
 
 
 def _evaluated_at(facts: PendingFacts, reason: r.InadmissibleReason) -> datetime | None:
-    """Return when ``reason`` was found; None for amounts of quota, which are those of now."""
+    """Return when ``reason`` was found; None for amounts of quota, which are evaluated now."""
     at = None if facts.hold is None else facts.hold.evaluated_at
     return None if at is None or isinstance(reason, r.QuotaShort | r.QuotaExceeded) else at_epoch(at)
 

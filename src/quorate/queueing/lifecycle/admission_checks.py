@@ -44,7 +44,7 @@ def extend_backoff(context: WorkloadContext) -> Transition | None:
 
 
 def sync_admission_checks(context: WorkloadContext) -> Transition | None:
-    """Keep the list of admission checks equal to those that the cluster queue requires."""
+    """Keep the list of admission checks equal to the required checks of the cluster queue."""
     status, cluster = context.workload.status, context.queues.cluster_queue
     if not context.workload.spec.active or cluster is None or not cluster.found:
         return None

@@ -102,7 +102,7 @@ def _with_pods_ready(
 ) -> WorkloadStatus | None:
     """Add PodsReady=False to the first status of a workload, which saves a write.
 
-    A workload without a job has no such condition: it is that of the pods of the job.
+    A workload without a job has no such condition, which is about the pods of the job.
     """
     if status is None or configuration.wait_for_pods_ready is None or workload.status.conditions:
         return status

@@ -60,8 +60,8 @@ def decide_workload(
 ) -> Transition:
     """Return the next step of ``workload``; ``jitter`` in [0, 1) spreads the backoffs of many workloads.
 
-    ``unplaced_since`` is when the oldest of its pods without a node was created (epoch seconds), and
-    ``replaced_by`` the admitted workload that replaces it as a slice.
+    ``unplaced_since`` is when the oldest of its pods without a node was created (epoch seconds).
+    ``replaced_by`` is the admitted slice that replaces ``workload``.
 
     The rules and their order are those of Kueue's workload controller.
     """

@@ -89,7 +89,7 @@ def synced_checks(
 
 
 def without_former_pods(workload: Workload) -> tuple[Condition, ...]:
-    """Return the conditions without those of the pods of an earlier admission."""
+    """Return the conditions without conditions about the pods of an earlier admission."""
     conditions = c.without_condition(workload.status.conditions, c.NODE_FIT)
     return c.without_condition(conditions, PODS_RUN_AGAIN)
 

@@ -1,4 +1,4 @@
-"""Input and output of the workload lifecycle: what a step is decided from, and what it writes."""
+"""Input and output of the workload lifecycle: the facts that decide a step, and its writes."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -33,8 +33,9 @@ class ClusterQueueView(msgspec.Struct, frozen=True):
 class QueueView(msgspec.Struct, frozen=True):
     """The queues of one workload.
 
-    ``cluster_queue`` is the one in which it holds quota, otherwise the one its local queue refers to; None if
-    there is neither.  ``misconfiguration``: why that queue never admits it, if no admission cycle says so.
+    ``cluster_queue`` is the cluster queue in which the workload holds quota, otherwise the cluster queue of
+    its local queue; None if neither exists.  ``misconfiguration``: why that queue never admits it, if no
+    admission cycle says so.
     """
 
     local_queue: LocalQueueView

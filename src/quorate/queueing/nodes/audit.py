@@ -74,10 +74,10 @@ def audit_nodes(
     all_places: Callable[[], Mapping[Key, Places]],
     counted: Callable[[], Mapping[Key, Places]],
 ) -> Iterator[tuple[NodeDifference, ...]]:
-    """Yield the differences of one slice after the other.
+    """Yield the differences, slice by slice.
 
-    ``all_places`` are those of all workloads that have some, at the moment of the call, and ``counted`` those
-    that count: their cluster queues exist.
+    ``all_places`` returns the places of all workloads that have any at the moment of the call, ``counted``
+    the places of workloads with an existing cluster queue, which count.
     """
     present, with_places = all_places().keys(), model.occupants.with_places
     yield tuple(PlacesMismatch(key, key in with_places) for key in sorted(present ^ with_places))
@@ -233,7 +233,7 @@ def _leaf_differences(
 
 
 def audit_pods(constraints: PodConstraints) -> Iterator[tuple[ConstraintMismatch, ...]]:
-    """Compare the pods without a place with those of the cluster, one by one, and the sums over all pods."""
+    """Compare the pods without a place with the pods of the cluster one by one, then the sums of all pods."""
     in_cluster = [name for name in constraints.cluster.occupants if isinstance(name, Key | Nominated)]
     for _, names in _chunks(list(dict.fromkeys([*constraints.occupants.by_name, *in_cluster]))):
         yield tuple(_pod_differences(constraints, names))

@@ -47,7 +47,7 @@ def usage_on_node(pod: Pod) -> Amounts:
 
 
 def offered_amounts(requests: Requests, node: Node | None) -> Amounts:
-    """Return the requests of what the node offers, in base units; of an unknown node, those of ``pods``.
+    """Return the requests of resources that the node offers, in base units; of an unknown node only ``pods``.
 
     Of any other resource nothing is free, whatever pods use, and a pod may name thousands of them.
     """

@@ -29,10 +29,10 @@ _Result = TypeVar("_Result")
 
 
 class PlacementMemo(Generic[_Result]):
-    """Results of placements by the identity of what was asked for, as long as nothing changes them.
+    """Results of placements by the identity of the request, as long as nothing changes the results.
 
-    Many workloads of equal shape ask for places in the same state: the heads of a round, and those that wait
-    for quota.  What was asked for is kept alive, so that its identity stays unique.
+    Many workloads of equal shape ask for places in the same state: the heads of a round, and workloads that
+    wait for quota.  The requests are kept alive, so that their identities stay unique.
     """
 
     def __init__(self) -> None:

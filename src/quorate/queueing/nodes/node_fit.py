@@ -1,7 +1,8 @@
-"""Which pods are checked against the nodes: those of flavors without a topology, by their modes.
+"""Which pods are checked against the nodes: pods of flavors without a topology, by the flavor's mode.
 
 A pod set is checked as the strictest mode of its flavors says, but not at all if one of them says ``Off``,
-and not if the nodes of one are elsewhere: a ProvisioningRequest brings them, or they are in a worker cluster.
+and not if the nodes of a flavor are elsewhere: a ProvisioningRequest brings the nodes, or they are in a
+worker cluster.
 """
 
 from collections.abc import Collection, Iterable, Mapping

@@ -47,7 +47,7 @@ class Places:
     def __init__(
         self, usage: PlacesUsage | None, places: Iterable[Place], workload: Key | None = None
     ) -> None:
-        """``workload``: the one that has quota; None: the places are only tried."""
+        """``workload``: the workload with quota that has the places; None: the places are only tried."""
         self._usage = usage
         self._workload = workload
         self.all = tuple(places)

@@ -1,10 +1,10 @@
-"""What keeps pods from hosts beside labels, taints and resources: ports, volumes, pod affinity and spread.
+"""Limits of pods on hosts beside labels, taints and resources: ports, volumes, pod affinity and spread.
 
 The filters are those of the gang scheduler, over the same cluster from which pods get their places.  They
 read it from the first workload on that queues and of which the pods have such a constraint, or may be
 selected by an anti-affinity term of a placed pod; until then the shapes of pods have amounts only.  They
-read it in slices between the cycles.  All pods that use nodes count: those without a place by their node,
-and those with one by the places of their workload, whether they exist or not.
+read it in slices between the cycles.  All pods that use nodes count: a pod without a place by its node, and
+pods with places by the places of their workload, whether the pods exist or not.
 """
 
 from collections import Counter
@@ -46,7 +46,7 @@ class PodConstraints:
     """Evaluates ports, volumes, pod affinity and spread of pods for the hosts of a topology."""
 
     def __init__(self, cluster: Cluster, occupants: Occupants) -> None:
-        """``cluster`` and ``occupants`` are those of the topology model."""
+        """``cluster`` and ``occupants`` belong to the topology model."""
         self.storage = StorageIndex()
         self.has_storage = True  # False until claims and volumes are listed
         # Sums of hashes over pods with constraints, and over all: equal sums mean equal pods.
@@ -221,7 +221,7 @@ class PodConstraints:
         self.cluster.hold(key, shape, self._node_of_host.get(host, host), pods)
 
     def _hold_again(self, host: str) -> None:
-        """Hold the places on a host, of which the node is another one."""
+        """Hold the places on a host again after its node was replaced."""
         if self.view is not None:
             for key in [key for key in self.held if key[0] == host]:
                 self._set_held(self.view, key, self.held[key])
@@ -267,7 +267,7 @@ class PodConstraints:
     ) -> PodLimits:
         """Return how many of the pods each leaf of the tree, a host, takes.
 
-        ``labels`` are those of the nodes of the flavors.
+        ``labels`` are the labels of the nodes of the flavors.
         """
         if not self.has_storage and template.has_constraints and template.decode().spec.volumes:
             no_pods = np.zeros(capacity.tree.leaf_count, np.int64)

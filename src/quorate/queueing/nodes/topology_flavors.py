@@ -1,7 +1,7 @@
 """The flavors with a topology, the Topologies, and the modes in which pods are checked against nodes.
 
-A flavor with ``topologyName`` is a *topology flavor*.  Its nodes are those that are ready and schedulable,
-have its node labels and have a value for each level of its Topology.
+A flavor with ``topologyName`` is a *topology flavor*.  Its nodes are ready and schedulable, have its node
+labels and have a value for each level of its Topology.
 """
 
 from collections.abc import Container, Mapping, Sequence

@@ -203,7 +203,7 @@ class TopologyTrees(TopologyFlavors):
             del self._unread[of]
 
     def _change_node(self, old: Node | None, new: Node | None) -> None:
-        """Replace a node in the trees, or forget those that must be built again."""
+        """Replace a node in the trees, or drop trees that must be built again."""
         for of, tree in list(self._trees.items()):
             before = old if old is not None and self.is_in(old, of) else None
             after = new if new is not None and self.is_in(new, of) else None

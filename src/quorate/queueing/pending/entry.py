@@ -1,4 +1,4 @@
-"""A pending workload, what its last evaluation left behind, and the heap that orders those of one shape.
+"""A pending workload with the results of its last evaluation, and the heap of workloads of one shape.
 
 Removal from a heap is lazy: an item is valid only while its entry refers to the heap and the ticket of the
 item.  Stale items are dropped when they reach the top, or when they outnumber the valid ones; O(log n)

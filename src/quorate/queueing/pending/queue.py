@@ -34,9 +34,9 @@ ShapeQueueKey = tuple[Shape, Key | None, int | None]
 
 
 class ShapeOutcome(NamedTuple):
-    """The outcome of an inadmissible workload, which holds for those of its shape after it.
+    """The outcome of an inadmissible workload, which holds for later workloads of its shape.
 
-    If quota is kept for an earlier workload, it holds only for those that may run at least as long.
+    If quota is kept for an earlier workload, it holds only for workloads that may run at least as long.
     """
 
     order: QueueOrder  # in which it precedes those: that of preemption, or queue order if quota is kept
@@ -287,9 +287,10 @@ class PendingQueue:
     def reserved_order(self, order: QueueOrder, reserved_at: float) -> QueueOrder:
         """Return the order in which a workload with quota is preempted, given its order without ageing.
 
-        It keeps the priority that it had when it got quota: one that waits behind it does not take the quota
-        again.  If raised priorities preempt, it rises like those that wait, and counts one step more: with
-        different rules, of two queues, two workloads would otherwise preempt each other in turn.
+        The workload keeps the priority that it had when it got quota, so that a workload that waits behind it
+        does not take the quota again.  If raised priorities preempt, its priority rises like the priorities
+        of waiting workloads, and counts one step more: otherwise two workloads of queues with different rules
+        would preempt each other in turn.
         """
         if self.aging is None:
             return order
@@ -346,9 +347,9 @@ class PendingQueue:
                 self._parked.update(dict.fromkeys(explained))
 
     def add_inadmissible_bound(self, entry: Entry) -> None:
-        """Keep ``entry`` inadmissible until the next requeue, and those of its shape after it.
+        """Keep ``entry`` inadmissible until the next requeue, and with it later entries of its shape.
 
-        These are the ones that may run as long as it, or longer.
+        The later entries are entries that may run at least as long as ``entry``.
         """
         own = self.add_inadmissible(entry)
         known = self._outcome(entry.shape)

@@ -1,10 +1,11 @@
 """The second-pass queue: workloads with quota that wait for places of their pods in topologies.
 
-They are workloads with failed hosts, and those of which an admission check brings the nodes: their places
-are chosen once all checks are Ready.  The first attempt for failed hosts is after a second, in which a host
-may recover; that for first places is at once, and that for a host on which other pods took the place.  After
-each failure follows another one after 1, 2, 4, ... 30 seconds (Kueue's delays).  While a workload waits for
-preemption targets it is tried in each cycle, so that no other workload gets the places that they leave.
+They are workloads with failed hosts, and workloads for which an admission check brings the nodes: the places
+of the latter are chosen once all checks are Ready.  The first attempt for failed hosts is after a second, in
+which a host may recover.  The first attempt for first places, and for a host on which other pods took the
+place, is at once.  Each failed attempt is repeated after 1, 2, 4, ...  30 seconds (Kueue's delays).  While a
+workload waits for preemption targets it is tried in each cycle, so that no other workload gets the places
+that they leave.
 """
 
 import math

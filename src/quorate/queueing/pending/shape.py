@@ -150,7 +150,7 @@ class ShapeRegistry:
         return self._note_change(self._claim_templates.pop(key, None) is not None, key.namespace)
 
     def put_device_class(self, device_class: DeviceClass) -> bool:
-        """Return True if other extended resources are backed by devices, or by those of another class."""
+        """Add a device class; return True if this changes which classes back extended resources."""
         self._device_classes[device_class.metadata.name] = device_class
         return self._update_backed()
 

@@ -65,7 +65,7 @@ def _is_close(known_s: float, learned_s: float) -> bool:
 
 
 def maximum_execution_time_s(workload: Workload, rules: PlannedStartRules) -> float | None:
-    """Return how long ``workload`` may run: what it declares, or what its queue enforces; None: no limit."""
+    """Return how long ``workload`` may run, as declared or as its queue enforces; None: no limit."""
     declared_s = workload.spec.maximum_execution_time_seconds
     if declared_s is not None or not rules.enforces_default:
         return declared_s

@@ -69,8 +69,8 @@ CandidateOrder = tuple[bool, bool, int, float, str]
 def candidate_order(reservation: Reservation, *, same_queue: bool) -> CandidateOrder:
     """Return the sort key of candidates of different cluster queues; smaller is preempted first.
 
-    First workloads that are being evicted, then those of other cluster queues than the preemptor's, then the
-    lowest priority, then the most recent reservation.
+    The order is: workloads that are being evicted first, then workloads of other cluster queues than the
+    preemptor's, then the lowest priority, then the most recent reservation.
     """
     return (
         not reservation.evicted,
@@ -168,7 +168,7 @@ def workload_fits(preemptor: Preemptor, simulation: UsageSimulation, *, allow_bo
 def fill_back(
     targets: list[Target], simulation: UsageSimulation, fits: Callable[[], bool]
 ) -> tuple[Target, ...]:
-    """Return ``targets`` without those that need not be preempted, restoring the last ones first.
+    """Return ``targets`` without unnecessary ones; try to restore them from the last to the first.
 
     The very last target made the request fit, so it is never restored.
     """

@@ -1,4 +1,4 @@
-"""Preemption history: without an external event, a workload is not preempted for the same one repeatedly.
+"""Preemption history: without an external event, no workload is preempted repeatedly for one preemptor.
 
 Kueue's policies can form a loop: a reclaims its quota from b; b, of high priority, takes it from c while
 borrowing; c, of higher priority than a in the same queue, takes it from a; and so on.  One rule breaks the

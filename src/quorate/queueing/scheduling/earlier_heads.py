@@ -78,7 +78,7 @@ class EarlierHeads:
     def lost_places(self, nomination: Nomination, assignment: Assignment) -> bool:
         """Return True if the places of the nomination are no longer free.
 
-        Those of a slice that it replaces are: its pods keep them, or the ledger leaves them out.
+        The places of a replaced slice are free: its pods keep them, or the ledger leaves them out.
         """
         workload, queue = nomination.entry.workload, nomination.queue
         kept = self._ledger.replaced_places(workload, queue)

@@ -220,7 +220,7 @@ _ALONE: Final = [[0]]  # the groups of one pod set
 
 
 def _groups(pod_sets: Sequence[PodSetShape]) -> list[list[int]]:
-    """Return the indices of the pod sets that get one flavor together: one, or those of a topology group."""
+    """Return the indices of pod sets that share a flavor: of one pod set, or of a topology group."""
     groups: dict[str | int, list[int]] = {}
     for index, pod_set in enumerate(pod_sets):
         groups.setdefault(pod_set.topology.group or index, []).append(index)
@@ -332,7 +332,8 @@ class _PodSetSearch:
     ) -> tuple[FlavorCandidate, tuple[PodSetReason, ...]]:
         """Return ``candidate``, or a worse one if the pods have no places with the flavor ``name``.
 
-        Quota in a flavor without nodes that can hold the pods is no alternative to preemption in another one.
+        Quota in a flavor without nodes that can hold the pods is no alternative to preemption in another
+        flavor.
         """
         assert self._input.with_places is not None, "the caller checks it"
         usage = dict(self._previous_usage) if self.earlier else {}

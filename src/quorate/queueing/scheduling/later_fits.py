@@ -1,7 +1,7 @@
 """Whether a pending workload fits at a later time, beside planned starts and windows.
 
-What a workload uses does not depend on the time if each of its resources has one flavor to come from and its
-pods need no places.  Then its amounts are compared with those that are free, without a search for flavors.
+The usage of a workload does not depend on the time if each of its resources can come from one flavor only and
+its pods need no places.  Then its amounts are compared with the free amounts, without a search for flavors.
 """
 
 import math
@@ -52,7 +52,7 @@ class LaterFits:
         self._beside_windows, self.refused_until = beside_windows, -math.inf
 
     def keep(self, queue: str, entries: Iterable[Entry]) -> None:
-        """Forget the assignments of a queue for all shapes but those of ``entries``."""
+        """Drop the assignments of a queue for all shapes but the shapes of ``entries``."""
         if (known := self._known.get(queue)) is not None:
             self._known[queue] = {
                 entry.shape: known[entry.shape] for entry in entries if entry.shape in known

@@ -63,7 +63,7 @@ class Nomination(msgspec.Struct):
 
     @property
     def has_lost(self) -> bool:
-        """Return True if another head took what the search of this one had found."""
+        """Return True if another head took quota or places that the search for this head had found."""
         last = self.entry.last_assignment
         return last is not None and last.has_lost
 
@@ -270,7 +270,7 @@ def evaluate_supposing(
 ) -> Choice:
     """Return the assignment of a pending workload as if ``supposition`` were true, and what it preempts.
 
-    ``counts`` of its pod sets are evaluated; None: those that a cycle would choose.
+    ``counts`` of its pod sets are evaluated; None: the counts that a cycle would choose.
     """
     groups = queue.groups
     replaced = state.ledger.replaced_reservation(entry.workload, queue)

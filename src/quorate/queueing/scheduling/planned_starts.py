@@ -189,7 +189,7 @@ class PlannedStarts:
                         )
 
     def review(self, roots: Iterable[Node], now: float) -> tuple[Key, ...]:
-        """Return the pending workloads of which something else is to be told than before the last call.
+        """Return the pending workloads with another plan or explanation than at the last call.
 
         Plans are made again in the trees of ``roots``, and those that are late: what they wait for runs
         longer than its bound.

@@ -26,7 +26,7 @@ from quorate.queueing.windows.window import KeptNodes
 
 
 class RequestedPlaces(NamedTuple):
-    """The pod sets that need places now, each with its one topology flavor, and those that get them later."""
+    """The pod sets that need places now, by their topology flavor, and pod sets that get places later."""
 
     pod_sets: list[PodSetToPlace]
     delayed: frozenset[str] = frozenset()  # names
@@ -35,10 +35,10 @@ class RequestedPlaces(NamedTuple):
 def pod_sets_to_place(
     state: State, queue: ClusterQueueState, entry: Entry, assignment: Assignment
 ) -> RequestedPlaces | PlacementRefused:
-    """Return which pod sets of a workload without quota, of which some ``may_need_places``, need them.
+    """Return which pod sets of a workload without quota need places, if the workload ``may_need_places``.
 
-    Those of flavors to which a ProvisioningRequest brings nodes get places once these exist.  Those of a
-    queue that dispatches to worker clusters get their places there.
+    A pod set of a flavor to which a ProvisioningRequest brings nodes gets places once the nodes exist.  A pod
+    set of a queue that dispatches to worker clusters gets its places in the worker cluster.
     """
     model = state.ledger.topology
     if assignment.mode is AssignmentMode.NO_FIT:

@@ -50,7 +50,7 @@ _MAX_EVALUATIONS: Final = 8  # of one flavor, each with the changes that the one
 
 
 class _Attempt(msgspec.Struct, frozen=True):
-    """The changes supposed so far; ``workload`` has its own, ``supposition`` those of other objects."""
+    """The changes supposed so far: of the ``workload``, and a ``supposition`` about other objects."""
 
     workload: Workload
     supposition: Supposition = Supposition()
@@ -375,12 +375,12 @@ def _of_workload(attempt: _Attempt, workload: Workload, change: Change) -> _Atte
 
 
 def _of_first_pod_set(reasons: Sequence[PodSetReason]) -> list[PodSetReason]:
-    """Return the reasons of the first pod set that has any: those of later ones depend on its flavor."""
+    """Return the reasons of the first pod set with any; reasons of later pod sets depend on its flavor."""
     return [reason for reason in reasons if reason.pod_set == reasons[0].pod_set]
 
 
 def _needed(found: Iterable[Remedy | None]) -> Iterator[Remedy]:
-    """Yield each remedy once, without those of which a part of the changes starts as many pods."""
+    """Yield each remedy once; leave out a remedy if a part of its changes starts as many pods."""
     remedies: list[Remedy] = []
     for remedy in filter(None, found):
         if all(remedy.all_of != other.all_of for other in remedies):

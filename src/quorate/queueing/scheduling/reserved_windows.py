@@ -276,7 +276,7 @@ class ReservedWindows:
     def _held(self, pool: Pool, pair: FlavorResource, moment: float, owned: Window | None = None) -> int:
         """Return what is used of a pool after ``moment``, with ``owned`` only by the owners of a window.
 
-        Before all times it is what all use, those that end soon included.
+        At a moment before all times, return the use of all workloads, including workloads that end soon.
         """
         key = pool, pair, moment, "" if owned is None else owned.name
         if key not in self._sums:

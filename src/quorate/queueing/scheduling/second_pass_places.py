@@ -49,7 +49,7 @@ class _Replaced(NamedTuple):
 
 
 class SecondPassPlaces:
-    """The places that one workload lacks; ``find`` searches on the state as it is then."""
+    """The places that one workload lacks; ``find`` searches on the state at the time of the call."""
 
     def __init__(self, state: State, reservation: Reservation, failed: frozenset[str]) -> None:
         self._ledger = state.ledger

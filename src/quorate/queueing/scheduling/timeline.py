@@ -306,9 +306,9 @@ class Timeline:
         plans: Iterable[PlannedStart],
         kept: Sequence[Reservation] = (),
     ) -> Iterator[None]:
-        """Count what is used at a later time, and those of ``plans`` of ``queue`` that have begun by then.
+        """Count the usage at the time ``at``, with the ``plans`` of ``queue`` that have begun by then.
 
-        An infinite time is when all that runs now has ended.  Those that are ``kept`` count as if they
+        At an infinite time all running workloads have ended.  The reservations in ``kept`` count as if they
         had not ended.
         """
         number = self._set_number(at)

@@ -18,7 +18,7 @@ from quorate.quota.amount import as_quantity
 
 
 def evicts_at(window: Window, now: float) -> float | None:
-    """Return when a window that is open evicts what it needs, after its notice; None if it does not."""
+    """Return when an open window evicts workloads, which is after its notice; None if it evicts none."""
     current = window.occurrences(now)[:1]
     if window.spec.at_start != "Evict" or not current or current[0].opens > now:
         return None

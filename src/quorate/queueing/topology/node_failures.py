@@ -56,7 +56,7 @@ def host_state(
     """Return the state of the node of a host; ``node`` is None if there is none.
 
     ``is_progressing``: a pod of the workload is bound to the node and neither terminated nor being deleted.
-    ``tolerations``: those of each pod set with pods on the host.
+    ``tolerations``: the tolerations of each pod set with pods on the host.
     """
     if node is None or node.ready is None:
         return HostState(has_failed=True, admits_pods=False)
@@ -85,7 +85,7 @@ def tolerations_of(
 ) -> Tolerations:
     """Return the tolerations of the pods of a pod set as they start.
 
-    They are those of the template, of the assigned flavors and of the admission checks that are Ready.
+    They come from the template, the assigned flavors and the admission checks that are Ready.
     """
     (template,) = (pod_set.template for pod_set in workload.spec.pod_sets if pod_set.name == assigned.name)
     found = [*decode_template(template).spec.tolerations]

@@ -93,9 +93,9 @@ def topology_mismatch(
 ) -> TopologyMismatched | None:
     """Return why ``flavor`` cannot serve the topology request of ``pod_set``; None if it can.
 
-    ``covered`` are the resources of the flavor's group: a plain flavor may serve those that pods do not
-    request themselves, which only transformations make.  ``is_topology_queue``: all flavors of the cluster
-    queue are topology flavors.
+    ``covered`` are the resources of the flavor's group.  A plain flavor may serve resources that pods do not
+    request themselves, because only transformations make them.  ``is_topology_queue``: all flavors of the
+    cluster queue are topology flavors.
     """
     if not model.is_on:
         return None
@@ -382,7 +382,7 @@ def _limits(
 def _lack_beside(
     previous: PreviousPlaces | None, capacity: Capacity, request: PodSetRequest, limits: PodLimits | None
 ) -> NodesLackRoom | None:
-    """Return which pods fit no host, beside those of the replaced slice that stay where they are."""
+    """Return which pods fit no host beside the pods of the replaced slice, which keep their places."""
     kept = 0 if previous is None else min(request.count, sum(placed.pods for placed in previous.workers))
     if not kept:
         return _lack_of_room(capacity, request, limits)

@@ -1,6 +1,6 @@
-"""The places that fewer pods than admitted need: of pods that ended for good, and of a job that has shrunk.
+"""The places of fewer pods than admitted: after some pods have ended for good, or the job has shrunk.
 
-The places of a Volcano pod group are needed until its members, which name none, are bound.
+The places of a Volcano pod group are needed until its members, which name no place, are bound.
 
 Kueue (v0.20) frees the places of a pod set when all its pods have ended, and keeps those of all pods that an
 elastic job had before it shrank in place.

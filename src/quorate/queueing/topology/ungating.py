@@ -108,11 +108,11 @@ def choose_domains(
 ) -> dict[str, Values]:
     """Return the values of the domain of each pod that can be ungated, by the name of the pod.
 
-    ``domains`` are those of the assignment in recorded order, with their numbers of pods. A pod that belongs
-    to one of the ``unhealthy`` hosts stays gated. The order of ``pods`` makes no difference.
+    ``domains`` are the domains of the assignment in recorded order, with their numbers of pods. A pod that
+    belongs to one of the ``unhealthy`` hosts stays gated. The order of ``pods`` makes no difference.
 
-    ``ended`` are the pods of each domain that have succeeded. Their places may be those of other workloads by
-    now, so a pod without a rank gets one only if no other place is left.
+    ``ended`` are the pods of each domain that have succeeded. Other workloads may use the places of these
+    pods by now, so a pod without a rank gets such a place only if no other place is left.
     """
     counts: dict[Values, int] = {}
     for values, count in domains:

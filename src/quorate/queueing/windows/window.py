@@ -79,7 +79,7 @@ class Windows:
         return self._windows.get(name)
 
     def put(self, reservation: Reservation) -> bool:
-        """Add or replace a window; return True if it differs from the one before."""
+        """Add or replace a window; return True if it differs from the former window."""
         known = self._windows.get(reservation.metadata.name)
         if known is not None and known.spec == reservation.spec:
             return False

@@ -29,7 +29,7 @@ class HeldAmounts:
         yield from (jobs[key] for key in sorted(jobs))
 
     def count(self, job: SimulatedJob, now_ms: int) -> None:
-        """Count what a job holds from now on, instead of what it held before."""
+        """Count the amounts that a job holds from now on, instead of its former amounts."""
         reservation = self._state.ledger.reservations.get(job.key)
         if reservation is not None and c.is_finished(job.workload):
             reservation = None

@@ -1,9 +1,9 @@
 """A run: the jobs of a world, played through the queueing core in virtual time.
 
-The model, the admission cycle and the lifecycle of workloads are the ones that the controllers use, fed by
-the same table.  Only their surroundings are simulated: an API that stores a write at once, jobs that start
-when they are admitted and stop when they are evicted, and controllers of admission checks that answer after a
-time.  Events of one instant happen in a fixed order, so a run depends on its world alone.
+The controllers use the same model, admission cycle and lifecycle of workloads, fed by the same table.  Only
+their environment is simulated: an API that stores a write at once, jobs that start when they are admitted and
+stop when they are evicted, and controllers of admission checks that answer after a time.  Events of one
+instant happen in a fixed order, so a run depends on its world alone.
 """
 
 from collections.abc import Callable, Iterator, Mapping

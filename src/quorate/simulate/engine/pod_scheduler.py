@@ -184,7 +184,7 @@ class PodScheduler:
         self._model.set_pod(pod)
 
     def _labels(self, job: SimulatedJob, shape: _PodShape) -> Mapping[str, str]:
-        """Return the labels of a pod, with those that tell which windows keep nodes from it."""
+        """Return the labels of a pod, including labels that tell which windows keep nodes from the pod."""
         if not self._has_windows:
             return shape.metadata.labels
         spec, is_gang = job.workload.spec, self._classes[job.submission.class_index].is_gang

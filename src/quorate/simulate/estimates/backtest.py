@@ -1,8 +1,8 @@
 """Backtests: how well forecasts would have been, in a world of which the outcome is known.
 
 At some of the submissions the world is forecast as ``quorate queue forecast`` would have done at that moment:
-from the workloads that are there, the run times of those that have ended, and the submissions so far.  The
-run then tells when each job really started.  A p90 that holds for nine of ten is honest.
+from the present workloads, the run times of ended workloads, and the submissions so far.  The run then tells
+when each job really started.  A p90 that holds for nine of ten is honest.
 """
 
 import math

@@ -34,7 +34,7 @@ class SimulatedStarts:
     def __init__(
         self, clusters: Clusters, worlds: Mapping[str, World], plays: int, *, learns: bool = True
     ) -> None:
-        """``learns``: run times and submissions are those of the past, otherwise those that jobs declare."""
+        """``learns``: take run times and submissions from the past, otherwise from the jobs' declarations."""
         self.questions = 0
         self._answers: dict[tuple[str, Key], tuple[int, ClusterStart]] = {}  # with ``changes`` at that time
         self._clusters = clusters

@@ -208,9 +208,9 @@ def confidence_of(runs: int, samples: int, *, is_own_kind: bool) -> Confidence:
 
 
 def quantile(times: Sequence[float], part: float) -> float | None:
-    """Return the time within which the next run starts it with probability ``part``, by the runs so far.
+    """Return the time within which the workload starts in the next run with probability ``part``.
 
-    Of ``n`` values, the next one is at most the one of rank ``r`` with probability ``r / (n + 1)``.
+    After ``n`` values, the next value is at most the value of rank ``r`` with probability ``r / (n + 1)``.
     """
     rank = min(len(times), math.ceil(part * (len(times) + 1)))
     time = sorted(times)[rank - 1]

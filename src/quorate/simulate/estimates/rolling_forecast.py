@@ -171,8 +171,8 @@ class RollingForecast:
     def would_start(self, question: StartQuestion, now: float, budget_s: float) -> Answer:
         """Return when the workload of a question would start if it were submitted now.
 
-        If a workload of its key is stored, return when that one starts.  At most ``QUESTION_PLAYS`` runs are
-        played, with ``budget_s`` of processor time.
+        If a workload with its key is stored, return when the stored workload starts.  At most
+        ``QUESTION_PLAYS`` runs are played, with ``budget_s`` of processor time.
         """
         began_s, workload = self._processor_s(), question.workload
         key = workload.metadata.key

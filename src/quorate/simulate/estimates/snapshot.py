@@ -71,11 +71,11 @@ class RunTimes(msgspec.Struct, frozen=True):
 def run_times(
     workloads: Iterable[Workload], assumed_s: float, store: RunTimeStore | None = None
 ) -> Iterator[RunTimes]:
-    """Yield the run times of what has not finished: of each queue, then of the kinds of work that are known.
+    """Yield the run times of unfinished work: by queue, then by kind of work with known run times.
 
-    They are those in ``store``, by default those of the finished ones of ``workloads``.  If none of a queue
-    is known, its workloads run as long as they declare; those that declare nothing, as long as the ones of
-    all queues if at least ``FEWEST_RUN_TIMES`` are known, or ``assumed_s``.
+    The run times come from ``store``, by default from the finished ``workloads``.  Without run times of a
+    queue, its workloads run as long as they declare.  Workloads that declare nothing get the run times of all
+    queues if at least ``FEWEST_RUN_TIMES`` are known, otherwise ``assumed_s``.
     """
     workloads = list(workloads)
     store = learned_from(workloads) if store is None else store

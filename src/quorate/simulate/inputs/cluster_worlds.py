@@ -1,8 +1,8 @@
 """The worlds of a scenario with worker clusters: of the manager, and of each worker.
 
-The manager has quota for all jobs, so that every wait is one of the workers.  Its flavors have no topology,
-since the workers place the pods.  The queues of a worker are those beside the scenario, with a share of each
-quota; admission checks are those of the manager.
+The manager has quota for all jobs, so that every wait is in a worker.  Its flavors have no topology, since
+the workers place the pods.  The queues of a worker are the queues of the scenario, with a share of each
+quota.  The admission checks belong to the manager.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""Dispatchers: which worker clusters of a workload may get a copy of it now.
+"""Dispatchers: which worker clusters may get a copy of a workload now.
 
-A dispatcher is a pure function.  What it needs to remember is in the workload: the nominated clusters, and
-since when they are nominated (``round_started``).
+A dispatcher is a pure function. Its memory is in the workload: the nominated clusters, and since when they
+are nominated (``round_started``).
 """
 
 from collections.abc import Callable, Mapping

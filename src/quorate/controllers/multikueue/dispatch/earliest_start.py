@@ -1,11 +1,11 @@
 """The EarliestStart dispatcher: one copy, in the worker cluster in which the workload starts first.
 
-Each cluster is asked when it would start the workload.  The cluster with the earliest P50 is nominated.  Of
-several clusters that start it now, it is the one in which the least quota is left for others of its kind
-(best fit), so that room for large workloads is kept together.  The first one of the configured order is
-nominated among equals.  Clusters without an answer rank after those with a P50, and clusters in which the
-workload never starts are left out.  Estimates can be wrong: while the workload
-waits, the clusters are asked again, and the copy moves if another cluster is earlier by a margin.
+Each cluster is asked when it would start the workload.  The cluster with the earliest P50 is nominated.  If
+several clusters would start the workload now, the cluster with the least quota left for equal workloads is
+nominated (best fit), so that room for large workloads is kept together.  Equal clusters are nominated in the
+configured order.  Clusters without an answer rank after those with a P50, and clusters in which the workload
+never starts are left out.  Estimates can be wrong: while the workload waits, the clusters are asked again,
+and the copy moves if another cluster is earlier by a margin.
 
 The nominated cluster, and the numbers of all clusters that led to it, are in the status of the workload.  A
 new process asks again, and keeps the nomination until it has answers.
@@ -83,9 +83,10 @@ Position = tuple[Rank, int]  # with the place in the configured order
 
 
 def can_be_chosen(bound: Position, best: Position | None, held: Position | None) -> bool:
-    """Return True if a cluster that comes no earlier than ``bound`` can be nominated.
+    """Return True if a cluster at position ``bound``, or at a later position, can be nominated.
 
-    ``best`` is the first of those that were asked, and ``held`` the nominated cluster; None: there is none.
+    ``best`` is the first position among the clusters that were asked, ``held`` the position of the nominated
+    cluster. Either is None without such a cluster.
     """
     is_early = held is None or _is_earlier(bound[0], held[0])
     return is_early and (best is None or bound < best)

@@ -73,7 +73,8 @@ class JobAdapter(Protocol):
     ) -> Synced:
         """Create the remote job, or copy its status to the local one.
 
-        ``copied`` is that of the former sync; None: there was none, so no earlier remote job has ended.
+        ``copied`` is the value ``copied`` of the former ``Synced``. None: there was no former sync, so no
+        earlier remote job has ended.
         """
 
     async def end(self, worker: Worker, job: JobRef) -> Outcome | None:

@@ -18,10 +18,10 @@ class NextGate(msgspec.Struct, frozen=True):
 
 
 def next_gate(remotes: Mapping[str, RemoteState], now: float) -> NextGate:
-    """Return which copy may preempt: the first that asked for it, five minutes after the one before.
+    """Return which copy may preempt next: the first that asked, five minutes after the last opened gate.
 
-    The times of the requests are those of the worker clusters; ``remotes`` are in the configured order, which
-    decides between equal times.  A write that is in flight may be the opening of a gate.
+    The times of the requests are measured by the worker clusters. ``remotes`` are in the configured order,
+    which decides between equal times. A write that is in flight may be the opening of a gate.
     """
     opened: list[float] = []
     asking: list[tuple[float, str]] = []

@@ -105,9 +105,9 @@ def _is_elastic(info: DispatchInput) -> bool:
 
 
 def _is_handed_over(info: DispatchInput) -> bool:
-    """Return True for a slice that was replaced, and for one that has no quota yet to replace another.
+    """Return True for a replaced slice, and for a slice that has no quota yet and will replace another slice.
 
-    The job and the copies are those of the other slice too.
+    The job and the copies then belong to the other slice, too.
     """
     if not _is_elastic(info):
         return False
@@ -134,9 +134,9 @@ def _removals(info: DispatchInput, clusters: Iterable[str]) -> Iterator[RemoveCo
 
 
 def _remotes_with(info: DispatchInput, condition: str) -> list[tuple[Condition, str]]:
-    """Return the clusters of which the copy has a true condition, the earliest first.
+    """Return the clusters of which the copy has a True ``condition``, the earliest condition first.
 
-    Once a cluster is recorded, only that one counts.  Equal times are in the configured order.
+    Once a cluster is recorded, only the recorded cluster counts.  Equal times are in the configured order.
     """
     chosen = info.workload.status.cluster_name
     found = [
@@ -151,7 +151,7 @@ def _remotes_with(info: DispatchInput, condition: str) -> list[tuple[Condition, 
 
 
 def _in_order(info: DispatchInput) -> list[str]:
-    """Return the connected clusters in the configured order, then those that are not configured."""
+    """Return the connected clusters: first the configured ones in their order, then all others."""
     configured = [name for name in info.clusters or () if name in info.remotes]
     return [*configured, *sorted(name for name in info.remotes if name not in configured)]
 

@@ -164,7 +164,7 @@ class StartQuestions:
     async def _ask_needed(
         self, workload: Workload, given: Mapping[str, _Answer], names: Sequence[str]
     ) -> dict[str, _Answer]:
-        """Return the answers of all clusters, those that can change the choice new."""
+        """Return the answers of all clusters; ask again each cluster that can change the choice."""
         kind = kind_of(workload), summary_of(workload.spec)
         equal = self._equal[kind] = self._equal.pop(kind, {})
         now = self._clock.now()

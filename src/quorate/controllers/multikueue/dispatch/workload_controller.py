@@ -1,7 +1,7 @@
-"""The dispatch controller: decides about each workload with a MultiKueue check, and carries that out.
+"""The dispatch controller: decides about each workload with a MultiKueue check, and executes the decision.
 
 The status of the local workload is written before anything in a worker cluster.  The controller stores
-nothing: what it remembers of its own writes, a new process finds in the caches.
+nothing: a new process finds the results of the former process's writes in the caches.
 """
 
 import asyncio

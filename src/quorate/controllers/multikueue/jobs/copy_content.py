@@ -25,7 +25,7 @@ _ADAPTER: Final = "MultiKueueAdapter"  # reason of conditions that no copy has
 def job_copy(
     kind: RemoteKind, job: UnstructuredJob, pod_sets: Sequence[PodSet], workload: str, origin: str
 ) -> Json:
-    """Return the object to create in a worker cluster: the job, suspended, without what only holds here.
+    """Return the object for a worker cluster: the suspended job, without fields of this cluster only.
 
     ``pod_sets`` are those of the workload: a job that was started here gets its pod templates back.
     """
@@ -160,7 +160,7 @@ def _condition(status: Json, type_: str) -> Json | None:
 
 
 def with_condition(status: Json, condition: Json) -> Json:
-    """Return ``status`` with a condition in place of the one of the same type."""
+    """Return ``status`` with ``condition`` in place of the condition of the same type."""
     conditions: list[Json] = status.get("conditions") or []
     types = [present.get("type") for present in conditions]
     if condition["type"] not in types:

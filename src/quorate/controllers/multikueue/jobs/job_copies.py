@@ -48,7 +48,7 @@ _ENDS: Final = (_SUCCEEDED, "Failed")  # reasons of Finished
 class JobCopies:
     """The jobs of this cluster and their copies, without memory of its own: ``RemoteWrites`` has it.
 
-    Requests raise the errors of the client that sent them: that of a worker cluster, or that of this one.
+    Requests raise the errors of the client that sent them: the client of a worker cluster or of this cluster.
     """
 
     def __init__(
@@ -358,7 +358,7 @@ class JobCopies:
                 await self._local.write_status(kind, local, merged(local.status, kind.no_pods))
 
     async def _kind(self, job: JobRef) -> RemoteKind:
-        """Return the kind of the job; the API server knows the plural of those of other controllers."""
+        """Return the kind of the job; ask the API server for the plural of a kind of another controller."""
         kind = self._kinds[job.kind]
         if not kind.resource.plural:
             plural = await plural_of(self._client, kind.resource.api_version, kind.resource.kind)

@@ -125,8 +125,8 @@ def owner_reference_to(job: Job) -> OwnerReference:
 def pod_group_patch(group: PodGroup, wanted: PodGroup, *, moves: bool = False) -> dict[str, Any]:
     """Return the merge patch of ``spec`` from ``group`` to ``wanted``; empty if they are equal.
 
-    The queue changes only if the group ``moves``.  That of a job does not change, and an administrator may
-    have moved its group to another one.
+    The queue changes only if the group ``moves``. The queue of a job does not change, and an administrator
+    may have moved the group of the job to another queue.
     """
     spec = wanted.spec if moves else msgspec.structs.replace(wanted.spec, queue=group.spec.queue)
     return merge_patch(group.spec, spec)

@@ -1,7 +1,7 @@
 """The objects a job needs before its first pod: services, host lists, keys, claims.
 
-Those of plugins are deleted when the job ends or restarts, as Volcano (v1.15) does in ``OnJobDelete``: a
-finished job may be kept for a long time, and nothing uses its private key any more.
+The objects of plugins are deleted when the job ends or restarts, as Volcano (v1.15) does in ``OnJobDelete``:
+a finished job may be kept for a long time, and nothing uses its private key any more.
 """
 
 import asyncio

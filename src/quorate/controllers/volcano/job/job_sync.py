@@ -366,7 +366,7 @@ def _group_to_delete(info: JobInfo, transition: Transition) -> PodGroup | None:
     """Return the pod group if an action ends it.
 
     An action on a part of the job is no new admission: the other pods keep their nodes, and the pod group
-    keeps the room of those that are replaced.
+    keeps the room of the replaced pods.
     """
     return _unless_terminating(info.group) if transition.scope is ActionScope.JOB else None
 

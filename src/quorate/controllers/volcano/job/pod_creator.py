@@ -183,7 +183,7 @@ class PodCreator:
 def _pod_bodies(
     job: Job, pods: Sequence[NewPod], plugins: Sequence[Plugin]
 ) -> tuple[list[Json], PodTooLarge | None]:
-    """Return the first of ``pods``, with encoded specs, and the one after them if it is too large."""
+    """Return the first of ``pods`` with encoded specs, and the error of the first pod that is too large."""
     bodies: list[Json] = []
     for pod in build_pods(job, pods, plugins, JOB_BYTES_IN_FLIGHT):
         if isinstance(pod, PodTooLarge):

@@ -208,7 +208,7 @@ class DeploymentController(Controller):
     async def _scale(
         self, deployment: Deployment, replica_set: ReplicaSet, size: int, *, force: bool
     ) -> ReplicaSet:
-        """Set the size, and the annotations about it; with ``force`` the latter also if the size stays."""
+        """Set the size and its annotations; ``force``: set the annotations also if the size stays."""
         before, annotations = replica_set.spec.replicas, replica_annotations(deployment)
         up_to_date = annotations.items() <= replica_set.metadata.annotations.items()
         if before == size and (up_to_date or not force or before == 0):

@@ -56,8 +56,8 @@ REPLICA_FAILURE: Final = "ReplicaFailure"
 def pods_to_delete(pods: Collection[Pod], wanted: int) -> list[Pod]:
     """Return the excess pods.
 
-    Pods without a node come first, then by phase, unready ones, those of a lower deletion cost, those of the
-    node with most of the pods, those ready for the shortest time, with most restarts, and the youngest.
+    Pods are compared by, in this order: no node first, phase, unready first, lower deletion cost first, pods
+    of the node with most of the pods first, shortest ready time, most restarts, youngest first.
     """
     on_node = Counter(pod.spec.node_name for pod in pods)
 

@@ -52,8 +52,8 @@ class RevisionHistory:
     ) -> None:
         """Record the present template as the newest revision, and delete old revisions.
 
-        ``limit``: of the others that are kept; ``used``: those of present pods, which are kept, too, by the
-        value of the pods' label.
+        ``used`` are the revisions of present pods, by the value of the pods' label; they are kept.  ``limit``
+        is how many of the other revisions are kept.
         """
         hash_ = template_hash(template)
         name = f"{owner.name}-{hash_}"

@@ -41,7 +41,7 @@ def selects(service: Service, labels: Mapping[str, str]) -> bool:
 def endpoints_by_ports(service: Service, pods: Iterable[Pod]) -> dict[PortMap, list[Endpoint]]:
     """Return the endpoints of the pods with an address, by their ports, which may differ between pods.
 
-    ``pods``: those that the service selects.
+    ``pods`` are the pods that the service selects.
     """
     grouped: dict[PortMap, list[Endpoint]] = {}
     for pod in sorted(pods, key=lambda pod: pod.metadata.name):

@@ -353,7 +353,7 @@ def _column_findings(columns: Sequence[Json], path: str) -> Iterator[Cause]:
 
 
 def _scale_findings(scale: Json, path: str) -> Iterator[Cause]:
-    """Validate the paths of the scale subresource; that of the label selector is optional."""
+    """Validate the paths of the scale subresource; the path of the label selector is optional."""
     for field, parents in (
         ("specReplicasPath", (".spec",)),
         ("statusReplicasPath", (".status",)),

@@ -270,7 +270,7 @@ class _DueRule(NamedTuple):
 
 
 def _due_rules(value: Any, schema: Schema, path: str, old: Any) -> Iterator[_DueRule]:
-    """Yield the rules that a write has to satisfy, those of a value before those of its parts."""
+    """Yield the rules that a write has to satisfy: the rules of a value, then the rules of its parts."""
     if value is None or not schema.has_rules:
         return
     due = [rule for rule in schema.rules if _is_due(rule, value, old)]

@@ -134,7 +134,7 @@ def trackable_difference(difference: Difference, ignored: Iterable[Path] = ()) -
 
 
 def transfer_ownership(owners: Owners, writer: Manager, difference: Difference) -> dict[Manager, Ownership]:
-    """Return the owners after a write: all other managers lose what it changed or removed."""
+    """Return the owners after a write: other managers lose the fields that the write changed or removed."""
     left: dict[Manager, Ownership] = {}
     for manager, ownership in owners.items():
         remaining = ownership.fields - difference.changed - difference.removed

@@ -184,7 +184,7 @@ def send_signal(attempt: Attempt, process: int, number: signal.Signals) -> None:
 
 
 def signal_processes(pids: Iterable[int], number: signal.Signals) -> None:
-    """Send a signal to those of the processes that have not ended."""
+    """Send a signal to the processes that have not ended."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)
@@ -250,7 +250,7 @@ async def wait_for_end(process: int) -> None:
 
 @asynccontextmanager
 async def killed_at_the_end(process: asyncio.subprocess.Process) -> AsyncIterator[None]:
-    """Kill a process and those of its session when the block ends, unless the process has ended.
+    """Kill a process and its session when the block ends, unless the process has ended.
 
     ``nsenter`` alone would leave its child, the command, in the container.
     """

@@ -148,7 +148,7 @@ def _processes(sandbox: Sandbox, tools: Tools) -> Sequence[str]:
 def _join_processes(sandbox: Sandbox) -> Sequence[str]:
     """Return lines of the shell script that mount a joined PID namespace and its /proc.
 
-    A process that enters another PID namespace is not in the /proc of that one, so that nsenter could not
+    A process that enters another PID namespace is not in the /proc of that namespace, so nsenter could not
     find the namespace there.
     """
     if sandbox.pid_namespace is None:

@@ -96,7 +96,7 @@ class Egress:
 async def start_egress(node: Path, network: str, log: Path) -> Egress:
     """Start slirp4netns with a device in the network namespace ``node``, for addresses in ``network``.
 
-    ``log``: the file for what it reports. Raises ``EgressUnavailable``.
+    ``log``: the file for its output. Raises ``EgressUnavailable``.
     """
     if shutil.which(PROGRAM) is None or shutil.which("setpriv") is None:
         raise EgressUnavailable(f"{PROGRAM} is not installed")

@@ -1,7 +1,8 @@
 """Work in network namespaces: threads enter them, so that the process stays in its own.
 
-A socket belongs for its whole life to the namespace of the thread that created it, and a child process
-starts in that of the thread that started it. The standard library has setns and unshare from Python 3.12 on.
+A socket belongs for its whole life to the namespace of the thread that created it, and a child process starts
+in the namespace of the thread that started it.  The standard library has setns and unshare from Python 3.12
+on.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ class NetworkThreads:
         return await loop.run_in_executor(self._executor, _enter_and_run, namespace, function)
 
     def close(self) -> None:
-        """Let the calls that run end, and drop those that wait."""
+        """Wait for the running calls, and drop the waiting calls."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 

@@ -48,7 +48,7 @@ class NodeNamespaces:
         return Path(f"/proc/{self.holder.pid}/ns/net")
 
     def arguments(self) -> list[str]:
-        """Return the arguments that, before those of a kubelet, start it in these namespaces."""
+        """Return the arguments that start a kubelet in these namespaces if they precede its own arguments."""
         user = ["--user", "--preserve-credentials"] if self.holder.user_namespace else []
         return ["nsenter", f"--target={self.holder.pid}", *user, "--mount", f"--wdns={os.getcwd()}", "--"]
 

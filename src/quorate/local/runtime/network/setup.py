@@ -1,4 +1,4 @@
-"""The network of the pods of a node: namespaces if this process has entered them, else that of the host."""
+"""The network of the pods of a node: namespaces if this process has entered them, else the host's network."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -33,8 +33,9 @@ async def run_pod_network(
 ) -> AsyncIterator[PodNetwork]:
     """Run the network of the pods until the block ends; the networks of the pods stay.
 
-    ``state``: the directory of the runtime, with which ``enter`` was called; ``reason``: what it returned.
-    ``client``: of the API server, to which connections of pods to the service ``kubernetes`` go.
+    ``state``: the directory of the runtime, with which ``enter`` was called; ``reason``: the value that
+    ``enter`` returned.  ``client``: of the API server, to which connections of pods to the service
+    ``kubernetes`` go.
     """
     api_server = _address(client.config.server)
     try:

@@ -82,7 +82,7 @@ class PodContainers:
         self.records[name] = record
 
     def adopt(self, pod: Pod, processes: Processes) -> None:
-        """Take over the containers of an earlier kubelet, and record the end of those that have ended."""
+        """Take over the containers of an earlier kubelet, and record the end of ended containers."""
         for name, record in list(self.records.items()):
             container = pod.container(name)
             if container is None or record.ended is not None:

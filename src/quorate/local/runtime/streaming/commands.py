@@ -201,7 +201,7 @@ async def _run_with_terminal(
 
 
 def _open_terminal(container: RunningContainer) -> tuple[int, int]:
-    """Return master and slave of a new terminal, if possible among those that the container sees."""
+    """Return master and slave of a new terminal, if possible of a terminal that the container sees."""
     try:
         master = os.open(f"/proc/{container.pid}/root/dev/pts/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:

@@ -35,7 +35,7 @@ class Inbox:
         self._changed.set()
 
     def discard(self) -> None:
-        """Drop the unread bytes and those that still arrive: nothing reads the stream any more."""
+        """Drop the unread bytes and all bytes that still arrive: nothing reads the stream any more."""
         self._chunks.clear()
         self._size = 0
         self.end()

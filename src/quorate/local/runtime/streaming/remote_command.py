@@ -113,7 +113,7 @@ class TerminalSize(msgspec.Struct):
 
 
 class SpdyStreams:
-    """The streams that a client opens for a command: error, and those that the options name."""
+    """The streams that a client opens for a command: error, and the streams that the options name."""
 
     def __init__(self, options: CommandOptions, protocol: str) -> None:
         self._protocol = protocol

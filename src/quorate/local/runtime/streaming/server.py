@@ -196,7 +196,7 @@ class KubeletServer:
     async def _tunnel(
         self, request: web.BaseRequest, namespace: str, pod: str, port: str
     ) -> web.StreamResponse:
-        """Connect the client to a port of the pod: after the upgrade all bytes are those of the port."""
+        """Connect the client to a port of the pod: after the upgrade all bytes belong to the port."""
         try:
             target = await self._connect(self._uid(namespace, pod), port_number(port))
         except (OSError, ValueError) as error:

@@ -154,7 +154,7 @@ def apply_runtime_class(context: RequestContext, pod: Json) -> None:
 
 
 def check_overhead(context: RequestContext, pod: Json) -> None:
-    """Check that the overhead is that of the runtime class.  Raises StatusError(403)."""
+    """Check that the pod has the overhead of its runtime class. Raises StatusError(403)."""
     overhead, own = (
         _runtime_class(context, pod).get("overhead", {}).get("podFixed"),
         pod["spec"].get("overhead"),

@@ -106,7 +106,7 @@ def _requested(context: RequestContext, obj: Json, limited: Iterable[str]) -> Re
 def _unspecified(spec: Json, limited: Iterable[str]) -> Iterator[str]:
     """Yield each limited resource that containers do not specify, with the containers.
 
-    Those of a pod with pod-level amounts need not specify any.
+    Containers of a pod with pod-level amounts need not specify any.
     """
     if any(is_pod_level(name) for side in (spec.get("resources") or {}).values() for name in side):
         return

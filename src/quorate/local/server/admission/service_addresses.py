@@ -1,4 +1,4 @@
-"""Allocates cluster IPs and node ports to Services, and checks the ones that a request names."""
+"""Allocation of cluster IPs and node ports to Services, and checks of requested addresses and ports."""
 
 import ipaddress
 

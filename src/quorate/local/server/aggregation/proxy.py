@@ -94,7 +94,7 @@ async def _relay(request: web.BaseRequest, upstream: aiohttp.ClientResponse) -> 
 
 
 def forwarded_headers(request: web.BaseRequest) -> list[tuple[str, str]]:
-    """Return the headers of a request without credentials, and without those that its connection has used.
+    """Return the headers of a request without credentials and hop-by-hop headers.
 
     The body has been decoded, so Content-Encoding is left out.
     """

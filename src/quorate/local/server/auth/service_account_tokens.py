@@ -1,4 +1,4 @@
-"""Bearer tokens: static ones, and those of service accounts.
+"""Bearer tokens: static tokens, and tokens of service accounts.
 
 Tokens of service accounts are signed here, and valid while the account and the bound object exist.  They are
 JSON web tokens (RFC 7519) with kube-apiserver's claims.

@@ -24,7 +24,7 @@ Check = Callable[[], bool]
 
 
 class HealthChecks:
-    """The checks of a server by name: those of its life, and those without which it is not ready."""
+    """The health checks of a server by name: liveness checks, and further checks for readiness."""
 
     def __init__(self, living: Mapping[str, Check], ready: Mapping[str, Check]) -> None:
         self._checks = {"livez": living, "healthz": living, "readyz": {**living, **ready}}

@@ -89,7 +89,7 @@ def _named(schemas: Json) -> bytes:
 
 
 def _message(schema: Json) -> bytes:
-    """Return the message of a schema; the numbers of its fields are those of ``OpenAPIv2.proto``."""
+    """Return the message of a schema, with the field numbers of ``OpenAPIv2.proto``."""
     fields = b""
     for name, part in schema.items():
         match name:

@@ -222,7 +222,7 @@ def _restore_metadata(new: Json, old: Json) -> None:
 def _generation_fields(kind: Kind, obj: Json) -> Json:
     """Return the fields that increment the generation on change: all but metadata and status.
 
-    Those of a Deployment include its annotations.
+    For a Deployment they include the annotations.
     """
     excluded = ("metadata", "status") if kind.has_status else ("metadata",)
     fields = {name: value for name, value in obj.items() if name not in excluded}

@@ -81,7 +81,7 @@ def cpu_target(utilization: int) -> Json:
 
 
 def cpu_utilization(metric: Json) -> int | None:
-    """Return the target utilization of CPU in percent; None if the metric is another one."""
+    """Return the target utilization of CPU in percent; None for any other metric."""
     resource = metric.get("resource") or {}
     if metric.get("type") != "Resource" or resource.get("name") != "cpu":
         return None

@@ -142,7 +142,7 @@ class Kind:
 
     @property
     def error_group(self) -> str:
-        """The group that validation errors name: that of the stored kind."""
+        """The group that validation errors name: the group of the stored kind."""
         return "" if self.storage_resource == "events" else self.group
 
     @property

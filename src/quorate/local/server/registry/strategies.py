@@ -1,8 +1,8 @@
 """The strategies of the built-in kinds.
 
 The tables of field rules, constants and statuses have what most kinds need, by the names of kinds.  The rules
-``RuntimeClass`` are those of all objects; ``RuntimeClass.create``, ``.update`` and ``.status`` those of
-writes.  A kind in no table is checked for the types of its fields only.
+``RuntimeClass`` hold for all objects, ``RuntimeClass.create``, ``.update`` and ``.status`` for writes.  A
+kind in no table is checked for the types of its fields only.
 """
 
 from dataclasses import fields
@@ -184,7 +184,7 @@ NEW_STATUS: dict[str, Json] = {
 
 
 def strategy_of(kind: Kind) -> Strategy:
-    """Return the strategy of a built-in kind: its own functions, else those of the tables by its name."""
+    """Return the strategy of a built-in kind: its own functions, else the rows with its name."""
     resource, name = group_resource(kind.group, kind.plural), kind.kind
     own = _OWN_FUNCTIONS.get(f"{resource}/{kind.version}") or _OWN_FUNCTIONS.get(resource, Strategy())
     functions: Json = {

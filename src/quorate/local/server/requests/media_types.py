@@ -160,7 +160,7 @@ class ParsedBody:
 
     @property
     def strict_findings(self) -> tuple[str, ...]:
-        """Return the duplicates as strict validation reports them: those of YAML as one error."""
+        """Return the duplicates as strict validation reports them: all duplicates of YAML as one error."""
         if not self.is_yaml or not self.duplicates:
             return self.duplicates
         return ("yaml: unmarshal errors:\n  " + "\n  ".join(self.duplicates),)

@@ -198,7 +198,8 @@ class Store:
     ) -> Iterator[T]:
         """Yield what ``read`` returns for each object, without the objects that it raises on.
 
-        Those are logged, so that one object that a ``part`` of the server cannot use does not stop the part.
+        The objects on which ``read`` raises are logged, so that one object does not stop the ``part`` of the
+        server that reads.
         """
         for entry in self.entries(resource, namespace):
             try:

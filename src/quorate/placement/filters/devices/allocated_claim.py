@@ -16,13 +16,13 @@ from quorate.placement.filters.node_affinity import NAME_FIELD
 
 @dataclass(frozen=True, slots=True)
 class DeviceAllocationStep:
-    """A claim without devices, and those that were chosen for it."""
+    """A claim without devices, and the devices that were chosen for it."""
 
     claim: ResourceClaim
     chosen: tuple[ChosenDevice, ...]
 
     def allocation(self, classes: Mapping[str, DeviceClass], node: str) -> dict[str, Any]:
-        """Return ``status.allocation`` of the claim; ``node``: that of the first pod that uses it."""
+        """Return ``status.allocation`` of the claim; ``node``: the node of the first pod with the claim."""
         allocation: dict[str, Any] = {"devices": {"results": [_result(each) for each in self.chosen]}}
         if config := [*self._config(classes)]:
             allocation["devices"]["config"] = config

@@ -56,7 +56,7 @@ class PublishedDevice:
 
 
 class Usable(NamedTuple):
-    """Where devices can be used: on one node, on those that match, or on all."""
+    """Where devices can be used: on one node, on nodes that match a selector, or on all nodes."""
 
     node: str = ""
     selector: NodeSelector | None = None

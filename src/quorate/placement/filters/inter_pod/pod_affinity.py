@@ -90,7 +90,7 @@ def affinity_weights(
 ) -> Vector:
     """Return for each node the sum of the weights of matching terms.
 
-    These are the pod's own terms, and those of placed pods that match it.
+    The terms are the pod's own terms, and the terms of placed pods that match the pod.
     """
     weights = np.zeros(nodes.size, np.int64)
     for weighted in preferred:

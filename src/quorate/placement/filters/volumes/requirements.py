@@ -170,7 +170,7 @@ def _claim_attachment(driver: str, claim: PersistentVolumeClaim) -> Attachment:
 def _unbound_claims(
     claims: Iterable[PersistentVolumeClaim], storage: StorageIndex
 ) -> Iterator[UnboundClaims]:
-    """Yield the claims, those that can use the same volumes together."""
+    """Yield the claims in groups; the claims of a group can use the same volumes."""
     counts: Counter[UnboundClaims] = Counter(_unbound_claim(claim, storage) for claim in claims)
     for one, count in counts.items():
         yield replace(one, count=count)

@@ -90,7 +90,7 @@ def port(value: str, default: int) -> int:
 
 
 def set_hostname(pod: PodManifest, job: Job, name: str) -> None:
-    """Set hostname and subdomain, by which the other pods of the job resolve this one."""
+    """Set the hostname and the subdomain by which the other pods of the job resolve ``pod``."""
     spec = pod.spec
     if not spec.get("hostname") and is_dns_label(name):
         spec["hostname"] = name

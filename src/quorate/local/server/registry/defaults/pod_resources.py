@@ -57,7 +57,7 @@ def round_up_to_milli(amounts: Json) -> None:
 
 
 def default_requests(spec: Json) -> None:
-    """Set the missing requests of a pod: those of its containers, then those of the pod itself."""
+    """Set the missing requests of the containers, then the missing requests of the pod itself."""
     for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
         resources = container.setdefault("resources", {})
         if "limits" in resources:

@@ -61,7 +61,7 @@ def prepare_daemon_set_for_update(new: Json, old: Json) -> None:
 
 
 def default_replication_controller(obj: Json) -> None:
-    """Set the selector and the labels to those of the template, unless the object has its own."""
+    """Set the selector and the labels to the labels of the template, unless the object has its own."""
     spec = _default_template(obj)
     labels = spec["template"]["metadata"].get("labels")
     if labels:
@@ -120,7 +120,7 @@ def _default_failure_policy(spec: Json) -> None:
 
 
 def default_cron_job(obj: Json) -> None:
-    """Set the defaults; those of the job are set when the job is created, except for its pod template."""
+    """Set the defaults of the CronJob and of its pod template; a job gets its defaults when it is created."""
     spec = obj.setdefault("spec", {})
     set_missing(
         spec,

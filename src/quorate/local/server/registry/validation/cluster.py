@@ -57,7 +57,7 @@ def priority_value(priority_class: Json, path: str, _: Scope) -> Causes:
 def event_namespace(event: Json, path: str, _: Scope) -> Causes:
     """Check that an event is in the namespace of the object it is about, or in default.
 
-    Events with an event time may be in any namespace if they name that of the object.
+    An event with an event time may be in any namespace if it names the namespace of the object.
     """
     about = event.get("involvedObject") or event.get("regarding") or {}
     own, namespace = event["metadata"].get("namespace", ""), about.get("namespace", "")

@@ -219,7 +219,7 @@ def relative_path(value: str) -> Iterator[str]:
 
 
 def file_path(value: str) -> Iterator[str]:
-    """Check the path of a file of a volume, which may not look like those that kubelets write."""
+    """Check the path of a file of a volume, which may not look like a path that kubelets write."""
     yield from relative_path(value)
     if value.startswith("..") and not value.startswith("../"):
         yield "must not start with '..'"

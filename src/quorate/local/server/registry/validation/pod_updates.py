@@ -77,7 +77,7 @@ def _resized(container: Json, resized: Json, path: str, *, fixed: bool) -> Cause
 
 
 def _unresizable(spec: Json) -> list[Json]:
-    """Return the amounts that no resize may change: all but those of cpu and memory."""
+    """Return the amounts that no resize may change: all amounts but cpu and memory."""
     parts = (spec, *spec.get("containers", ()), *spec.get("initContainers", ()))
     maps = (part.get("resources", {}).get(field, {}) for part in parts for field in ("requests", "limits"))
     return [
