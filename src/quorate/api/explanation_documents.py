@@ -121,11 +121,11 @@ def _as_open_api(schema: Any) -> Any:
     Absent fields stand for null here, so the alternative is left out.
     """
     if isinstance(schema, list):
-        return [_as_open_api(each) for each in schema]
+        return [_as_open_api(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     given = {name: _as_open_api(value) for name, value in schema.items() if value is not None}
-    alternatives = [each for each in given.pop("anyOf", ()) if each != {"type": "null"}]
+    alternatives = [alternative for alternative in given.pop("anyOf", ()) if alternative != {"type": "null"}]
     if len(alternatives) == 1 and "$ref" in alternatives[0]:
         return {"allOf": alternatives}
     return given | (alternatives[0] if alternatives else {})

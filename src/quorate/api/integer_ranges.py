@@ -33,8 +33,8 @@ def _type_info(type_: Any) -> inspect.Type:
 def _limited(value: Any, declared: inspect.Type) -> Any:
     match declared, value:
         case inspect.UnionType(types), _:
-            for each in types:
-                value = _limited(value, each)
+            for type_ in types:
+                value = _limited(value, type_)
             return value
         case inspect.IntType(ge=int(minimum), le=int(maximum)), int() | float():
             # The decoder returns an integer beyond 64 bits as a float.

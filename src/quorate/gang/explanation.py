@@ -138,8 +138,10 @@ def _stored_or(facts: GroupFacts | None, group: PodGroup) -> tuple[tuple[Reason,
         return (Reason(code="RoomAvailable", text=text, enough="the gang scheduler must admit it"),), text
     since = {} if stored is None else {stored.code: stored.since}
     reasons = tuple(
-        replace(each, since=since.get(each.code), enough=_enough_for(each.code, never=each.needs_change))
-        for each in facts.reasons
+        replace(
+            reason, since=since.get(reason.code), enough=_enough_for(reason.code, never=reason.needs_change)
+        )
+        for reason in facts.reasons
     )
     if stored is not None and reasons and reasons[0].code == "BackingOff":  # for what it was rolled back
         return (*reasons, stored), f"{facts.text}; {stored.text}"

@@ -145,7 +145,7 @@ def _holders(model: Model, gang: Gang, reason: PendingReason) -> dict[str, tuple
     ]
     found = {}
     for resource in [shortage.resource for shortage in reason.shortages]:
-        using = sorted((-each.requests.charged[resource], each.key) for each in users)
+        using = sorted((-user.requests.charged[resource], user.key) for user in users)
         found[resource] = tuple(
             Holder(
                 pod_group=str(key) if key.namespace == gang.key.namespace else "",
@@ -279,7 +279,9 @@ class _Search:
         match reason:
             case QueueQuotaExceeded(queue, shortages) if shortages:
                 named = self._model.queues[queue].capability if queue in self._model.queues else {}
-                if not all(each.resource in named for each in shortages):  # its share follows from the nodes
+                if not all(
+                    shortage.resource in named for shortage in shortages
+                ):  # its share follows from the nodes
                     return self._with_nodes(supposed, NotEnoughResources(shortages))
                 return replace(supposed, capability=_with_more(supposed.capability, queue, shortages))
             case NamespaceQuotaExceeded(quota, shortages):
@@ -318,7 +320,8 @@ class _Search:
                 pods = missing
             case NotEnoughResources(shortages):
                 short = (
-                    (each.needed - max(0, each.free), member.get(each.resource, 0)) for each in shortages
+                    (shortage.needed - max(0, shortage.free), member.get(shortage.resource, 0))
+                    for shortage in shortages
                 )
                 pods = max(-(-lack // amount) if amount else 1 for lack, amount in short)
         if pods <= supposed.pods:
@@ -422,7 +425,7 @@ def _with_more(
     supposed: Mapping[tuple[str, str], int], name: str, shortages: tuple[Shortage, ...]
 ) -> Mapping[tuple[str, str], int]:
     """Return ``supposed`` with what is short; unchanged if that was supposed already."""
-    missing = {(name, each.resource): each.needed - each.free for each in shortages}
+    missing = {(name, shortage.resource): shortage.needed - shortage.free for shortage in shortages}
     if any(key in supposed for key in missing):
         return supposed
     return {**supposed, **missing}

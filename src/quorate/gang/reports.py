@@ -135,7 +135,7 @@ def queue_reports(model: Model, settings: SchedulerConfiguration, now: float) ->
     """
     session = open_session(model, settings, now)
     accounts = session.open_accounts(
-        lambda queue: [each.name for each in with_ancestors(queue, session.queues)]
+        lambda queue: [ancestor.name for ancestor in with_ancestors(queue, session.queues)]
     )
     reports = {}
     for name, queue in session.queues.items():
@@ -158,6 +158,9 @@ def allocated_by_queue(model: Model) -> Mapping[str, Amounts]:
     """
     allocated: dict[str, Counter[str]] = {name: Counter() for name in model.queues}
     for queue, account in model.queue_accounts(list(model.participating_gangs())).items():
-        for name in allocated.keys() & {ROOT, *(each.name for each in with_ancestors(queue, model.queues))}:
+        for name in allocated.keys() & {
+            ROOT,
+            *(ancestor.name for ancestor in with_ancestors(queue, model.queues)),
+        }:
             add(allocated[name], account.allocated)
     return allocated

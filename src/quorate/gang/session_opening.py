@@ -104,6 +104,8 @@ def _predicates(callbacks: SessionCallbacks) -> PredicateArguments:
 def _scoring(callbacks: SessionCallbacks) -> Scoring:
     arguments = list(all_callbacks(callbacks.node_order))
     return Scoring(
-        node_order=next((each for each in arguments if isinstance(each, NodeOrderArguments)), None),
-        binpack=next((each for each in arguments if isinstance(each, BinpackArguments)), None),
+        node_order=next(
+            (argument for argument in arguments if isinstance(argument, NodeOrderArguments)), None
+        ),
+        binpack=next((argument for argument in arguments if isinstance(argument, BinpackArguments)), None),
     )

@@ -54,12 +54,12 @@ def _parts(reason: PendingReason, namespace: str) -> tuple[Reason, ...]:
     text = str(reason)
     match reason:
         case NotEnoughResources(shortages):
-            return tuple(_of_shortage(each, reason.source) for each in shortages)
+            return tuple(_of_shortage(shortage, reason.source) for shortage in shortages)
         case QueueQuotaExceeded(queue, shortages):
-            return tuple(_of_shortage(each, reason.source, _queue(queue)) for each in shortages)
+            return tuple(_of_shortage(shortage, reason.source, _queue(queue)) for shortage in shortages)
         case NamespaceQuotaExceeded(quota, shortages):
             name = ObjectName(kind="ResourceQuota", name=quota, namespace=namespace)
-            return tuple(_of_shortage(each, reason.source, name) for each in shortages)
+            return tuple(_of_shortage(shortage, reason.source, name) for shortage in shortages)
         case NotEnoughNodes(members, fitting, resource, needed, best, nodes):
             short = _amounts(resource, needed, best)
             return (replace(short, text=text, on_nodes=_on_nodes(members, fitting, nodes)),)
@@ -98,7 +98,7 @@ def _parts(reason: PendingReason, namespace: str) -> tuple[Reason, ...]:
         case ReservedForEarlierGroup(group, at, shortages, is_of_namespace):
             name = _group(group) if is_of_namespace else ObjectName(kind="PodGroup")
             until = None if at is None else at_epoch(at)
-            found = [_of_shortage(each, "nodes", name) for each in shortages]
+            found = [_of_shortage(shortage, "nodes", name) for shortage in shortages]
             return tuple(
                 replace(each, text=text, object=name, until=until)
                 for each in found or (Reason(code="", text=text),)
@@ -130,8 +130,8 @@ def _of_cause(text: str, cause: Cause, requested: int, fitting: int) -> tuple[Re
     if cause.share is not None:
         share = cause.share
         return tuple(
-            replace(_of_shortage(each, share.source, _queue(share.queue)), text=text, on_nodes=on_nodes)
-            for each in share.shortages
+            replace(_of_shortage(shortage, share.source, _queue(share.queue)), text=text, on_nodes=on_nodes)
+            for shortage in share.shortages
         )
     short = [lack for refusal in refusals for lack in refusal.insufficient]
     if not short:

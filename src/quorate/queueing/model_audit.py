@@ -177,7 +177,7 @@ def _outside_difference(state: State, key: Key, workload: Workload | None) -> Ou
 
 
 def _record(places: Places) -> tuple[tuple[tuple[str, ...], Path, Amounts], ...]:
-    return tuple((each.flavors, each.values, each.amounts) for each in places.all)
+    return tuple((place.flavors, place.values, place.amounts) for place in places.all)
 
 
 def _without_zeros(usage: Usage) -> Usage:

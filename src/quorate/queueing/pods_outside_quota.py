@@ -42,7 +42,7 @@ class PodsOutside(NamedTuple):
             f"{as_quantity(pair.resource, amount)} {pair.resource} of flavor {pair.flavor}"
             for pair, amount in sorted(self.use.usage.items())
         )
-        names = ", ".join(each.pod.metadata.name for each in self.users[:MAX_NAMED_PODS])
+        names = ", ".join(user.pod.metadata.name for user in self.users[:MAX_NAMED_PODS])
         more = f" and {len(self.users) - MAX_NAMED_PODS} more" if len(self.users) > MAX_NAMED_PODS else ""
         return f"its pods use {amounts} more than quota is charged for: {names}{more}"
 
@@ -86,12 +86,14 @@ def find_pods_outside(
         for workload in workloads
         if workload.status.admission is not None and counts_quota(workload)
     )
-    sums = total(each.usage for each in used)
+    sums = total(pod_usage.usage for pod_usage in used)
     excess = {pair: amount - charged.get(pair, 0) for pair, amount in sums.items()}
     excess = {pair: amount for pair, amount in excess.items() if amount > 0}
     if not excess:
         return PodsOutside(holder, None, ())
-    users = sorted((each for each in used if not excess.keys().isdisjoint(each.usage)), key=_user_order)
+    users = sorted(
+        (pod_usage for pod_usage in used if not excess.keys().isdisjoint(pod_usage.usage)), key=_user_order
+    )
     return PodsOutside(holder, OutsideUse(name, excess), tuple(users))
 
 

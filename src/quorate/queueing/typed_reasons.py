@@ -32,7 +32,7 @@ def waiting_condition(
     deciding = c.deciding_reason(reasons)
     if deciding is None:
         return ()
-    texts = dict.fromkeys(numbers_text(reason_of(each)) for each in reasons[:MAX_REASONS])
+    texts = dict.fromkeys(numbers_text(reason_of(reason)) for reason in reasons[:MAX_REASONS])
     more = len(reasons) - MAX_REASONS
     message = "; ".join(texts) + (f"; and {more} more" if more > 0 else "")
     return (c.new_condition(c.WAITING, "True", type(deciding).__name__, message, now, generation),)

@@ -45,9 +45,10 @@ class DeviceBinder:
                 await self._write(claim, {"allocation": allocation, "reservedFor": [_consumer(bind)]})
             for claim in self._claims(bind):
                 consumers = claim.status.reserved_for
-                if all(each.uid != bind.uid for each in consumers):
+                if all(consumer.uid != bind.uid for consumer in consumers):
                     others = [
-                        {"resource": each.resource, "name": each.name, "uid": each.uid} for each in consumers
+                        {"resource": consumer.resource, "name": consumer.name, "uid": consumer.uid}
+                        for consumer in consumers
                     ]
                     await self._write(claim, {"reservedFor": [*others, _consumer(bind)]})
         return True
@@ -67,7 +68,7 @@ class DeviceBinder:
             return
         async with self._lock:
             for claim in self._claims(bind):
-                others = [each for each in claim.status.reserved_for if each.uid != bind.uid]
+                others = [consumer for consumer in claim.status.reserved_for if consumer.uid != bind.uid]
                 if len(others) < len(claim.status.reserved_for) and not others:
                     try:
                         await self._write(claim, {"allocation": None, "reservedFor": None})

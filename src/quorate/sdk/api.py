@@ -75,8 +75,8 @@ def simulate(
         changes = {str(path): Path(path) for path in changes}
     world = scenario.world()
     worlds = {name: _changed(world, change) for name, change in changes.items()}
-    for each in (world, *worlds.values()):
-        reject_clusters(each, "quorate.simulate of Python")
+    for simulated in (world, *worlds.values()):
+        reject_clusters(simulated, "quorate.simulate of Python")
     name = "scenario" if scenario.path is None else str(scenario.path)
     first = play(world, on_progress)
     runs = {name: play(world, on_progress) for name, world in worlds.items()}

@@ -33,10 +33,10 @@ class SpecVersions:
     def missed(self, objects: Iterable[ClusterQueue | Cohort]) -> frozenset[Holder]:
         """Return the holders with a version since the last observation that is not that of ``objects``."""
         metadata = {
-            Holder("ClusterQueue" if isinstance(each, ClusterQueue) else "Cohort", each.metadata.name): (
-                each.metadata.uid, each.metadata.generation
+            Holder("ClusterQueue" if isinstance(obj, ClusterQueue) else "Cohort", obj.metadata.name): (
+                obj.metadata.uid, obj.metadata.generation
             )
-            for each in objects
+            for obj in objects
         }  # fmt: skip
         missed = set()
         for holder, (uid, generation) in metadata.items():

@@ -146,7 +146,7 @@ def _external_frameworks(queued: Sequence[str]) -> Decoder[tuple[ExternalFramewo
         external = list_of(external_framework)(field)
         if len(external) == len(field.value):  # otherwise the indexes do not match
             for index, framework in enumerate(external):
-                if framework.name in (*queued, *(each.name for each in external[:index])):
+                if framework.name in (*queued, *(declared.name for declared in external[:index])):
                     field.items()[index].reject("is queued already (keep one)")
         return external
 

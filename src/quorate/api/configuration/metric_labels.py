@@ -54,8 +54,8 @@ def decode_custom_labels(field: Field) -> tuple[CustomLabel, ...]:
         label = item.decode(section(_label), None)
         if label is None:
             continue
-        before = [each for each in labels if each.source == label.source]
-        if any(each.name == label.name for each in labels):
+        before = [earlier for earlier in labels if earlier.source == label.source]
+        if any(earlier.name == label.name for earlier in labels):
             item.entry("name").reject("names two labels (choose another)")
         if len(set(label.tracked_values)) < len(label.tracked_values):
             item.entry("trackedValues").reject("lists a value twice (leave one out)")

@@ -141,10 +141,10 @@ def _device_class_mappings(field: Field) -> dict[str, str]:
     if repeated:
         raise InvalidValue(f"has more than one entry for resource {repeated[0]} (merge them)")
     for name, classes in mappings:
-        for each in classes:
-            if each in resources:
-                raise InvalidValue(f"maps device class {each} twice (to {resources[each]} and {name})")
-            resources[each] = name
+        for class_ in classes:
+            if class_ in resources:
+                raise InvalidValue(f"maps device class {class_} twice (to {resources[class_]} and {name})")
+            resources[class_] = name
     return resources
 
 

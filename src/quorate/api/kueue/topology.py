@@ -221,7 +221,7 @@ def _prefix_keys(hosts: Sequence[str]) -> Sequence[str]:
     prefixes = [[host[:end] for end in _prefix_ends(host)] for host in hosts]
     occurrences = Counter(chain.from_iterable(prefixes))
     # If two hosts share a prefix they share all shorter ones.
-    reusable = [[each for each in own if occurrences[each] > 1] for own in prefixes]
+    reusable = [[prefix for prefix in own if occurrences[prefix] > 1] for own in prefixes]
     for depth in range(max(map(len, reusable)), 0, -1):
         keys = [own[min(depth, len(own)) - 1] if own else "" for own in reusable]
         lengths = (sum(1 for _ in group) for _, group in groupby(keys))

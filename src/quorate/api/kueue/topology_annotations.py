@@ -51,7 +51,7 @@ def parse_constraints(text: str) -> tuple[SliceConstraint, ...] | str:
         found = codec.decode(tuple[_Constraint, ...] | None, text)  # type: ignore[arg-type]
     except (msgspec.DecodeError, ValueError) as error:
         return str(error)
-    return tuple(SliceConstraint(topology=each.topology, size=each.size) for each in found or ())
+    return tuple(SliceConstraint(topology=layer.topology, size=layer.size) for layer in found or ())
 
 
 def topology_request(

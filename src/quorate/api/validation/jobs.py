@@ -90,7 +90,7 @@ def job_update_findings(old: JobInfo, new: JobInfo, *, has_default_queue: bool) 
         rule = f"cannot change (it was {'true' if old.elastic else 'not set'})"
         yield Finding(_annotation(ELASTIC_JOB), new.metadata.annotations.get(ELASTIC_JOB), rule)
     yield from gate_update_findings(old.metadata.annotations, new.metadata.annotations)
-    before, after = (each.metadata.annotations.get(WAIT_FOR_PODS_READY) for each in (old, new))
+    before, after = (version.metadata.annotations.get(WAIT_FOR_PODS_READY) for version in (old, new))
     if before != after and new.longest_timeout_s is not None:
         if not (old.suspended and new.suspended):
             rule = f"cannot change while the job is not suspended (it was {before or 'not set'})"

@@ -197,7 +197,7 @@ def _parent(queue: Queue, queues: Queues, depth: int) -> Findings:
         yield Finding("spec.parent", parent, rule)
         return
     above = list(ancestors(queue, queues))
-    if any(parent_of(each) == name for each in above):
+    if any(parent_of(ancestor) == name for ancestor in above):
         yield Finding("spec.parent", parent, "is below this queue (name one that is not, or leave it out)")
         return
     if len(above) >= depth:
@@ -248,7 +248,7 @@ def _hierarchy_quotas(queue: Queue, queues: Queues) -> Findings:
         return
     yield from _capability_above(queue, queues)
     if parent in queues and parent not in (ROOT_QUEUE, name):
-        siblings = [each for each in _children(parent, queues) if each.metadata.name != name]
+        siblings = [child for child in _children(parent, queues) if child.metadata.name != name]
         for path, own in _granted_amounts(spec).items():
             granted = _granted_amounts(queues[parent].spec)[path]
             together = sum_resources([own, *(_granted_amounts(sibling.spec)[path] for sibling in siblings)])
@@ -286,7 +286,7 @@ def _children_within(queue: Queue, queues: Queues) -> Findings:
                 yield Finding(child_path(_CAPABILITY, resource), str(limit), rule)
     for path, granted in _granted_amounts(spec).items():
         yield from _sum_within(
-            path, granted, [_granted_amounts(each.spec)[path] for each in _children(name, queues)]
+            path, granted, [_granted_amounts(child.spec)[path] for child in _children(name, queues)]
         )
 
 

@@ -208,9 +208,11 @@ def _placed(workloads: Sequence[Workload], name: str) -> list[Workload]:
     ]
 
 
-def _nominated(workloads: Sequence[Workload], name: str) -> list[Workload]:
-    """Return the workloads that have the worker cluster ``name`` among their nominated clusters."""
-    return [workload for workload in workloads if name in workload.status.nominated_cluster_names]
+def _nominated(workloads: Sequence[Workload], name: str) -> list[Key]:
+    """Return the keys of workloads that have the worker cluster ``name`` among their nominated clusters."""
+    return [
+        workload.metadata.key for workload in workloads if name in workload.status.nominated_cluster_names
+    ]
 
 
 def _sections(
@@ -239,7 +241,7 @@ def _sections(
             ("Admission checks", ", ".join(used_by)),
             ("Age", age(described.metadata.creation_timestamp, now)),
         )),
-        ListSection("Workloads", tuple(str(each.metadata.key) for each in _placed(workloads, name))),
-        ListSection("Nominated", tuple(str(each.metadata.key) for each in _nominated(workloads, name))),
+        ListSection("Workloads", tuple(str(workload.metadata.key) for workload in _placed(workloads, name))),
+        ListSection("Nominated", tuple(str(key) for key in _nominated(workloads, name))),
         conditions_section(described.status.conditions, now),
     )  # fmt: skip

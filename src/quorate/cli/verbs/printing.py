@@ -181,8 +181,14 @@ Section = Fields | TableSection | ListSection
 
 def conditions_section(conditions: Sequence[Condition], now: float) -> TableSection:
     rows = tuple(
-        (each.type, each.status, each.reason, age(each.last_transition_time, now), each.message)
-        for each in conditions
+        (
+            condition.type,
+            condition.status,
+            condition.reason,
+            age(condition.last_transition_time, now),
+            condition.message,
+        )
+        for condition in conditions
     )
     return TableSection("Conditions", ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"), rows)
 

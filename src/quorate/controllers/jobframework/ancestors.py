@@ -64,7 +64,7 @@ class AncestorFinder:
         self._client = client
         self._queued = _by_name(queued)
         self._intermediate_kinds = _by_name(intermediate_kinds)
-        self._external = {(each.api_version, each.kind): each for each in external}
+        self._external = {(framework.api_version, framework.kind): framework for framework in external}
         self._finders: dict[_KindName, Find] = {}  # of the kinds with an informer
         self._looked_up: dict[_KindName, Resource[Owner]] = {}  # kinds without an informer
         self._remembered: OrderedDict[Uid, ObjectMeta] = (

@@ -132,7 +132,7 @@ def resolve_priority(
     if name := _pod_class_name(own_class, pod_sets):
         pod_class = pod_classes.get(name)
         return MissingPriorityClass("PriorityClass", name) if pod_class is None else _of(pod_class)
-    defaults = [each for each in pod_classes.values() if each.global_default]
+    defaults = [class_ for class_ in pod_classes.values() if class_.global_default]
     if defaults:
         return _of(min(defaults, key=lambda each: (each.value, each.metadata.name)))
     return Priority(0, None)

@@ -53,7 +53,7 @@ async def ungate_elastic_pods(
     label = kind.pods_label(job)
     if label is None or not admitted or kind.is_suspended(job):
         return
-    counts = {pod_set.name: pod_set.count for each in admitted for pod_set in each.spec.pod_sets}
+    counts = {pod_set.name: pod_set.count for slice_ in admitted for pod_set in slice_.spec.pod_sets}
     infos = pod_set_infos(admitted[-1], flavors, with_queue_labels=False)
     if isinstance(infos, NotAdmitted | FlavorNotFound | InjectionConflict):
         return

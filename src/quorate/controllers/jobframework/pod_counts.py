@@ -71,8 +71,8 @@ def requiring_at_most(counts: PodCounts, workload: Workload) -> PodCounts:
     """Return the counts, requiring at most the pods of ``workload``: more pods of a growing job are gated."""
     sizes = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     return tuple(
-        dataclasses.replace(each, required=min(each.required, sizes.get(each.name, each.required)))
-        for each in counts
+        dataclasses.replace(count, required=min(count.required, sizes.get(count.name, count.required)))
+        for count in counts
     )
 
 

@@ -169,7 +169,11 @@ def _without_job(
     if job is not None:
         finalized = kind.finalize(job)
         if kind.is_active(job):
-            owned = [each for each in owned if is_finished(each) or not has_quota_reservation(each)]
+            owned = [
+                owned_workload
+                for owned_workload in owned
+                if is_finished(owned_workload) or not has_quota_reservation(owned_workload)
+            ]
     return JobPlan(concurrent=finalized, writes=finish_orphans(owned, options.gates, now))
 
 

@@ -100,7 +100,8 @@ def ensure_slice(state: JobState[J], owned: Sequence[Workload]) -> JobPlan | Wor
 def in_replacement_order(slices: Sequence[Workload]) -> list[Workload]:
     """Sort each slice after the slice that it replaces; creation times are too coarse for that."""
     replaced = {
-        str(each.metadata.key): each.metadata.annotations.get(SLICE_REPLACEMENT_FOR, "") for each in slices
+        str(slice_.metadata.key): slice_.metadata.annotations.get(SLICE_REPLACEMENT_FOR, "")
+        for slice_ in slices
     }
 
     def chain_length(workload: Workload) -> int:
@@ -142,7 +143,7 @@ def _create(state: JobState[J], replaced: Workload | None) -> JobPlan:
     if replaced is not None:
         first = replaced.metadata.annotations.get(SLICE_NAME, replaced.metadata.name)
         annotations |= {SLICE_NAME: first, SLICE_REPLACEMENT_FOR: str(replaced.metadata.key)}
-        pod_sets = tuple(_named(each, first) for each in _recounted(replaced.spec.pod_sets, state))
+        pod_sets = tuple(_named(pod_set, first) for pod_set in _recounted(replaced.spec.pod_sets, state))
         spec = msgspec.structs.replace(constructed.spec, pod_sets=pod_sets)
         constructed = msgspec.structs.replace(constructed, spec=spec)
     metadata = msgspec.structs.replace(metadata, annotations=annotations)

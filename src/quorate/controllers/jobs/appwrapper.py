@@ -206,7 +206,7 @@ def _index(job: UnstructuredJob, entry: Path) -> PodIndex:
     """Return the index that annotations of a declared pod set name; a malformed count is ignored."""
     given = read_field(job.document, (*entry, "annotations"), dict, {})
     label, group, count = (given.get(f"{_TAS_PREFIX}{name}", "") for name in _INDEX_ANNOTATIONS)
-    if not all(isinstance(each, str) for each in (label, group, count)):
+    if not all(isinstance(value, str) for value in (label, group, count)):
         raise InvalidTemplate((*entry, "annotations"), "has a value that is no text")
     return PodIndex(label, group, signed_int32(count))
 

@@ -87,7 +87,7 @@ def replicated_job_counts(
     that waits for another one must be ready.
     """
     replicated_jobs = tuple(replicated_jobs)
-    replicas = {each.name: each.replicas for each in replicated_jobs}
+    replicas = {replicated_job.name: replicated_job.replicas for replicated_job in replicated_jobs}
     active, ready, succeeded = (
         counts_by_name(job, statuses, field) for field in ("active", "ready", "succeeded")
     )
@@ -98,18 +98,19 @@ def replicated_job_counts(
         return done < replicas.get(name, 0)
 
     counts: list[PodSetCounts] = []
-    for each in replicated_jobs:
-        done = min(succeeded.get(each.name, 0), each.replicas)
-        running = min(active.get(each.name, 0), each.replicas - done)
-        waits = not (running or done) and any(map(waits_for, each.depends_on))
+    for replicated_job in replicated_jobs:
+        done = min(succeeded.get(replicated_job.name, 0), replicated_job.replicas)
+        running = min(active.get(replicated_job.name, 0), replicated_job.replicas - done)
+        waits = not (running or done) and any(map(waits_for, replicated_job.depends_on))
         counts.append(
             PodSetCounts(
-                each.name,
-                required=0 if waits else each.replicas * each.pods,
-                active=running * each.pods,
-                ready=min(ready.get(each.name, 0), each.replicas - done) * each.pods,
-                succeeded=done * each.pods,
-                coming=(each.replicas - done - running) * each.pods,
+                replicated_job.name,
+                required=0 if waits else replicated_job.replicas * replicated_job.pods,
+                active=running * replicated_job.pods,
+                ready=min(ready.get(replicated_job.name, 0), replicated_job.replicas - done)
+                * replicated_job.pods,
+                succeeded=done * replicated_job.pods,
+                coming=(replicated_job.replicas - done - running) * replicated_job.pods,
             )
         )
     return tuple(counts)

@@ -137,11 +137,11 @@ class SparkApplication(UnstructuredJobKind):
             view[section][name] = {key: kept[key] for key in view[section][name] if key in kept}
         kept_tolerations = look_up(before, ("spec", "tolerations")) or []
         view["spec"]["tolerations"] = [
-            each for each in view["spec"]["tolerations"] if each in kept_tolerations
+            toleration for toleration in view["spec"]["tolerations"] if toleration in kept_tolerations
         ]
         kept_gates = look_up(before, ("spec", "schedulingGates")) or []
         view["spec"]["schedulingGates"] = [
-            each for each in view["spec"]["schedulingGates"] if each in kept_gates
+            gate for gate in view["spec"]["schedulingGates"] if gate in kept_gates
         ]
         _write(document, spec, view)
         # Spark's API rejects 0 for a number of executors that was absent.

@@ -55,9 +55,9 @@ def replicated_jobs(job: UnstructuredJob) -> list[Json]:
     for patch in read_entries(job.document, PATCHES):
         if patch.get("manager") != MANAGER:
             _merge_patches(jobs, read_entries(patch, PATCHED_JOBS))
-    for each in jobs:
-        _set_size(each, read_count(each, _PARALLELISM, 1))
-        _override(each, job)
+    for replicated_job in jobs:
+        _set_size(replicated_job, read_count(replicated_job, _PARALLELISM, 1))
+        _override(replicated_job, job)
     return jobs
 
 

@@ -75,14 +75,18 @@ class WorkloadCopy(Struct):
         force_setattr(kept, "name", intern(metadata.name))  # the copies of a workload share it
         force_setattr(kept, "namespace", intern(metadata.namespace))
         force_setattr(kept, "finalizers", _shared(metadata.finalizers))
-        conditions = tuple(_shortened(each) for each in status.conditions if each.type in _READ)
+        conditions = tuple(
+            _shortened(condition) for condition in status.conditions if condition.type in _READ
+        )
         force_setattr(self, "metadata", kept)
         force_setattr(self, "summary", summary_of(self.spec))
         force_setattr(self, "conditions", conditions)
         force_setattr(self, "gate_opened", _opened(status.preemption_gates))
         if status.admission is not None:
             assignments = status.admission.pod_set_assignments
-            placed = tuple(each.name for each in assignments if each.topology_assignment is not None)
+            placed = tuple(
+                assignment.name for assignment in assignments if assignment.topology_assignment is not None
+            )
             force_setattr(self, "placed", _shared(placed))
         force_setattr(self, "spec", _NO_SPEC)
         force_setattr(self, "status", _NO_STATUS)
@@ -126,11 +130,11 @@ def summary_of(spec: WorkloadSpec) -> SpecSummary:
     content = codec.encode(spec)
 
     def make() -> SpecSummary:
-        pod_sets = tuple(replace(each, count=1) for each in spec.pod_sets)
+        pod_sets = tuple(replace(pod_set, count=1) for pod_set in spec.pod_sets)
         rest = replace(spec, pod_sets=pod_sets, priority_class_ref=None, priority=None)
         normal = _normal(msgspec.json.decode(codec.encode(rest)))
         return SpecSummary(
-            counts=tuple((intern(each.name), each.count) for each in spec.pod_sets),
+            counts=tuple((intern(pod_set.name), pod_set.count) for pod_set in spec.pod_sets),
             priority_class_ref=spec.priority_class_ref,
             priority=spec.priority,
             digest=blake2b(codec.encode_sorted(normal), digest_size=16).digest(),

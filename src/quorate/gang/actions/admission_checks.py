@@ -167,7 +167,10 @@ class AdmissionChecks:
                 return not self.shortages(node_claim_of(gang), self._plans.at_most(gang))
             case QueueQuotaExceeded(shortages=shortages):
                 bound = self._plans.at_most(gang, in_queue=not self._is_hierarchical)
-                return all(each.needed <= each.free + bound.get(each.resource, 0) for each in shortages)
+                return all(
+                    shortage.needed <= shortage.free + bound.get(shortage.resource, 0)
+                    for shortage in shortages
+                )
         return False
 
     def _is_freed(self, gang: Gang) -> bool:

@@ -192,7 +192,7 @@ class _Search:
                 if _ACTIONS[action](session, gang):
                     if gang.is_starving:  # without the plugin gang, a part of it suffices for the action
                         return None
-                    return EvictionPlan(action, tuple(each.task for each in session.evictions))
+                    return EvictionPlan(action, tuple(eviction.task for eviction in session.evictions))
         finally:
             gang.phase = phase
         return None

@@ -40,12 +40,12 @@ def find_packing_failure(idle: Mapping[str, Vector], members: Sequence[Members])
 
     ``idle`` has by resource what each node has left; a resource that it lacks no node has.
     """
-    resources = sorted({name for each in members for name in each.amounts})
+    resources = sorted({name for member in members for name in member.amounts})
     nodes = len(next(iter(idle.values()), ()))
     nothing = np.zeros(nodes, np.int64)
     left = np.array([np.maximum(idle.get(name, nothing), 0) for name in resources], np.int64)
     left = left.reshape(len(resources), nodes)
-    requests = [np.array([each.amounts.get(name, 0) for name in resources], np.int64) for each in members]
+    requests = [np.array([member.amounts.get(name, 0) for name in resources], np.int64) for member in members]
     most = np.maximum(left.max(axis=1, initial=0), 1)
     order = sorted(range(len(members)), key=lambda i: (-float((requests[i] / most).max(initial=0)), i))
     groups = [(requests[index], members[index].pods) for index in order]
@@ -62,9 +62,9 @@ def places_of(cluster: Cluster, free: Matrix, members: Sequence[Members]) -> Mat
     """
     left = np.where(cluster.ready, np.maximum(free, 0), 0)
     placed = left.copy()
-    if any(each.amounts.keys() - cluster.rows.keys() for each in members):
+    if any(member.amounts.keys() - cluster.rows.keys() for member in members):
         return None
-    groups = [(cluster.by_row(each.amounts), each.pods) for each in members]
+    groups = [(cluster.by_row(member.amounts), member.pods) for member in members]
     most = np.maximum(left.max(axis=1, initial=0), 1)
     groups.sort(key=lambda group: -float((group[0] / most).max(initial=0)))
     failure = _place_largest_first(placed, groups, cluster.resources)

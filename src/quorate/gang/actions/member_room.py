@@ -82,7 +82,7 @@ class MemberRoom:
         free = cluster.allocatable if self._idle_factor > 1 else self._future_idle()
         left = {name: free[row, self._ready] for name, row in cluster.rows.items()}
         failure = find_packing_failure(left, members)
-        count = sum(each.pods for each in members)
+        count = sum(member.pods for member in members)
         return None if failure is None else NotEnoughNodes(count, *failure, int(self._ready.sum()))
 
     def _future_idle(self) -> Matrix:

@@ -16,7 +16,7 @@ def refusal_by_queue(session: Session, gang: Gang, request: Amounts | None = Non
     if request is None:
         request = dict(min((sorted(shape.amounts.items()) for shape in gang.shapes), default=()))
     shortages = (callback(queue, request) for callback in all_callbacks(session.callbacks.share_shortage))
-    share = next((each for each in shortages if each is not None), None)
+    share = next((shortage for shortage in shortages if shortage is not None), None)
     text = no_share_message(share)
     if gang.quota_admission is not None:
         text = f"they request more than minResources, or {text}"

@@ -95,7 +95,7 @@ def _active_jobs(resource: Resource[Json], document: Json) -> list[Uid]:
     if (resource.group, resource.kind) != CRON_JOB:
         return []
     active = (document.get("status") or {}).get("active") or []
-    return [Uid(each.get("uid", "")) for each in active if isinstance(each, dict)]
+    return [Uid(reference.get("uid", "")) for reference in active if isinstance(reference, dict)]
 
 
 async def _pod_groups_of(client: Client, job: ObjectMeta) -> list[Key]:

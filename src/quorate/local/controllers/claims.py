@@ -123,27 +123,29 @@ class Claims(Generic[Owner, Dependent]):
         ``candidates``: those with a controller of this kind and name.  ``cache`` records the writes.
         """
         metadata = owner.metadata
-        owned = [each for each in candidates if is_controlled_by(metadata_of(each), metadata.uid)]
+        owned = [
+            candidate for candidate in candidates if is_controlled_by(metadata_of(candidate), metadata.uid)
+        ]
         if metadata.deletion_timestamp is not None:
             return owned
-        kept = [each for each in owned if self._selects(owner, each)]
+        kept = [obj for obj in owned if self._selects(owner, obj)]
         orphans = [
-            each
-            for each in self._dependents.by_index(ORPHANS, _selected_pair(owner))
-            if self._adopts(owner, each)
+            obj
+            for obj in self._dependents.by_index(ORPHANS, _selected_pair(owner))
+            if self._adopts(owner, obj)
         ]
         if orphans and not await self._exists(owner):
             orphans = []
-        kept_uids = {metadata_of(each).uid for each in kept}
+        kept_uids = {metadata_of(obj).uid for obj in kept}
         changed = await asyncio.gather(
-            *(self._release(owner, each) for each in owned if metadata_of(each).uid not in kept_uids),
-            *(self._adopt(owner, each) for each in orphans),
+            *(self._release(owner, obj) for obj in owned if metadata_of(obj).uid not in kept_uids),
+            *(self._adopt(owner, orphan) for orphan in orphans),
         )
-        written = [each for each in changed if each is not None]
-        for each in written if cache is not None else ():
-            cache.record(each)  # type: ignore[union-attr]
-        adopted = [each for each in written if is_controlled_by(metadata_of(each), metadata.uid)]
-        return [*kept, *(each for each in adopted if metadata_of(each).uid not in kept_uids)]
+        written = [obj for obj in changed if obj is not None]
+        for obj in written if cache is not None else ():
+            cache.record(obj)  # type: ignore[union-attr]
+        adopted = [obj for obj in written if is_controlled_by(metadata_of(obj), metadata.uid)]
+        return [*kept, *(obj for obj in adopted if metadata_of(obj).uid not in kept_uids)]
 
     async def _exists(self, owner: Owner) -> bool:
         """Return True unless the owner is deleted, which the watch may not have delivered yet."""

@@ -91,7 +91,7 @@ def collection_actions(
         return (Delete("Orphan"),)
     if FOREGROUND in metadata.finalizers or (OwnerState.WAITING in states and dependents):
         waits = any(owner_state(each.metadata) is OwnerState.WAITING for each in dependents)
-        if waits and any(each.block_owner_deletion for each in metadata.owner_references):
+        if waits and any(reference.block_owner_deletion for reference in metadata.owner_references):
             return (UnblockOwners(entry),)  # perhaps a circle, in which each would wait for the next
         return (Delete("Foreground"),)
     return (Delete("Background"),)

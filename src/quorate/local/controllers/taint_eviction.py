@@ -83,7 +83,7 @@ def tolerated_s(tolerations: Sequence[Toleration], taints: Sequence[Taint]) -> f
     """
     seconds = []
     for taint in taints:
-        used = next((each for each in tolerations if tolerates((each,), taint)), None)
+        used = next((toleration for toleration in tolerations if tolerates((toleration,), taint)), None)
         if used is None:
             return 0.0
         if used.toleration_seconds is not None:

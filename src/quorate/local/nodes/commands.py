@@ -38,13 +38,15 @@ def run_of(containers: Iterable[Container]) -> Run | None:
     The longest container decides how long, and the first exit code other than 0 is the exit code of the pod.
     Return None if the command of a container is not a simple command.
     """
-    runs = [_run(each.image, each.command, each.args) for each in containers]
+    runs = [_run(container.image, container.command, container.args) for container in containers]
     known = [run for run in runs if run is not None]
     if not known or len(known) < len(runs):
         return None
     code = next((run.exit_code for run in known if run.exit_code), 0)
     durations = [run.duration_s for run in known]
-    return Run(None if None in durations else max(each for each in durations if each is not None), code)
+    return Run(
+        None if None in durations else max(duration for duration in durations if duration is not None), code
+    )
 
 
 @lru_cache(maxsize=1_024)

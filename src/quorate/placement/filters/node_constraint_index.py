@@ -63,8 +63,8 @@ class NodeConstraintIndex:
             for selectors in requirements.selectors()
         )
         placed_terms = (
-            (each.serial, each.anti_affinity.idle.version, each.weight.idle.version)
-            for each in self.pods.placed_terms_matching(requirements.label_set)
+            (placed_term.serial, placed_term.anti_affinity.idle.version, placed_term.weight.idle.version)
+            for placed_term in self.pods.placed_terms_matching(requirements.label_set)
         )
         return (
             self.nodes.generation,

@@ -206,7 +206,7 @@ class DomainSearch:
                 break
             child = largest
             if sizes[largest] >= count:  # the smallest that suffices; of equal ones the first by name
-                sufficient = [each for each in ordered[at:] if sizes[each] >= count]
+                sufficient = [position for position in ordered[at:] if sizes[position] >= count]
                 child = min(sufficient, key=lambda each: (sizes[each], each))
             before = count
             below = self.index.children(child) if depth else ()

@@ -144,8 +144,8 @@ def count_pods(
     if leader is not None:
         leaders, pods_with_leader = _beside_leader(capacity, workers, leader)
     if within is not None:
-        for each in (pods, pods_with_leader, leaders):
-            each[: within.start] = each[within.stop :] = 0
+        for counts in (pods, pods_with_leader, leaders):
+            counts[: within.start] = counts[within.stop :] = 0
     scores = None
     if workers.preferred_affinity and tree.has_hosts:
         weights = preferred_weights(tree.hosts, workers.preferred_affinity)[tree.columns]
@@ -253,7 +253,7 @@ def accepted_leaves(tree: DomainTree, pods: PodSetRequest, exclusions: Exclusion
     taints = hosts.taints
     tolerations = pods.tolerations if tree.below is None else (*pods.tolerations, *tree.below.tolerations)
     rejecting = [first_untolerated(each, tolerations) for each in taints.values]
-    for taint in dict.fromkeys(each for each in rejecting if each is not None):
+    for taint in dict.fromkeys(rejected for rejected in rejecting if rejected is not None):
         having = [each for each, first in zip(taints.values, rejecting, strict=True) if first == taint]
         value = f"={taint.value}" if taint.value else ""
         keep(~taints.in_values(having), f'taint "{taint.key}{value}:{taint.effect}"')

@@ -32,7 +32,7 @@ class UnqueuedJob(msgspec.Struct, frozen=True):
 def explain_unqueued_job(state: State, job: UnqueuedJob) -> Explanation:
     """Return why ``job`` has no Workload by the configuration and the queues of ``state``."""
     reasons = tuple(_reasons(state, job))
-    message = "; ".join(each.text for each in reasons)
+    message = "; ".join(reason.text for reason in reasons)
     if not reasons:
         enough = "the controllers must create its Workload: look at the events of the job, and at their log"
         reasons = (Reason(code=NO_WORKLOAD, text="it has no Workload yet", enough=enough),)
@@ -44,7 +44,7 @@ def explain_unqueued_job(state: State, job: UnqueuedJob) -> Explanation:
         code=reasons[0].code,
         local_queue=job.queue,
         reasons=reasons,
-        enough=tuple(dict.fromkeys(each.enough for each in reasons if each.enough)),
+        enough=tuple(dict.fromkeys(reason.enough for reason in reasons if reason.enough)),
     )
 
 

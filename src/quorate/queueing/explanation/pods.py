@@ -67,7 +67,7 @@ class PodsFound(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """Return a clause such as ``2 of 3 pods run: 1 not created yet``."""
-        waits = "; ".join(f"{each.needed} {each.text}" for each in self.reasons if not each.pod_set)
+        waits = "; ".join(f"{reason.needed} {reason.text}" for reason in self.reasons if not reason.pod_set)
         return f"{self.counts.running} of {self.counts.admitted} pods run{f': {waits}' if waits else ''}"
 
 
@@ -159,7 +159,7 @@ def with_members(
     members = [pod for pod in known if pod.metadata.deletion_timestamp is None]
     waits = _waits(filter(_is_waiting, members), quotes_scheduler=not of_group.reasons)
     if of_group.reasons:
-        waits = [replace(each, enough="") if each.code == _UNSCHEDULABLE else each for each in waits]
+        waits = [replace(reason, enough="") if reason.code == _UNSCHEDULABLE else reason for reason in waits]
     running = sum(map(_is_running, members))
     counts = replace(of_group.pods or PodCounts(), created=len(members), running=running)
     failure = _if_last(failure, of_group.since, known)
@@ -167,9 +167,9 @@ def with_members(
         waits.append(_not_created(missing, failure))
     state, message = of_group.state, of_group.message
     if waits:
-        message = f"{message}; {', '.join(f'{each.needed} {each.text}' for each in waits)}"
+        message = f"{message}; {', '.join(f'{reason.needed} {reason.text}' for reason in waits)}"
         state = ("RunningInPart" if running else "Admitted") if state == "Running" else state
-    enough = tuple(dict.fromkeys((*of_group.enough, *(each.enough for each in waits if each.enough))))
+    enough = tuple(dict.fromkeys((*of_group.enough, *(reason.enough for reason in waits if reason.enough))))
     reasons = (*of_group.reasons, *waits)
     if state not in ("Finished", "NeverFits") and any(wait.needs_change for wait in waits):
         state = "Stuck"
@@ -195,7 +195,7 @@ def explain_pod(pod: StartedPod, of_workload: Explanation) -> Explanation:
         is_stuck = wait.needs_change or (state == "Stuck" and wait.code == _UNSCHEDULABLE)
         state = "Stuck" if is_stuck else "Admitted"
     enough = tuple(dict.fromkeys((wait.enough, *of_workload.enough)))
-    reasons = (reason, *(each for each in of_workload.reasons if each.code != reason.code))
+    reasons = (reason, *(own_reason for own_reason in of_workload.reasons if own_reason.code != reason.code))
     code = code_of(reasons)
     return replace(about, state=state, message=message, code=code, reasons=reasons, enough=enough)
 
@@ -300,7 +300,7 @@ def _since(pods: Sequence[StartedPod]) -> datetime | None:
         scheduled = find_condition(pod.status.conditions, "PodScheduled")
         changed = scheduled.last_transition_time if scheduled is not None else None
         moments.append(changed or pod.metadata.creation_timestamp)
-    return min((each for each in moments if each is not None), default=None)
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
 def _reason_of_pods(wait: _Wait, pods: Sequence[StartedPod]) -> Reason:
@@ -337,7 +337,10 @@ def _placement(state: State, workload: Workload, pods: Sequence[StartedPod]) -> 
     if admission is None or not pods or not (topology.has_nodes and topology.nodes):
         return
     shape = state.ledger.shapes.shape_of(workload)
-    flavors = {each.name: frozenset(each.flavors.values()) for each in admission.pod_set_assignments}
+    flavors = {
+        assignment.name: frozenset(assignment.flavors.values())
+        for assignment in admission.pod_set_assignments
+    }
     expected = held_counts(workload)
     for pod_set, pod_set_shape in zip(workload.spec.pod_sets, shape.pod_sets, strict=True):
         waiting = [pod for pod in pods if pod.metadata.labels.get(POD_SET, pod_set.name) == pod_set.name]

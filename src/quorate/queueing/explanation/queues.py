@@ -34,13 +34,13 @@ def explain_cluster_queue(
     return Explanation(
         object=ObjectName(kind="ClusterQueue", name=name),
         state="Inactive" if inactive else "Active",
-        message=_message("; ".join(each.text for each in inactive), queue),
+        message=_message("; ".join(reason.text for reason in inactive), queue),
         cluster_queue=name,
         ahead=len(queue.pending),
-        first_ahead=tuple(str(each) for each in first if scope.reads(each)),
+        first_ahead=tuple(str(workload) for workload in first if scope.reads(workload)),
         code=inactive[0].code if inactive else "",
         reasons=(*inactive, *_quota(queue)),
-        enough=tuple(dict.fromkeys(each.enough for each in inactive if each.enough)),
+        enough=tuple(dict.fromkeys(reason.enough for reason in inactive if reason.enough)),
     )
 
 
@@ -59,14 +59,14 @@ def explain_local_queue(
     return Explanation(
         object=ObjectName(kind="LocalQueue", name=key.name, namespace=key.namespace),
         state="Inactive" if inactive else "Active",
-        message=_message("; ".join(each.text for each in inactive), cluster_queue),
+        message=_message("; ".join(reason.text for reason in inactive), cluster_queue),
         local_queue=key.name,
         cluster_queue=queue.cluster_queue,
         ahead=len(cluster_queue.pending) if cluster_queue is not None else None,
-        first_ahead=tuple(str(each) for each in first if scope.reads(each)),
+        first_ahead=tuple(str(workload) for workload in first if scope.reads(workload)),
         code=inactive[0].code if inactive else "",
         reasons=(*inactive, *(_quota(cluster_queue) if cluster_queue is not None else ())),
-        enough=tuple(dict.fromkeys(each.enough for each in inactive if each.enough)),
+        enough=tuple(dict.fromkeys(reason.enough for reason in inactive if reason.enough)),
     )
 
 
@@ -140,7 +140,7 @@ def _quota(queue: ClusterQueueState) -> Iterator[Reason]:
                 max(0, tree.available(queue.node, pair)),
                 tree.potential_available(queue.node, pair),
             )
-            used, free, most = (str(as_quantity(resource, each)) for each in amounts)
+            used, free, most = (str(as_quantity(resource, amount)) for amount in amounts)
             outside = sum(usage.get(pair, 0) for usage in queue.outside.values())
             by_pods = f" ({as_quantity(resource, outside)} by pods outside of quota)" if outside else ""
             yield Reason(

@@ -56,7 +56,9 @@ from quorate.quota.amount import as_quantity
 def pending_reason(state: State, key: Key, reason: InadmissibleReason, facts: PendingFacts) -> Reason:
     """Return the reason with its object, what would be enough, and the workloads that hold what is short."""
     found = reason_with_remedy(state, key, reason)
-    held_by = tuple(holder_of(each) for each in facts.holders if each.pair == (found.flavor, found.resource))
+    held_by = tuple(
+        holder_of(holder) for holder in facts.holders if holder.pair == (found.flavor, found.resource)
+    )
     return replace(found, held_by=held_by) if isinstance(reason, QuotaShort) else found
 
 
@@ -153,16 +155,16 @@ def sufficient(state: State, workload: Workload, facts: PendingFacts) -> tuple[s
     key, found = workload.metadata.key, facts.remedies
     reasons = facts.hold.reasons if facts.hold is not None else ()
     is_known = all(isinstance(reason, PodSetReason | _CHANGEABLE) for reason in reasons)
-    if not is_known or all(each.all_of == (TURN,) for each in found.any_of):
+    if not is_known or all(remedy.all_of == (TURN,) for remedy in found.any_of):
         sentences = remedies(state, key, reasons, facts)
         if found.is_searched and not found.any_of and sentences:
             sentences = (*sentences, "this removes the reasons that are known: others may follow")
         return sentences
     requested = sum(pod_set.count for pod_set in workload.spec.pod_sets)
     ways = [
-        each.text
-        + (f": then it starts with {each.pods} of {requested} pods" if each.pods < requested else "")
-        for each in found.any_of
+        remedy.text
+        + (f": then it starts with {remedy.pods} of {requested} pods" if remedy.pods < requested else "")
+        for remedy in found.any_of
     ]
     return (*alternatives(ways), *_conditions(state, key, facts))
 
@@ -360,7 +362,9 @@ def _resumption(state: State, key: Key, kind: str, name: str) -> str:
     queue = state.ledger.cluster_queues.get(name)
     if queue is None:
         return f"create the ClusterQueue {name}"
-    details = [inactive_message(each) for each in queue.inactive_reasons if not isinstance(each, Stopped)]
+    details = [
+        inactive_message(reason) for reason in queue.inactive_reasons if not isinstance(reason, Stopped)
+    ]
     stopped = f"resume cluster queue {name}, which is stopped (quorate queue resume {name})"
     ways = [stopped] if len(details) < len(queue.inactive_reasons) else []
     if details:

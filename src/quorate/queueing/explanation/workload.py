@@ -237,7 +237,7 @@ def _check_reason(state: State, workload: Workload, check: AdmissionCheckState) 
 def _requested_nodes(state: State, workload: Workload) -> str:
     """Return the pods for which a ProvisioningRequest has to bring nodes, with their requests."""
     admission = workload.status.admission
-    counts = {each.name: each.count for each in (admission.pod_set_assignments if admission else ())}
+    counts = {pod_set.name: pod_set.count for pod_set in (admission.pod_set_assignments if admission else ())}
     return " and ".join(
         f"{counts.get(shape.name) or shape.count} pods of {shape.name}, each with "
         + ", ".join(f"{as_quantity(name, amount)} {name}" for name, amount in sorted(shape.per_pod.items()))
@@ -269,10 +269,12 @@ def _admitted(state: State, workload: Workload, started: Started) -> Explanation
     state_: ExplainedState = "RunningInPart" if found.counts.running else "Admitted"
     if any(reason.needs_change for reason in reasons):
         state_ = "Stuck"
-    if short is not None and not any(each.code == "NodesLackRoom" for each in reasons):
+    if short is not None and not any(pod_set_reason.code == "NodesLackRoom" for pod_set_reason in reasons):
         reasons = (*reasons, *fit)
     waits = f"; {started.group.text}" if started.group is not None else ""
-    shortages = "".join(f"; {each.text}" for each in reasons if each.code == "NodesLackRoom")
+    shortages = "".join(
+        f"; {pod_set_reason.text}" for pod_set_reason in reasons if pod_set_reason.code == "NodesLackRoom"
+    )
     message = f"{head}{waits}; {found.text}{shortages}"
     return replace(_explanation(workload, state_, message, *reasons, since=since), pods=found.counts)
 
@@ -374,7 +376,7 @@ def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Ex
         found,
         code=c.PENDING_EVALUATION if deciding is None else type(deciding).__name__,
         ahead=facts.ahead,
-        first_ahead=tuple(str(each) for each in facts.first_ahead if each.namespace),
+        first_ahead=tuple(str(earlier) for earlier in facts.first_ahead if earlier.namespace),
         priority=_raised_priority(state, key),
         planned_start=planned_start_of(state, workload),
         can_never_fit=facts.can_never_fit,
@@ -437,7 +439,7 @@ def _recorded(workload: Workload, facts: PendingFacts | None) -> Explanation | N
     if reserved is None or not reserved.message or reserved.reason == c.PENDING_EVALUATION:
         return None
     waiting = true_condition(workload.status.conditions, c.WAITING)
-    held = waiting is not None and waiting.reason in {each.__name__ for each in _HELD}
+    held = waiting is not None and waiting.reason in {reason.__name__ for reason in _HELD}
     never = facts is not None and facts.can_never_fit
     found = _explanation(
         workload,
@@ -448,7 +450,7 @@ def _recorded(workload: Workload, facts: PendingFacts | None) -> Explanation | N
     )
     if facts is None:
         return found
-    ahead = tuple(str(each) for each in facts.first_ahead if each.namespace)
+    ahead = tuple(str(earlier) for earlier in facts.first_ahead if earlier.namespace)
     return replace(found, ahead=facts.ahead, first_ahead=ahead, can_never_fit=facts.can_never_fit)
 
 

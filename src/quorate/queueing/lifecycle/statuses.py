@@ -57,7 +57,7 @@ def admit_status(workload: Workload, reserve: Reserve, now: float) -> WorkloadSt
             message = f"Previously: {old.message}"
             new.append(new_condition(type_, "False", "QuotaReserved", message, now, generation))
     if reserve.unplaced:
-        text = f"admitted by quota, but {'; '.join(each.text for each in reserve.unplaced)}"
+        text = f"admitted by quota, but {'; '.join(reason.text for reason in reserve.unplaced)}"
         new.append(new_condition(c.NODE_FIT, "False", "InsufficientNodes", text, now, generation))
     return replace(
         workload.status,

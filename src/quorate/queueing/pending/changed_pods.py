@@ -45,7 +45,7 @@ def with_request(workload: Workload, pod_set: str, resource: str, amount: str) -
     def request(spec: Json) -> None:
         nonlocal is_single
         containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
-        amounts = [(each.get("resources") or {}) for each in (*containers, spec)]
+        amounts = [(container.get("resources") or {}) for container in (*containers, spec)]
         requesting = [each for each in amounts if resource in (each.get("requests") or {})]
         is_single = len(requesting) == 1 and not spec.get("overhead")
         for resources in requesting:

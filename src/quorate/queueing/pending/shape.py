@@ -223,7 +223,7 @@ class ShapeRegistry:
     def shape_of(self, workload: Workload) -> Shape:
         defaults = self._defaults.get(workload.metadata.namespace, NO_DEFAULTS)
         decoded = [self._decoded(bytes(pod_set.template)) for pod_set in workload.spec.pod_sets]
-        specs = [self._adjust(each.spec, defaults) for each in decoded]
+        specs = [self._adjust(template.spec, defaults) for template in decoded]
         devices = [
             self._devices(workload.metadata.namespace, pod_set.name, spec)
             for pod_set, spec in zip(workload.spec.pod_sets, specs, strict=True)

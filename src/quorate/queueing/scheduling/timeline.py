@@ -327,13 +327,13 @@ class Timeline:
         self._count(replaced, -1)
         for node, usage in usages:
             tree.add_usage(node, usage)
-        for each in places:
-            each.count(1)
+        for place in places:
+            place.count(1)
         try:
             yield
         finally:
-            for each in places:
-                each.count(-1)
+            for place in places:
+                place.count(-1)
             for node, usage in usages:
                 tree.remove_usage(node, usage)
             self._count(replaced, 1)

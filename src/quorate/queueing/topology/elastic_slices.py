@@ -74,8 +74,8 @@ def extend(
     if isinstance(found, PlacementFailure):
         return found
     pods: dict[int, int] = {}
-    for each in (*previous.workers, *found.workers):
-        pods[each.leaf] = pods.get(each.leaf, 0) + each.pods
+    for placed in (*previous.workers, *found.workers):
+        pods[placed.leaf] = pods.get(placed.leaf, 0) + placed.pods
     merged = tuple(PlacedPods(leaf, pods[leaf]) for leaf in sorted(pods))
     return GroupPlacement(merged, previous.leader)
 

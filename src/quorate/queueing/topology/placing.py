@@ -49,7 +49,7 @@ class PodSetPlaces(msgspec.Struct, frozen=True):
     def new_places(self) -> Iterator[Place]:
         kept = dict(self.kept)
         more = [(values, count - kept.get(values, 0)) for values, count in self.domains]
-        return replace(self, domains=tuple(each for each in more if each[1] > 0)).places()
+        return replace(self, domains=tuple(domain for domain in more if domain[1] > 0)).places()
 
     def places(self) -> Iterator[Place]:
         for values, count in self.domains:
@@ -456,7 +456,7 @@ def _places(
     placed: Sequence[PlacedPods],
     as_of: int | None,
 ) -> PodSetPlaces:
-    domains = tuple((tree.recorded_values(each.leaf), each.pods) for each in placed)
+    domains = tuple((tree.recorded_values(domain.leaf), domain.pods) for domain in placed)
     shape, levels = pod_set.shape, tree.recorded_levels
     return PodSetPlaces(shape.name, flavors, levels, domains, shape.on_node, pod_set.template, as_of)
 

@@ -128,7 +128,7 @@ class PodScheduler:
             self._model.set_queue(queue)
         for namespace in world.of_kind(NAMESPACES):
             self._model.constraints.set_namespace(namespace.metadata.name, namespace.metadata.labels)
-        others = {Key(each.namespace, _NOT_A_GANG) for each in world.classes if not each.is_gang}
+        others = {Key(class_.namespace, _NOT_A_GANG) for class_ in world.classes if not class_.is_gang}
         self._has_windows = False
         for reservation in world.of_kind(RESERVATIONS):
             spec = reservation.spec

@@ -33,7 +33,9 @@ class RemoteState(msgspec.Struct, frozen=True, kw_only=True):
         """Return True if a job of ours may run there."""
         if self.has_job is not None:
             return self.has_job
-        return self.copy is not None and any(each.type == "Admitted" for each in self.copy.conditions)
+        return self.copy is not None and any(
+            condition.type == "Admitted" for condition in self.copy.conditions
+        )
 
 
 class Components(msgspec.Struct, frozen=True, kw_only=True):

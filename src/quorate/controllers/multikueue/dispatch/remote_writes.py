@@ -183,7 +183,10 @@ class RemoteWrites:
         now = self._steady.now()
         of_clusters = self._progress.get(key, {}).values()
         times = [
-            until for each in of_clusters for until in (each.until, self._ends_until(each)) if until > now
+            until
+            for cluster in of_clusters
+            for until in (cluster.until, self._ends_until(cluster))
+            if until > now
         ]
         return self._epoch(min(times)) if times else None
 
@@ -352,7 +355,7 @@ async def _remove(worker: Worker, copy: WorkloadCopy | None) -> frozenset[str]:
     metadata = copy.metadata
     produced = await send(worker.client, remove_finalizer(WORKLOADS, metadata))
     await send(worker.client, (Delete(WORKLOADS, metadata.key, metadata.uid),))
-    return frozenset((metadata.resource_version, *(each.metadata.resource_version for each in produced)))
+    return frozenset((metadata.resource_version, *(obj.metadata.resource_version for obj in produced)))
 
 
 def _is_refusal(error: Exception, action: RemoteAction) -> bool:

@@ -474,6 +474,6 @@ def _with_check(info: DispatchInput, new: AdmissionCheckState) -> WorkloadStatus
     stamped = replace(new, last_transition_time=at_epoch(info.now))
     status = info.workload.status
     checks: tuple[AdmissionCheckState, ...] = tuple(
-        stamped if each.name == new.name else each for each in status.admission_checks
+        stamped if check.name == new.name else check for check in status.admission_checks
     )
     return replace(status, admission_checks=checks)

@@ -144,7 +144,7 @@ class DispatchController:
         plan = decide(info)
         await self._execute(workload, info, plan)
         is_over = stored is None or c.is_finished(workload)
-        if is_over and not plan.actions and not any(each.is_busy for each in info.remotes.values()):
+        if is_over and not plan.actions and not any(remote.is_busy for remote in info.remotes.values()):
             self.writes.forget(key)
             if stored is None:
                 self._forget(key)  # what lost clusters have is collected there

@@ -80,7 +80,7 @@ class JobCopies:
             return NoKind(name)
         metadata = workload.metadata
         owners = metadata.owner_references if kind.is_pod else (owner,)
-        members = tuple(Member(each.name, each.uid) for each in owners)
+        members = tuple(Member(reference.name, reference.uid) for reference in owners)
         return JobRef(name, Key(metadata.namespace, owner.name), metadata.key, members)
 
     async def local_job(self, job: JobRef) -> LocalJob:

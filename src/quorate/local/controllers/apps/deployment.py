@@ -100,8 +100,8 @@ class DeploymentController(Controller):
         owned = await self._claims.claim(deployment, self._sets.by_group(key), self._sets)
         owned.sort(key=lambda each: (str(each.metadata.creation_timestamp), each.metadata.name))
         hash_ = template_hash(deployment.spec.template)
-        new = next((each for each in owned if _own_hash(each) == hash_), None)
-        old = [each for each in owned if each is not new]
+        new = next((replica_set for replica_set in owned if _own_hash(replica_set) == hash_), None)
+        old = [replica_set for replica_set in owned if replica_set is not new]
         if deployment.metadata.deletion_timestamp is not None:
             await self._write_status(
                 DEPLOYMENTS, deployment, deployment_status(deployment, new, old, self._now)
@@ -119,7 +119,9 @@ class DeploymentController(Controller):
         elif deployment.spec.strategy.type == "Recreate":
             sizes = recreate_sizes(deployment, new, old, has_old_pods=self._has_old_pods(old))
         elif new is None:
-            sizes = Sizes(size_of_new(deployment, None, old), tuple(each.spec.replicas for each in old))
+            sizes = Sizes(
+                size_of_new(deployment, None, old), tuple(replica_set.spec.replicas for replica_set in old)
+            )
         else:
             sizes = rolling_sizes(deployment, new, old)
         was_created = new is None and sizes.new is not None
@@ -141,9 +143,12 @@ class DeploymentController(Controller):
 
     def _has_old_pods(self, old: Sequence[ReplicaSet]) -> bool:
         return any(
-            each.status.replicas
-            or any(not is_pod_finished(pod) for pod in self._pods.by_index(PODS_OF_SETS, each.metadata.key))
-            for each in old
+            replica_set.status.replicas
+            or any(
+                not is_pod_finished(pod)
+                for pod in self._pods.by_index(PODS_OF_SETS, replica_set.metadata.key)
+            )
+            for replica_set in old
         )
 
     async def _create(
@@ -232,7 +237,10 @@ class DeploymentController(Controller):
 
     async def _clean_up(self, deployment: Deployment, old: Sequence[ReplicaSet]) -> list[ReplicaSet]:
         """Delete old ReplicaSets without pods beyond ``revisionHistoryLimit``; return the others."""
-        alive = sorted((each for each in old if each.metadata.deletion_timestamp is None), key=_revision)
+        alive = sorted(
+            (replica_set for replica_set in old if replica_set.metadata.deletion_timestamp is None),
+            key=_revision,
+        )
         surplus = alive[: max(len(alive) - deployment.spec.revision_history_limit, 0)]
         deleted = [
             each.metadata.uid
@@ -249,7 +257,7 @@ class DeploymentController(Controller):
                     )
                 except NotFound:
                     continue
-        return [each for each in old if each.metadata.uid not in deleted]
+        return [replica_set for replica_set in old if replica_set.metadata.uid not in deleted]
 
     async def _report(
         self,

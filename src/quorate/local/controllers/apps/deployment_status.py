@@ -33,14 +33,14 @@ def deployment_status(
 ) -> DeploymentStatus:
     """``is_rollout``: the Deployment is neither paused nor scaled, so that its progress counts."""
     every = [*old, *([new] if new is not None else [])]
-    available = sum(each.status.available_replicas for each in every)
+    available = sum(replica_set.status.available_replicas for replica_set in every)
     status = DeploymentStatus(
-        replicas=sum(each.status.replicas for each in every),
+        replicas=sum(replica_set.status.replicas for replica_set in every),
         updated_replicas=0 if new is None else new.status.replicas,
-        ready_replicas=sum(each.status.ready_replicas for each in every),
+        ready_replicas=sum(replica_set.status.ready_replicas for replica_set in every),
         available_replicas=available,
-        unavailable_replicas=max(sum(each.spec.replicas for each in every) - available, 0),
-        terminating_replicas=sum(each.status.terminating_replicas or 0 for each in every),
+        unavailable_replicas=max(sum(replica_set.spec.replicas for replica_set in every) - available, 0),
+        terminating_replicas=sum(replica_set.status.terminating_replicas or 0 for replica_set in every),
         observed_generation=deployment.metadata.generation,
         collision_count=deployment.status.collision_count,
         conditions=deployment.status.conditions,
@@ -121,7 +121,7 @@ def _progressed(
     deployment: Deployment, status: DeploymentStatus, new: ReplicaSet | None, now: float
 ) -> DeploymentStatus:
     if not has_deadline(deployment):
-        others = tuple(each for each in status.conditions if each.type != PROGRESSING)
+        others = tuple(former for former in status.conditions if former.type != PROGRESSING)
         return replace(status, conditions=others)
     name = f'Deployment "{deployment.metadata.name}"' if new is None else f'ReplicaSet "{new.metadata.name}"'
     before = find_condition(status.conditions, PROGRESSING)
@@ -133,7 +133,7 @@ def _progressed(
         )
     if _has_progressed(deployment.status, status):
         since = before.last_transition_time if before and before.status == "True" else at_epoch(now)
-        others = tuple(each for each in status.conditions if each.type != PROGRESSING)
+        others = tuple(former for former in status.conditions if former.type != PROGRESSING)
         condition = DeploymentCondition(
             type=PROGRESSING,
             status="True",
@@ -166,10 +166,14 @@ def _with_replica_failure(
     """Return the status with the condition ReplicaFailure of the ReplicaSets."""
     sets = [*([new] if new is not None else []), *every]
     failure = next(
-        (failure for each in sets if (failure := find_condition(each.status.conditions, REPLICA_FAILURE))),
+        (
+            failure
+            for replica_set in sets
+            if (failure := find_condition(replica_set.status.conditions, REPLICA_FAILURE))
+        ),
         None,
     )
-    others = tuple(each for each in status.conditions if each.type != REPLICA_FAILURE)
+    others = tuple(former for former in status.conditions if former.type != REPLICA_FAILURE)
     if failure is None:
         return replace(status, conditions=others)
     known = find_condition(status.conditions, REPLICA_FAILURE)
@@ -202,5 +206,5 @@ def _with_condition(
         last_update_time=at_epoch(now),
         last_transition_time=since,
     )
-    others = tuple(each for each in status.conditions if each.type != type_)
+    others = tuple(former for former in status.conditions if former.type != type_)
     return replace(status, conditions=(*others, condition))

@@ -144,7 +144,7 @@ def replica_set_status(
 ) -> ReplicaSetStatus:
     spec, conditions = replica_set.spec, replica_set.status.conditions
     if refusal is None:
-        conditions = tuple(each for each in conditions if each.type != REPLICA_FAILURE)
+        conditions = tuple(condition for condition in conditions if condition.type != REPLICA_FAILURE)
     elif find_condition(conditions, REPLICA_FAILURE) is None:
         failure = Condition(
             type=REPLICA_FAILURE,

@@ -220,12 +220,16 @@ class StatefulSetController(Controller):
         wanted = claim_owner(stateful_set, pod)
         for claim in self._claims_of(stateful_set, ordinal):
             references = claim.metadata.owner_references
-            kept = [each for each in references if each.uid not in (set_metadata.uid, pod.metadata.uid)]
-            own = {each.uid for each in references if each not in kept}
+            kept = [
+                reference
+                for reference in references
+                if reference.uid not in (set_metadata.uid, pod.metadata.uid)
+            ]
+            own = {reference.uid for reference in references if reference not in kept}
             if (
-                own == {each["uid"] for each in wanted}
+                own == {reference["uid"] for reference in wanted}
                 or claim.metadata.deletion_timestamp
-                or any(each.controller for each in kept)
+                or any(reference.controller for reference in kept)
             ):
                 continue
             owners = [*codec.to_builtins(kept), *wanted]

@@ -92,4 +92,6 @@ def _violation(message: str, **details: Any) -> StatusError:
 
 def _is_ready(pod: Json) -> bool:
     conditions = pod.get("status", {}).get("conditions", ())
-    return any(each.get("type") == "Ready" and each.get("status") == "True" for each in conditions)
+    return any(
+        condition.get("type") == "Ready" and condition.get("status") == "True" for condition in conditions
+    )

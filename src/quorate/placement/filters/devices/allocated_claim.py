@@ -23,7 +23,7 @@ class DeviceAllocationStep:
 
     def allocation(self, classes: Mapping[str, DeviceClass], node: str) -> dict[str, Any]:
         """Return ``status.allocation`` of the claim; ``node``: the node of the first pod with the claim."""
-        allocation: dict[str, Any] = {"devices": {"results": [_result(each) for each in self.chosen]}}
+        allocation: dict[str, Any] = {"devices": {"results": [_result(device) for device in self.chosen]}}
         if config := [*self._config(classes)]:
             allocation["devices"]["config"] = config
         if self.chosen and (selector := _node_selector(self.chosen, node)):
@@ -32,15 +32,17 @@ class DeviceAllocationStep:
 
     def _config(self, classes: Mapping[str, DeviceClass]) -> Iterator[dict[str, Any]]:
         requests: dict[str, list[str]] = {}  # by class
-        for each in self.chosen:
-            of_class = requests.setdefault(each.device_class, [])
-            if each.request not in of_class:
-                of_class.append(each.request)
+        for device in self.chosen:
+            of_class = requests.setdefault(device.device_class, [])
+            if device.request not in of_class:
+                of_class.append(device.request)
         for name, of_class in requests.items():
             device_class = classes.get(name)
             for raw in () if device_class is None else device_class.spec.config:
                 yield {**msgspec.json.decode(raw), "source": "FromClass", "requests": of_class}
-        chosen = {name for each in self.chosen for name in (each.request, each.request.partition("/")[0])}
+        chosen = {
+            name for device in self.chosen for name in (device.request, device.request.partition("/")[0])
+        }
         for raw in self.claim.spec.devices.config:
             config = msgspec.json.decode(raw)
             named = config.get("requests") or ()
@@ -60,7 +62,7 @@ def _result(chosen: ChosenDevice) -> dict[str, Any]:
 
 def _node_selector(chosen: Iterable[ChosenDevice], node: str) -> dict[str, Any] | None:
     """Return where all of the devices can be used; None: everywhere."""
-    places = {each.usable for each in chosen}
+    places = {device.usable for device in chosen}
     if len(places) == 1:
         (place,) = places
         if not place.node:
