@@ -44,6 +44,10 @@ WORKLOAD_REASONS: tuple[tuple[r.InadmissibleReason, str], ...] = (
         r.DevicesUncounted(("DeviceClass gpu is not mapped in DRA configuration for podset main",)),
         "is not mapped in DRA configuration",
     ),
+    (
+        r.DevicesUncounted(("insufficient matching devices for counter memory: 0 device(s) match",), 1),
+        "insufficient matching devices for",
+    ),
     (r.LimitRangeViolated(("a finding",)), "resources didn't satisfy LimitRange constraints:"),
     (r.ChecksFailed(), "The workload has failed admission checks"),
     (r.NoLongerFits(None, ()), "Workload no longer fits after processing another workload"),

@@ -16,6 +16,7 @@ from quorate.api.configuration.pods_ready import RequeuingStrategy, WaitForPodsR
 from quorate.api.configuration.priority_aging import annotated_aging
 from quorate.api.configuration.queueing import (
     AdmissionFairSharing,
+    DeviceSource,
     FairSharing,
     NodeFit,
     ResourceOptions,
@@ -64,6 +65,17 @@ def read_configuration(config: Json) -> Configuration:
                 name: mapping["name"]
                 for mapping in resources.get("deviceClassMappings", ())
                 for name in mapping["deviceClassNames"]
+                if "sources" not in mapping
+            },
+            device_sources={
+                name: tuple(
+                    DeviceSource(kind=kind, resource=mapping["name"], **fields)
+                    for source in mapping["sources"]
+                    for kind, fields in source.items()
+                )
+                for mapping in resources.get("deviceClassMappings", ())
+                for name in mapping["deviceClassNames"]
+                if "sources" in mapping
             },
         ),
     )

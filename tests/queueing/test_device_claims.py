@@ -10,11 +10,12 @@ from quorate.api.core.device_claims import DeviceClass, ResourceClaimSpec, Resou
 from quorate.api.meta import Key, at_epoch
 from quorate.queueing.decisions import Hold, Reserve
 from quorate.queueing.pending.device_claims import (
-    INT64_MAX,
+    CountedClaim,
     classes_by_extended_resource,
     device_requests,
     devices_of,
 )
+from quorate.queueing.pending.device_sources import INT64_MAX, ClaimProblem
 from tests.queueing.world import World
 
 Json = dict[str, Any]
@@ -63,11 +64,14 @@ def test_a_claim_requests_devices_of_classes(given: list[Json], want: object) ->
     assert devices_of(a_claim(given)) == want
 
 
+SHORT = ClaimProblem("devices.requests[1]", "1 device(s) match but 3 requested", 2)
 TEMPLATES = {
-    "one": devices_of(a_claim(requests("gpu.example.com"))),
-    "mixed": devices_of(a_claim(requests("big-gpu.example.com=2 nic=4"))),
-    "unmapped": devices_of(a_claim(requests("fpga"))),
-    "all": devices_of(a_claim([{"exactly": exactly("nic", allocationMode="All")}])),
+    "one": CountedClaim(devices_of(a_claim(requests("gpu.example.com")))),
+    "mixed": CountedClaim(devices_of(a_claim(requests("big-gpu.example.com=2 nic=4")))),
+    "unmapped": CountedClaim(devices_of(a_claim(requests("fpga")))),
+    "all": CountedClaim(devices_of(a_claim([{"exactly": exactly("nic", allocationMode="All")}]))),
+    "parts": CountedClaim({}, {"gpu.memory": 5, "nics": 1}),
+    "short": CountedClaim({}, {}, (SHORT,)),
 }
 
 
@@ -87,6 +91,12 @@ TEMPLATES = {
                      ("pod set main: claim c0: ResourceClaimTemplate all: devices.requests[0].exactly."
                       "allocationMode: AllocationMode 'All' is not supported (write ExactCount)",),
                      id="not counted"),
+        pytest.param("parts parts mixed", {"example.com/gpu": 2, "gpu.memory": 10, "nics": 6}, (),
+                     id="parts of devices"),
+        pytest.param("one short", {"example.com/gpu": 1},
+                     ("spec.podSets[3].template.spec.resourceClaims[1].devices.requests[1]: Internal error: "
+                      "ResourceClaimTemplate short: 1 device(s) match but 3 requested",),
+                     id="too few devices"),
         pytest.param("=shared", {},
                      ("KueueDRAIntegration feature does not support use of resource claims: pod set main: "
                       "claim c0 names ResourceClaim shared (name a ResourceClaimTemplate)",),
@@ -102,8 +112,9 @@ def test_claims_of_a_pod_count_against_quota(
         else PodResourceClaim(name=f"c{at}", resource_claim_template_name=name)
         for at, name in enumerate(claims.split())
     ]
-    found = device_requests("main", listed, TEMPLATES.get, GPUS)
+    found = device_requests("main", 3, listed, TEMPLATES.get, GPUS)
     assert (found.amounts, found.findings) == (want, findings)
+    assert found.short_by == 2 * ("short" in claims)
 
 
 def a_world(gates: dict[str, bool], count: int = 1, quota: int = 4) -> World:

@@ -15,7 +15,8 @@ from quorate.queueing.inadmissible_reasons import (
     RequestsAboveLimits,
 )
 from quorate.queueing.lifecycle.transition import QueueView
-from quorate.queueing.pending.device_claims import device_requests
+from quorate.queueing.pending.device_claims import CountedClaim, device_requests
+from quorate.queueing.pending.device_sources import ClaimProblem
 from tests.queueing.lifecycle_builders import (
     ADMITTED,
     COARSE,
@@ -50,13 +51,20 @@ def test_the_granular_reason_of_an_inactive_or_missing_queue(view: QueueView, re
 UNSCHEDULED = Configuration(gates=COARSE, scheduling=Scheduling(enabled=False))
 UNCOUNTED = device_requests(
     "main",
+    0,
     (
         PodResourceClaim(name="named", resource_claim_name="claim"),
         PodResourceClaim(name="lost", resource_claim_template_name="lost"),
         PodResourceClaim(name="refused", resource_claim_template_name="refused"),
         PodResourceClaim(name="unmapped", resource_claim_template_name="unmapped"),
+        PodResourceClaim(name="short", resource_claim_template_name="short"),
     ),
-    {"lost": None, "refused": "devices.requests[0].exactly is missing", "unmapped": {"gpu": 1}}.__getitem__,
+    {
+        "lost": None,
+        "refused": CountedClaim("devices.requests[0].exactly is missing"),
+        "unmapped": CountedClaim({"gpu": 1}),
+        "short": CountedClaim({}, {}, (ClaimProblem("devices.requests[0]", "too few devices", 1),)),
+    }.__getitem__,
     resources={},
 )
 MISMATCHED = replace(RUNNING, misconfiguration=NamespaceMismatched("ns", "cq"))

@@ -9,6 +9,7 @@ from quorate.queueing import conditions as c
 from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.decisions import Hold
 from quorate.queueing.lifecycle.statuses import evict_status, finish_status, hold_status
+from quorate.queueing.pending.ordering import affects_scheduling
 from quorate.queueing.typed_reasons import waiting_condition
 from tests.queueing.world import World
 
@@ -127,3 +128,15 @@ def test_it_ends_when_another_program_has_reserved_the_quota() -> None:
         c.ADMITTED,
         c.PODS_READY,
     ]
+
+
+def test_requeued_says_that_devices_cannot_be_counted_as_long_as_they_cannot() -> None:
+    """As in Kueue; the condition, which its controllers may have left, delays nothing."""
+    new = Workload(metadata=ObjectMeta(name="w", namespace="ns"))
+    uncounted = held(new, 10.0, r.DevicesUncounted(("a finding",)))
+    requeued = find_condition(uncounted.status.conditions, c.REQUEUED)
+    assert requeued is not None
+    assert (requeued.status, requeued.reason, requeued.message) == ("False", "Inadmissible", "a finding")
+    assert not c.is_backing_off(uncounted, 10.0)
+    assert not affects_scheduling(new, uncounted)
+    assert find_condition(held(uncounted, 20.0, SHORT).status.conditions, c.REQUEUED) is None

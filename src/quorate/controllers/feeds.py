@@ -25,6 +25,7 @@ from quorate.kube.resources import (
     RESERVATIONS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_FLAVORS,
+    RESOURCE_SLICES,
     RUNTIME_CLASSES,
     TOPOLOGIES,
     WORKLOADS,
@@ -33,8 +34,8 @@ from quorate.queueing.state import State
 
 
 def counts_devices(configuration: Configuration) -> bool:
-    """Return True if device classes and claim templates are read: devices count against quota."""
-    return configuration.gates.count_device_claims and bool(configuration.resources.device_classes)
+    """Return True if claim templates, device classes and resource slices are read."""
+    return configuration.gates.count_device_claims and configuration.resources.counts_devices
 
 
 def queueing_feeds(state: State, now: Callable[[], float]) -> tuple[Feed[Any], ...]:
@@ -68,6 +69,7 @@ def queueing_feeds(state: State, now: Callable[[], float]) -> tuple[Feed[Any], .
         devices = (
             Feed(RESOURCE_CLAIM_TEMPLATES, requests.put_claim_template, requests.remove_claim_template),
             cluster_feed(DEVICE_CLASSES, requests.put_device_class, requests.remove_device_class),
+            cluster_feed(RESOURCE_SLICES, requests.put_resource_slice, requests.remove_resource_slice),
         )
     return (
         *devices,

@@ -24,6 +24,7 @@ from quorate.kube.resources import (
     RESERVATIONS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_FLAVORS,
+    RESOURCE_SLICES,
     RUNTIME_CLASSES,
     TOPOLOGIES,
     WORKLOAD_PRIORITY_CLASSES,
@@ -92,6 +93,7 @@ class Informers:
         # These run only if devices are counted.
         self.device_classes = Informer(client, DEVICE_CLASSES)
         self.claim_templates = Informer(client, RESOURCE_CLAIM_TEMPLATES)
+        self.resource_slices = Informer(client, RESOURCE_SLICES)
         self.reservations = Informer(client, RESERVATIONS)  # runs once the kind is served
         self.runtime_classes = Informer(client, RUNTIME_CLASSES)
         self.flavors = Informer(client, RESOURCE_FLAVORS)
@@ -126,8 +128,12 @@ class Informers:
 
     def of(self, resource: Resource[T]) -> Informer[T]:
         """Return the informer of one of the shared kinds, with all its objects."""
-        informers = (*self.all, self.device_classes, self.claim_templates, self.reservations)
+        informers = (*self.all, *self.of_devices, self.reservations)
         return next(informer for informer in informers if informer.resource is resource)
+
+    @property
+    def of_devices(self) -> tuple[Informer[Any], ...]:
+        return self.device_classes, self.claim_templates, self.resource_slices
 
     @property
     def watched(self) -> tuple[Watched, ...]:

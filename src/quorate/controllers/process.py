@@ -183,12 +183,12 @@ async def _run_reservations(
 async def _run_devices(
     client: Client, clock: Clock, informers: Informers, configuration: Configuration
 ) -> None:
-    """Watch the templates of claims, and device classes, if devices are counted, once they are served."""
+    """Watch claim templates, device classes and slices, if devices are counted, once they are served."""
     if counts_devices(configuration):
         await wait_until_served(RESOURCE_CLAIM_TEMPLATES, client, clock)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(informers.claim_templates.run(), name="watch resourceclaimtemplates")
-            tasks.create_task(informers.device_classes.run(), name="watch deviceclasses")
+            for informer in informers.of_devices:
+                tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
 
 
 async def reads_all_pods(client: Client, configuration: Configuration) -> bool:

@@ -35,6 +35,7 @@ WAITING_FOR_REPLACEMENT: Final = "WaitingForReplacementPods"
 EVICTED: Final = "Evicted"
 PREEMPTED: Final = "Preempted"
 REQUEUED: Final = "Requeued"
+INADMISSIBLE: Final = "Inadmissible"
 FINISHED: Final = "Finished"
 DEACTIVATION_TARGET: Final = "DeactivationTarget"
 BLOCKED_ON_PREEMPTION_GATES: Final = "BlockedOnPreemptionGates"
@@ -163,7 +164,8 @@ def with_conditions(conditions: Iterable[Condition], *new: Condition) -> tuple[C
     """Return ``conditions`` with each of ``new`` in place of the condition of its type, or appended.
 
     A new QuotaReserved, Evicted or Finished ends the wait that ``WAITING`` describes, and so does a quota
-    reservation of another program; the time of a wait with the same code is kept.
+    reservation of another program; the time of a wait with the same code is kept.  They also end
+    Requeued=False with the reason ``INADMISSIBLE``.
     """
     result = tuple(conditions)
     ends_waiting, codes = False, []
@@ -174,6 +176,8 @@ def with_conditions(conditions: Iterable[Condition], *new: Condition) -> tuple[C
     waiting = find_condition(result, WAITING) if ends_waiting else None
     if waiting is not None and waiting.reason not in codes:
         result = without_condition(result, WAITING)
+    if ends_waiting and is_inadmissible(find_condition(result, REQUEUED)):
+        result = without_condition(result, REQUEUED)
     for one in new:
         result = with_condition(result, one)
     if not is_true(result, QUOTA_RESERVED):
@@ -316,10 +320,18 @@ def requeue_at(workload: Workload) -> float | None:
     return epoch(state.requeue_at) if state is not None and state.requeue_at is not None else None
 
 
+def is_inadmissible(requeued: Condition | None) -> bool:
+    """Return True if Requeued=False says only that the devices of a workload cannot be counted.
+
+    Source: Kueue 0.20, which removes the condition once they can.
+    """
+    return requeued is not None and (requeued.status, requeued.reason) == ("False", INADMISSIBLE)
+
+
 def is_backing_off(workload: Workload, now: float) -> bool:
     """Return True if a backoff or Requeued=False keeps the workload from being tried by any event."""
     requeued = find_condition(workload.status.conditions, REQUEUED)
-    if requeued is not None and requeued.status == "False":
+    if requeued is not None and requeued.status == "False" and not is_inadmissible(requeued):
         return True
     until = requeue_at(workload)
     return until is not None and until > now

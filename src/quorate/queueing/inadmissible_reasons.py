@@ -190,9 +190,10 @@ class NamespaceMismatched(msgspec.Struct, frozen=True):
 
 
 class DevicesUncounted(msgspec.Struct, frozen=True):
-    """The devices that pods claim cannot be counted against quota."""
+    """The devices that pods claim cannot be counted against quota, or too few match a claim."""
 
     findings: tuple[str, ...]
+    short_by: int = 0  # how many more devices must match a claim
 
 
 class RequestsAboveLimits(msgspec.Struct, frozen=True):
@@ -410,6 +411,8 @@ def is_misconfiguration_text(message: str) -> bool:
             "resources didn't satisfy LimitRange constraints: ",
             "DeviceClass ",
             "KueueDRAIntegration feature ",
+            "extended resource ",
+            "spec.podSets[",
         )
     ) or (message.startswith("pod set ") and ": claim " in message)
 
@@ -424,7 +427,7 @@ def workload_reason_text(reason: WorkloadReason) -> str:
             return f"{kind} {name} is inactive"
         case NamespaceMismatched():
             return "workload namespace doesn't match ClusterQueue selector"
-        case DevicesUncounted(findings):
+        case DevicesUncounted(findings, _):
             return ", ".join(findings)
         case RequestsAboveLimits(findings):
             return f"resources validation failed: {', '.join(findings)}"

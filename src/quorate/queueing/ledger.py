@@ -270,7 +270,7 @@ class Ledger(AgingQueues):
         if entry.shape.invalid_requests:
             return RequestsAboveLimits(entry.shape.invalid_requests)
         if entry.shape.uncounted_devices:
-            return DevicesUncounted(entry.shape.uncounted_devices)
+            return DevicesUncounted(entry.shape.uncounted_devices, entry.shape.missing_devices)
         if findings := self.shapes.limit_range_violations(entry.workload):
             return LimitRangeViolated(findings)
         return None

@@ -1,8 +1,8 @@
 """Update the requests of pending workloads in slices after a change of objects that they depend on.
 
-What a pod requests depends on objects beside its workload: limit ranges, runtime classes, device classes and
-claim templates.  One change of these may concern every pending workload, so it only makes their requests
-*out of date* (see ``ShapeRegistry.version``).  They are updated in two places:
+What a pod requests depends on objects beside its workload: limit ranges, runtime classes, claim templates,
+device classes and resource slices.  One change of these may concern every pending workload, so it only makes
+their requests *out of date* (see ``ShapeRegistry.version``).  They are updated in two places:
 
 - A head with requests that are out of date is updated when it is popped, so none is evaluated with them.
 - A pass over all workloads updates the rest in slices, one for each run of the admission cycle.  A change
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from quorate.api.core import LimitRange, RuntimeClass
-from quorate.api.core.device_claims import DeviceClass, ResourceClaimTemplate
+from quorate.api.core.device_claims import DeviceClass, ResourceClaimTemplate, ResourceSlice
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.queueing.cluster_queue import ClusterQueueState
@@ -49,7 +49,7 @@ class RequestUpdates:
     @property
     def are_pending(self) -> bool:
         """Return True if another slice may update more workloads."""
-        return bool(self._changed or self._in_pass)
+        return self._ledger.shapes.devices.is_stale or bool(self._changed or self._in_pass)
 
     @property
     def is_head_missing(self) -> bool:
@@ -58,7 +58,10 @@ class RequestUpdates:
 
     def concern(self, namespace: str) -> bool:
         """Return True if places of ``namespace`` may be counted with requests that are out of date."""
-        return any(name in names for names in (self._changed, self._in_pass) for name in (_ALL, namespace))
+        concerned = (self._changed, self._in_pass)
+        return self._ledger.shapes.devices.is_stale or any(
+            name in names for names in concerned for name in (_ALL, namespace)
+        )
 
     def put_runtime_class(self, runtime_class: RuntimeClass) -> None:
         self._note(self._ledger.shapes.put_runtime_class(runtime_class))
@@ -73,16 +76,22 @@ class RequestUpdates:
         self._note(self._ledger.shapes.remove_limit_range(key), key.namespace)
 
     def put_claim_template(self, template: ResourceClaimTemplate) -> None:
-        self._note(self._ledger.shapes.put_claim_template(template), template.metadata.namespace)
+        self._ledger.shapes.devices.put_template(template)
 
     def remove_claim_template(self, key: Key) -> None:
-        self._note(self._ledger.shapes.remove_claim_template(key), key.namespace)
+        self._ledger.shapes.devices.remove_template(key)
 
     def put_device_class(self, device_class: DeviceClass) -> None:
-        self._note(self._ledger.shapes.put_device_class(device_class))
+        self._ledger.shapes.devices.put_class(device_class)
 
     def remove_device_class(self, name: str) -> None:
-        self._note(self._ledger.shapes.remove_device_class(name))
+        self._ledger.shapes.devices.remove_class(name)
+
+    def put_resource_slice(self, piece: ResourceSlice) -> None:
+        self._ledger.shapes.devices.put_slice(piece)
+
+    def remove_resource_slice(self, name: str) -> None:
+        self._ledger.shapes.devices.remove_slice(name)
 
     def _note(self, has_changed: bool, namespace: str = _ALL) -> None:
         """Update the requests of the workloads of a namespace, or of all, with the next slices."""
@@ -93,6 +102,7 @@ class RequestUpdates:
         """Update some more workloads."""
         self._units_for_heads = units = self.slice_units
         ledger = self._ledger
+        self._changed |= ledger.shapes.update_devices()
         if not self._in_pass and self._changed:
             self._in_pass, self._changed = self._changed, set()
             self._keys = iter([*ledger.entries, *ledger.reservations])

@@ -77,7 +77,12 @@ def as_quantity(resource: str, amount: int) -> Quantity:
 
 
 def counts_bytes(resource: str) -> bool:
-    return resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
+    """Return True for Kubernetes' resources in bytes, and others of which the last word is ``memory``."""
+    return (
+        resource in ("memory", "ephemeral-storage")
+        or resource.endswith((".memory", "/memory", "-memory"))
+        or resource.startswith("hugepages-")
+    )
 
 
 def total(usages: Iterable[Usage]) -> dict[FlavorResource, int]:

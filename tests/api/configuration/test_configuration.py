@@ -15,7 +15,7 @@ from quorate.api.configuration.process import (
     LeaderElection,
     Metrics,
 )
-from quorate.api.configuration.queueing import ObjectRetention, Transformation
+from quorate.api.configuration.queueing import DeviceSource, ObjectRetention, Transformation
 from quorate.api.configuration.webhooks import CertificateManagement, TlsOptions, Webhooks
 from quorate.api.meta import LabelSelector, SelectorRequirement
 from quorate.api.quantity import parse_quantity
@@ -296,6 +296,27 @@ resources:
         "gpu.example.com": "example.com/gpu",
         "large-gpu.example.com": "example.com/gpu",
         "nic.example.com": "nics",
+    }
+
+
+def test_sources_of_device_classes_are_decoded() -> None:
+    body = """
+featureGates: {KueueDRAIntegrationConsumableCapacity: true}
+resources:
+  deviceClassMappings:
+  - &mapping
+    name: gpu.memory
+    deviceClassNames: [mig]
+    sources: [{counter: &source {name: memory, driver: d, deviceSelector: {cel: {expression: "true"}}}}]
+  - {<<: *mapping, name: gpu.compute, sources: [{counter: {<<: *source, name: compute}}]}
+  - {<<: *mapping, name: shares, deviceClassNames: [vgpu], sources: [{capacity: *source}]}
+"""
+    memory = DeviceSource(kind="counter", resource="gpu.memory", name="memory", driver="d", expression="true")
+    resources = load_configuration(a_file(body)).configuration.resources
+    assert resources.device_classes == {}
+    assert resources.device_sources == {
+        "mig": (memory, msgspec.structs.replace(memory, resource="gpu.compute", name="compute")),
+        "vgpu": (msgspec.structs.replace(memory, kind="capacity", resource="shares"),),
     }
 
 

@@ -309,19 +309,42 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         ),
         pytest.param(
             "v1beta2",
-            "resources: {deviceClassMappings: [{name: g, deviceClassNames: [a], sources: [{counter: {}}]}]}",
-            "resources.deviceClassMappings[0].sources[0].counter: {} is counted on devices that CEL "
-            "expressions select from ResourceSlices: such expressions are not evaluated and ResourceSlices "
-            "not read (leave sources out to count devices)", id="counters of devices",
+            "resources: {deviceClassMappings: [{name: g, deviceClassNames: [a], sources: ["
+            "{counter: {name: c, deviceSelector: {cel: {expression: 'true'}}}}]}]}",
+            "resources.deviceClassMappings[0].sources[0].counter.driver: null is missing",
+            id="a source without a driver",
+        ),
+        pytest.param(
+            "v1beta2",
+            "resources: {deviceClassMappings: [{name: g, deviceClassNames: [a], sources: ["
+            "{counter: {name: c, driver: d, deviceSelector: {cel: {}}}}]}]}",
+            'resources.deviceClassMappings[0].sources[0].counter.deviceSelector: {"cel": {}} '
+            "has no cel.expression", id="a source without an expression",
         ),
         pytest.param(
             "v1beta2",
             "resources: {deviceClassMappings: [{name: g, deviceClassNames: [a]}, "
             "{name: m, deviceClassNames: [b], sources: [{capacity: {name: memory, driver: d}}]}]}",
-            'resources.deviceClassMappings[1].sources[0].capacity: {"name": "memory", "driver": "d"} is '
-            "counted on devices that CEL expressions select from ResourceSlices: such expressions are not "
-            "evaluated and ResourceSlices not read (leave sources out to count devices)",
-            id="capacities of devices",
+            'resources.deviceClassMappings[1].sources[0].capacity: {"name": "memory", "driver": "d"} '
+            "requires the feature gate KueueDRAIntegrationConsumableCapacity",
+            id="capacities without their gate",
+        ),
+        pytest.param(
+            "v1beta2",
+            "resources: {deviceClassMappings: [{name: g, deviceClassNames: [a], sources: [{counter: {}}]}]}\n"
+            "featureGates: {KueueDRAIntegrationPartitionableDevices: false}",
+            "resources.deviceClassMappings[0].sources[0].counter: {} requires "
+            "the feature gate KueueDRAIntegrationPartitionableDevices", id="counters without their gate",
+        ),
+        pytest.param(
+            "v1beta2",
+            "resources: {deviceClassMappings: ["
+            "{name: g, deviceClassNames: [a], sources: [{counter: "
+            "{name: c, driver: d, deviceSelector: {cel: {expression: 'true'}}}}]}, "
+            "{name: m, deviceClassNames: [a]}]}",
+            'resources.deviceClassMappings: [{"name": "g", "deviceClassNames": ["a"], "sources": '
+            '[{"counter": {"name": "c", ... maps device class a twice (to g and m)',
+            id="devices and counters of one class",
         ),
         pytest.param(
             "v1beta2",

@@ -298,7 +298,9 @@ def _tls(fields: Section, gates: dict[str, bool]) -> TlsOptions:
 
 
 def _resource_options(fields: Section, gates: dict[str, bool]) -> ResourceOptions:
-    rules = fields.take("resources", section(decode_resources), ResourceOptions())
+    rules = fields.take(
+        "resources", section(lambda resources: decode_resources(resources, gates)), ResourceOptions()
+    )
     on = gates.get("QuotaCheckStrategy", True)
     return rules if on else msgspec.structs.replace(rules, quota_check_strategy="BlockUndeclared")
 

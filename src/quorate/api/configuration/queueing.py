@@ -1,6 +1,6 @@
 """Configuration of queueing: counted resources, fair sharing, retention."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Literal, TypeVar, get_args
 
 import msgspec
@@ -24,7 +24,7 @@ from quorate.api.decoding.strict import (
     text_matching,
 )
 from quorate.api.quantity import PODS
-from quorate.api.syntax import is_qualified_name
+from quorate.api.syntax import is_dns_label, is_dns_subdomain, is_qualified_name
 
 T = TypeVar("T")
 
@@ -48,6 +48,25 @@ class Transformation(msgspec.Struct, frozen=True, kw_only=True):
     outputs: Resources = {}
 
 
+DeviceSourceKind = Literal["counter", "capacity"]
+
+
+class DeviceSource(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a device that counts as ``resource``, instead of one for each device.
+
+    It is the counter or the capacity ``name`` of the devices of ``driver`` that ``expression`` (CEL) selects.
+    """
+
+    kind: DeviceSourceKind
+    resource: str
+    name: str
+    driver: str
+    expression: str
+
+
+DeviceSources = dict[str, tuple[DeviceSource, ...]]  # by device class
+
+
 class ResourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Which requested resources count against quota, and as which resources."""
 
@@ -55,6 +74,11 @@ class ResourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     transformations: tuple[Transformation, ...] = ()
     quota_check_strategy: QuotaCheckStrategy = "BlockUndeclared"
     device_classes: dict[str, str] = {}  # the resource that counts the devices of a class
+    device_sources: DeviceSources = {}  # of the other classes
+
+    @property
+    def counts_devices(self) -> bool:
+        return bool(self.device_classes or self.device_sources)
 
 
 PreemptionStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
@@ -113,14 +137,18 @@ def _weight(field: Field) -> float:
     return weight
 
 
-def decode_resources(fields: Section) -> ResourceOptions:
+def decode_resources(fields: Section, gates: Mapping[str, bool]) -> ResourceOptions:
+    device_classes, device_sources = fields.take(
+        "deviceClassMappings", lambda field: _device_class_mappings(field, gates), ({}, {})
+    )
     rules = ResourceOptions(
         exclude_resource_prefixes=fields.take("excludeResourcePrefixes", list_of(text), ()),
         transformations=fields.take("transformations", list_of(section(_transformation)), ()),
         quota_check_strategy=fields.take(
             "quotaCheckStrategy", choice(get_args(QuotaCheckStrategy)), "BlockUndeclared"
         ),
-        device_classes=fields.take("deviceClassMappings", _device_class_mappings, {}),
+        device_classes=device_classes,
+        device_sources=device_sources,
     )
     if rules.quota_check_strategy == "IgnoreUndeclared" and rules.exclude_resource_prefixes:
         fields.at("excludeResourcePrefixes").reject(
@@ -132,47 +160,103 @@ def decode_resources(fields: Section) -> ResourceOptions:
     return rules
 
 
-def _device_class_mappings(field: Field) -> dict[str, str]:
-    """Return the resource of each device class."""
-    mappings = list_of(section(_device_class_mapping), maximum=MAX_MAPPINGS)(field)
-    resources: dict[str, str] = {}
-    names = [name for name, _ in mappings]
+def _device_class_mappings(field: Field, gates: Mapping[str, bool]) -> tuple[dict[str, str], DeviceSources]:
+    """Return the resource of each device class without sources, and the sources of the others."""
+
+    def mapping(fields: Section) -> tuple[str, tuple[str, ...], tuple[DeviceSource, ...]]:
+        return _device_class_mapping(fields, gates)
+
+    mappings = list_of(section(mapping), maximum=MAX_MAPPINGS)(field)
+    names = [name for name, *_ in mappings]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
         raise InvalidValue(f"has more than one entry for resource {repeated[0]} (merge them)")
-    for name, classes in mappings:
+    resources: dict[str, str] = {}
+    sources: DeviceSources = {}
+    mapped: dict[str, str] = {}  # the first resource of each class
+    for name, classes, of_mapping in mappings:
         for class_ in classes:
-            if class_ in resources:
-                raise InvalidValue(f"maps device class {class_} twice (to {resources[class_]} and {name})")
-            resources[class_] = name
-    return resources
+            known = sources.get(class_, ())
+            if class_ in mapped and not _are_different_counters(known, of_mapping):
+                raise InvalidValue(f"maps device class {class_} twice (to {mapped[class_]} and {name})")
+            mapped.setdefault(class_, name)
+            if of_mapping:
+                sources[class_] = (*known, *of_mapping)
+            else:
+                resources[class_] = name
+    return resources, sources
 
 
-def _device_class_mapping(fields: Section) -> tuple[str, tuple[str, ...]]:
+def _are_different_counters(known: tuple[DeviceSource, ...], added: tuple[DeviceSource, ...]) -> bool:
+    """Return True if two resources may count the same devices: each another counter of them."""
+    are_counters = {source.kind for source in (*known, *added)} == {"counter"}
+    names = {source.name for source in known}
+    return are_counters and bool(known and added) and names.isdisjoint(source.name for source in added)
+
+
+def _device_class_mapping(
+    fields: Section, gates: Mapping[str, bool]
+) -> tuple[str, tuple[str, ...], tuple[DeviceSource, ...]]:
     for name in ("name", "deviceClassNames"):
         if name not in fields:
             fields.at(name).reject("is missing")
-    fields.take("sources", list_of(section(_device_class_source)), ())
     resource = text_matching(_is_short_qualified_name, "the name of a resource")
     device_class = text_matching(_is_short_qualified_name, "the name of a DeviceClass")
     classes = list_of(device_class, minimum=1, maximum=MAX_CLASSES)
     name = fields.take("name", resource, "")
     if name == PODS:
         fields.at("name").reject(_COUNTED)
-    return name, fields.take("deviceClassNames", classes, ())
+
+    def source(source_fields: Section) -> DeviceSource:
+        return _device_source(source_fields, name, gates)
+
+    sources = fields.take("sources", list_of(section(source)), ())
+    if len({source.kind for source in sources}) > 1:
+        fields.at("sources").reject("has both counter and capacity (write two mappings)")
+    return name, fields.take("deviceClassNames", classes, ()), sources
 
 
-def _device_class_source(fields: Section) -> None:
-    """Reject each source: a part of a device cannot be counted."""
-    kinds = ("counter", "capacity")
-    if sum(kind in fields for kind in kinds) != 1:
+_SOURCE_GATES: Final = {
+    "counter": ("KueueDRAIntegrationPartitionableDevices", True),
+    "capacity": ("KueueDRAIntegrationConsumableCapacity", False),
+}
+
+
+def _device_source(fields: Section, resource: str, gates: Mapping[str, bool]) -> DeviceSource:
+    kinds = [kind for kind in get_args(DeviceSourceKind) if kind in fields]
+    if len(kinds) != 1:
         raise InvalidValue("has not exactly one type (write counter or capacity)")
-    for kind in kinds:
-        fields.reject_if_present(
-            kind,
-            "is counted on devices that CEL expressions select from ResourceSlices: such expressions are not "
-            "evaluated and ResourceSlices not read (leave sources out to count devices)",
+    (kind,) = kinds
+    gate, default = _SOURCE_GATES[kind]
+    none = DeviceSource(kind=kind, resource=resource, name="", driver="", expression="")
+    if not gates.get(gate, default):
+        fields.reject_if_present(kind, f"requires the feature gate {gate}")
+        return none
+    is_name = is_dns_label if kind == "counter" else is_qualified_name
+
+    def of_kind(own: Section) -> DeviceSource:
+        for required in ("name", "driver", "deviceSelector"):
+            if required not in own:
+                own.at(required).reject("is missing")
+        return DeviceSource(
+            kind=kind,
+            resource=resource,
+            name=own.take("name", text_matching(is_name, f"the name of a {kind}"), ""),
+            driver=own.take("driver", text_matching(is_dns_subdomain, "the name of a driver"), ""),
+            expression=own.take("deviceSelector", section(_cel_expression), ""),
         )
+
+    return fields.take(kind, section(of_kind), none)
+
+
+def _cel_expression(fields: Section) -> str:
+    def expression(own: Section) -> str:
+        return own.take("expression", text, "")
+
+    found = fields.take("cel", section(expression), "")
+    if not found:
+        raise InvalidValue("has no cel.expression")
+    return found
 
 
 def _is_short_qualified_name(name: str) -> bool:

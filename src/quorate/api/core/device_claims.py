@@ -133,8 +133,36 @@ class DeviceAttribute(Struct):
     version: str | None = None
 
 
+class CapacityRequestRange(Struct):
+    """A request of a capacity is ``min`` plus a multiple of ``step``, at most ``max``."""
+
+    min: Quantity | None = None
+    max: Quantity | None = None
+    step: Quantity | None = None
+
+
+class CapacityRequestPolicy(Struct):
+    """What a claim takes of a capacity: ``default``, or its request rounded up to what is valid."""
+
+    default: Quantity | None = None
+    valid_values: tuple[Quantity, ...] = ()
+    valid_range: CapacityRequestRange | None = None
+
+
 class DeviceCapacity(Struct):
     value: Quantity = Quantity(0)
+    request_policy: CapacityRequestPolicy = CapacityRequestPolicy()
+
+
+class DeviceCounter(Struct):
+    value: Quantity = Quantity(0)
+
+
+class DeviceCounterConsumption(Struct):
+    """What a device takes of counters that it shares with other devices of its pool."""
+
+    counter_set: str = ""
+    counters: dict[str, DeviceCounter] = {}
 
 
 class Device(Struct):
@@ -147,7 +175,7 @@ class Device(Struct):
     node_name: str = ""
     node_selector: NodeSelector | None = None
     all_nodes: bool = False
-    consumes_counters: tuple[msgspec.Raw, ...] = ()
+    consumes_counters: tuple[DeviceCounterConsumption, ...] = ()
     allow_multiple_allocations: bool = False
     binding_conditions: tuple[str, ...] = ()
 

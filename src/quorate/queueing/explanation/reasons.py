@@ -260,6 +260,11 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
             return (
                 "change the requests of the containers: at most their limits, not negative, and not of pods"
             )
+        case DevicesUncounted(_, short_by) if short_by:
+            return (
+                f"wait until ResourceSlices publish {short_by} more devices that match, or change the count, "
+                "the selectors or the capacity in the ResourceClaimTemplate"
+            )
         case DevicesUncounted():
             return (
                 "claim devices by a ResourceClaimTemplate, a number of each class in "

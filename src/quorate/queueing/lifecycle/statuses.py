@@ -29,7 +29,7 @@ from quorate.queueing.conditions import (
     with_conditions,
 )
 from quorate.queueing.decisions import AssignTopology, Hold, Preempt, Reserve
-from quorate.queueing.inadmissible_reasons import PreemptionGated, workload_reason_text
+from quorate.queueing.inadmissible_reasons import DevicesUncounted, PreemptionGated, workload_reason_text
 from quorate.queueing.planning.announced_starts import planned_start_conditions
 from quorate.queueing.typed_reasons import waiting_condition
 
@@ -105,7 +105,7 @@ def hold_status(workload: Workload, hold: Hold, now: float, gates: Gates) -> Wor
     reason = hold_reason(hold, gates)
     new = new_condition(c.QUOTA_RESERVED, "False", reason, hold.message, now, workload.metadata.generation)
     planned = planned_start_conditions(workload, hold.announced, now)
-    planned = (*planned, *_blocked_on_gates(workload, hold, now))
+    planned = (*planned, *_blocked_on_gates(workload, hold, now), *_inadmissible(workload, hold, now))
     if not planned and c.is_unchanged(old, new) and workload.status.resource_requests == hold.requests:
         return None
     waiting = waiting_condition(hold.reasons, now, workload.metadata.generation)
@@ -115,6 +115,15 @@ def hold_status(workload: Workload, hold: Hold, now: float, gates: Gates) -> Wor
         conditions=with_conditions(workload.status.conditions, new, *admitted, *waiting, *planned),
         resource_requests=hold.requests,
     )
+
+
+def _inadmissible(workload: Workload, hold: Hold, now: float) -> tuple[Condition, ...]:
+    """Return Requeued=False if devices cannot be counted and the workload does not say so yet."""
+    if not any(isinstance(reason, DevicesUncounted) for reason in hold.reasons):
+        return ()
+    generation = workload.metadata.generation
+    requeued = new_condition(c.REQUEUED, "False", c.INADMISSIBLE, hold.message, now, generation)
+    return () if c.has_condition(workload, requeued) else (requeued,)
 
 
 def _blocked_on_gates(workload: Workload, hold: Hold, now: float) -> tuple[Condition, ...]:

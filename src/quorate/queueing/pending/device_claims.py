@@ -7,22 +7,31 @@ devices, or of the first that is available.
 
 An extended resource of which devices of a mapped class are given to pods counts as the resource of the class.
 
-Source: Kueue 0.20 (KEP-2941), the words of which the findings contain.  Selectors are not compared with the
-devices of the cluster.
+Source: Kueue 0.20 (KEP-2941), the words of which the findings contain.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.core import PodResourceClaim
 from quorate.api.core.device_claims import EXACT_COUNT, DeviceClass, DeviceRequest, ResourceClaimSpec
 from quorate.api.meta import ObjectMeta, epoch
 from quorate.api.quantity import Quantity
+from quorate.queueing.pending.device_sources import INT64_MAX, ClaimProblem
 from quorate.quota.amount import base_units
 
 Devices = Mapping[str, int]  # by device class
-INT64_MAX: Final = 2**63 - 1  # as in Kueue: sums of counts do not exceed it
+
+
+@dataclass(frozen=True, slots=True)
+class CountedClaim:
+    """What the claim of one pod counts, without what depends on the pod set."""
+
+    devices: Devices | str  # or why they cannot be counted
+    amounts: Mapping[str, int] = field(default_factory=dict)  # of parts of devices, by resource
+    problems: tuple[ClaimProblem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +41,7 @@ class PodDevices:
     amounts: Mapping[str, int] = field(default_factory=dict)  # by resource
     replaced: tuple[str, ...] = ()  # requested resources that count as other ones in ``amounts``
     findings: tuple[str, ...] = ()  # why claims cannot be counted
+    short_by: int = 0  # how many more devices must match a claim
 
 
 NO_DEVICES: Final = PodDevices()
@@ -56,17 +66,25 @@ def _created(metadata: ObjectMeta) -> float:
 
 
 def extended_resource_devices(
-    request: Mapping[str, Quantity], backed: Mapping[str, str], resources: Mapping[str, str]
+    request: Mapping[str, Quantity], backed: Mapping[str, str], options: ResourceOptions
 ) -> PodDevices:
     """Return what the requests of extended resources count as; ``backed``: their device classes."""
     amounts: dict[str, int] = {}
     replaced: list[str] = []
+    findings: list[str] = []
     for name in sorted(request.keys() & backed.keys()):
-        resource, amount = resources.get(backed[name]), base_units(name, request[name])
-        if resource is not None and amount > 0:
+        device_class = backed[name]
+        resource, amount = options.device_classes.get(device_class), base_units(name, request[name])
+        if amount > 0 and device_class in options.device_sources:
+            kind = options.device_sources[device_class][0].kind
+            findings.append(
+                f"extended resource {name} resolves to DeviceClass {device_class} with a {kind} source "
+                "configured (claim devices by a ResourceClaimTemplate)"
+            )
+        elif resource is not None and amount > 0:
             replaced.append(name)
             amounts[resource] = min(amounts.get(resource, 0) + amount, INT64_MAX)
-    return PodDevices(amounts, tuple(replaced))
+    return PodDevices(amounts, tuple(replaced), tuple(findings))
 
 
 def together(one: PodDevices, other: PodDevices) -> PodDevices:
@@ -74,7 +92,8 @@ def together(one: PodDevices, other: PodDevices) -> PodDevices:
         name: min(one.amounts.get(name, 0) + other.amounts.get(name, 0), INT64_MAX)
         for name in (*one.amounts, *other.amounts)
     }
-    return PodDevices(amounts, (*one.replaced, *other.replaced), (*one.findings, *other.findings))
+    findings = (*one.findings, *other.findings)
+    return PodDevices(amounts, (*one.replaced, *other.replaced), findings, max(one.short_by, other.short_by))
 
 
 def devices_of(spec: ResourceClaimSpec) -> Devices | str:
@@ -109,17 +128,20 @@ def _problem(request: DeviceRequest) -> str:
 
 def device_requests(
     pod_set: str,
+    index: int,
     claims: Sequence[PodResourceClaim],
-    template: Callable[[str], Devices | str | None],
+    template: Callable[[str], CountedClaim | None],
     resources: Mapping[str, str],
 ) -> PodDevices:
     """Return what the claims of one pod count against quota.
 
-    ``template``: ``devices_of`` a claim template; None if it does not exist.  ``resources``: by device class.
+    ``index``: of the pod set.  ``template``: what the claim of a template counts; None if the template does
+    not exist.  ``resources``: by device class.
     """
     amounts: dict[str, int] = {}
     findings: list[str] = []
-    for claim in claims:
+    short_by = 0
+    for at, claim in enumerate(claims):
         subject = f"pod set {pod_set}: claim {claim.name}"
         if claim.resource_claim_name:
             findings.append(
@@ -128,19 +150,28 @@ def device_requests(
             )
             continue
         name = claim.resource_claim_template_name
-        devices = template(name) if name else {}
-        if devices is None:
+        if not name:
+            continue
+        counted = template(name)
+        if counted is None:
             findings.append(f"{subject}: ResourceClaimTemplate {name} does not exist")
-        elif isinstance(devices, str):
-            findings.append(f"{subject}: ResourceClaimTemplate {name}: {devices}")
+        elif isinstance(counted.devices, str):
+            findings.append(f"{subject}: ResourceClaimTemplate {name}: {counted.devices}")
         else:
-            for device_class, count in devices.items():
-                resource = resources.get(device_class)
-                if resource is None:
+            for problem in counted.problems:
+                short_by = max(short_by, problem.short_by)
+                findings.append(
+                    f"spec.podSets[{index}].template.spec.resourceClaims[{at}].{problem.field}: "
+                    f"Internal error: ResourceClaimTemplate {name}: {problem.text}"
+                )
+            for resource, amount in counted.amounts.items():
+                amounts[resource] = min(amounts.get(resource, 0) + amount, INT64_MAX)
+            for device_class, count in counted.devices.items():
+                if (counts_as := resources.get(device_class)) is not None:
+                    amounts[counts_as] = min(amounts.get(counts_as, 0) + count, INT64_MAX)
+                else:
                     findings.append(
                         f"DeviceClass {device_class} is not mapped in DRA configuration for podset {pod_set} "
                         f"(claim {claim.name})"
                     )
-                else:
-                    amounts[resource] = min(amounts.get(resource, 0) + count, INT64_MAX)
-    return PodDevices(amounts, findings=tuple(findings))
+    return PodDevices(amounts, findings=tuple(findings), short_by=short_by)

@@ -95,8 +95,11 @@ def affects_scheduling(old: Workload, new: Workload) -> bool:
         or priority_boost(old) != priority_boost(new)
         or c.has_closed_preemption_gate(old) != c.has_closed_preemption_gate(new)
         or c.has_failed_check(old) != c.has_failed_check(new)
-        or any(
-            find_condition(old.status.conditions, type_) != find_condition(new.status.conditions, type_)
-            for type_ in (c.EVICTED, c.REQUEUED)
-        )
+        or any(_condition(old, type_) != _condition(new, type_) for type_ in (c.EVICTED, c.REQUEUED))
     )
+
+
+def _condition(workload: Workload, type_: str) -> Condition | None:
+    """Return the condition, unless it is a Requeued that says only that devices cannot be counted."""
+    condition = find_condition(workload.status.conditions, type_)
+    return None if type_ == c.REQUEUED and c.is_inadmissible(condition) else condition

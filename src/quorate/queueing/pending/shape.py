@@ -23,7 +23,6 @@ from quorate.api.core import (
     RuntimeClass,
     Toleration,
 )
-from quorate.api.core.device_claims import DeviceClass, ResourceClaimTemplate
 from quorate.api.core.pod_resources import pod_limits, pod_requests
 from quorate.api.interning import InternCache
 from quorate.api.kueue import PodSet, PodSetRequest, Workload
@@ -33,16 +32,8 @@ from quorate.api.quantity import Quantity
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.request import NO_TOPOLOGY, SliceLayer, TopologyRequest
 from quorate.queueing.limits import MAX_TEMPLATES
-from quorate.queueing.pending.device_claims import (
-    NO_DEVICES,
-    Devices,
-    PodDevices,
-    classes_by_extended_resource,
-    device_requests,
-    devices_of,
-    extended_resource_devices,
-    together,
-)
+from quorate.queueing.pending.device_claims import NO_DEVICES, PodDevices, together
+from quorate.queueing.pending.device_quota import DeviceQuota
 from quorate.queueing.pending.effective_requests import (
     NO_DEFAULTS,
     NO_RUNTIME_CLASS,
@@ -91,6 +82,7 @@ class Shape(msgspec.Struct, frozen=True, weakref=True, eq=False):
     pod_sets: tuple[PodSetShape, ...]
     invalid_requests: tuple[str, ...]  # what makes the workload inadmissible, as texts
     uncounted_devices: tuple[str, ...] = ()  # why claimed devices cannot be counted
+    missing_devices: int = 0  # how many more must match a claim
     requests: tuple[PodSetRequest, ...] = ()  # the effective ones, as in ``status.resourceRequests``
 
 
@@ -112,9 +104,7 @@ class ShapeRegistry:
         self._defaults: dict[str, LimitRangeDefaults] = {}  # by namespace, if there are any
         # By namespace, if there are any: the bounds of each container and of each pod.
         self._bounds: dict[str, tuple[LimitRangeBounds, LimitRangeBounds]] = {}
-        self._claim_templates: dict[Key, Devices | str] = {}  # devices, or why they cannot be counted
-        self._device_classes: dict[str, DeviceClass] = {}
-        self._backed: dict[str, str] = {}  # device classes by their extended resource
+        self.devices = DeviceQuota(options)
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         # Many workloads have byte-equal templates.
         self._decoded = InternCache(_decode_template, entries=MAX_TEMPLATES)
@@ -139,28 +129,15 @@ class ShapeRegistry:
         removed = self._runtime_classes.pop(name, NO_RUNTIME_CLASS)
         return self._note_change(removed != NO_RUNTIME_CLASS)
 
-    def put_claim_template(self, template: ResourceClaimTemplate) -> bool:
-        """Return True if the devices of claims change."""
-        key, devices = template.metadata.key, devices_of(template.spec.spec)
-        changed = self._claim_templates.get(key) != devices
-        self._claim_templates[key] = devices
-        return self._note_change(changed, key.namespace)
+    def update_devices(self) -> set[str]:
+        """Count devices as claims, classes and slices are now; return the namespaces of changed shapes.
 
-    def remove_claim_template(self, key: Key) -> bool:
-        return self._note_change(self._claim_templates.pop(key, None) is not None, key.namespace)
-
-    def put_device_class(self, device_class: DeviceClass) -> bool:
-        """Add a device class; return True if this changes which classes back extended resources."""
-        self._device_classes[device_class.metadata.name] = device_class
-        return self._update_backed()
-
-    def remove_device_class(self, name: str) -> bool:
-        self._device_classes.pop(name, None)
-        return self._update_backed()
-
-    def _update_backed(self) -> bool:
-        before, self._backed = self._backed, classes_by_extended_resource(self._device_classes.values())
-        return self._note_change(self._backed != before)
+        The empty name stands for all namespaces.
+        """
+        changed = self.devices.update()
+        for namespace in changed:
+            self._note_change(True, namespace)
+        return changed
 
     def put_limit_range(self, limit_range: LimitRange) -> bool:
         """Return True if the effective requests of pods of the namespace, or their bounds, change."""
@@ -225,8 +202,8 @@ class ShapeRegistry:
         decoded = [self._decoded(bytes(pod_set.template)) for pod_set in workload.spec.pod_sets]
         specs = [self._adjust(template.spec, defaults) for template in decoded]
         devices = [
-            self._devices(workload.metadata.namespace, pod_set.name, spec)
-            for pod_set, spec in zip(workload.spec.pod_sets, specs, strict=True)
+            self._devices(workload.metadata.namespace, pod_set.name, index, spec)
+            for index, (pod_set, spec) in enumerate(zip(workload.spec.pod_sets, specs, strict=True))
         ]
         for index, spec in enumerate(specs):
             if spec.resource_claims:  # the devices decide, not the names of the claims
@@ -241,6 +218,7 @@ class ShapeRegistry:
                 text = f"pod set {pod_set.name} is of {pod_set.count} pods, must be of at least 0"
                 negative.append(text)
             claims += of_devices.findings
+        missing = max((each.short_by for each in devices), default=0)
         invalid = [*errors, *negative]
         counted = [(device.amounts, device.replaced) for device in devices]
         needed = needed_counts(workload, self._gates)
@@ -277,31 +255,21 @@ class ShapeRegistry:
                 for finding in (*invalid_requests(name, spec), *requests_above_limits(name, spec))
             )
             requests = tuple(_pod_set_request(pod_set) for pod_set in shapes)
-            shape = Shape(priority, shapes, (*invalid, *findings), tuple(claims), requests)
+            shape = Shape(priority, shapes, (*invalid, *findings), tuple(claims), missing, requests)
             self._shapes[key] = shape
         return shape
 
-    def _devices(self, namespace: str, pod_set: str, spec: PodSpec) -> PodDevices:
+    def _devices(self, namespace: str, pod_set: str, index: int, spec: PodSpec) -> PodDevices:
         """Return what the devices of one pod count: those it claims, and those for extended resources."""
-        gates = self._gates
+        gates, devices = self._gates, self.devices
         claimed = NO_DEVICES
-        if spec.resource_claims:
-            claimed = self._claimed_devices(namespace, pod_set, spec)
-        if not (self._backed and gates.count_device_claims and gates.count_extended_device_resources):
+        if spec.resource_claims and gates.count_device_claims:
+            claimed = devices.claimed(namespace, pod_set, index, spec.resource_claims)
+        elif spec.resource_claims and gates.hold_device_claims:
+            claimed = PodDevices(findings=uncounted_claims(pod_set, spec))
+        if not (devices.backed and gates.count_device_claims and gates.count_extended_device_resources):
             return claimed
-        requested = extended_resource_devices(pod_requests(spec), self._backed, self._options.device_classes)
-        return together(claimed, requested) if requested.replaced else claimed
-
-    def _claimed_devices(self, namespace: str, pod_set: str, spec: PodSpec) -> PodDevices:
-        if not self._gates.count_device_claims:
-            findings = uncounted_claims(pod_set, spec) if self._gates.hold_device_claims else ()
-            return PodDevices(findings=findings)
-        return device_requests(
-            pod_set,
-            spec.resource_claims,
-            lambda name: self._claim_templates.get(Key(namespace, name)),
-            self._options.device_classes,
-        )
+        return together(claimed, devices.for_extended_resources(pod_requests(spec)))
 
     def limit_range_violations(self, workload: Workload) -> tuple[str, ...]:
         """Return one text for each way in which pods violate the limit ranges of their namespace."""

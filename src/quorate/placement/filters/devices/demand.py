@@ -151,7 +151,7 @@ def _wanted(name: str, request: DeviceSubRequest, classes: Mapping[str, DeviceCl
     device_class = classes.get(request.device_class_name)
     if device_class is None:
         return f"device class {request.device_class_name} does not exist"
-    expressions = tuple(_expressions((*device_class.spec.selectors, *request.selectors)))
+    expressions = tuple(selector_expressions((*device_class.spec.selectors, *request.selectors)))
     for text in expressions:
         if isinstance(problem := compiled(text), SelectorProblem):
             return f"selector {text:.80}: {problem.message}"
@@ -166,7 +166,8 @@ def _wanted(name: str, request: DeviceSubRequest, classes: Mapping[str, DeviceCl
     )
 
 
-def _expressions(selectors: Iterable[DeviceSelector]) -> Iterator[str]:
+def selector_expressions(selectors: Iterable[DeviceSelector]) -> Iterator[str]:
+    """Yield the CEL expression of each selector that has one."""
     for selector in selectors:
         if selector.cel is not None:
             yield selector.cel.expression

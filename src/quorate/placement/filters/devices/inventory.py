@@ -1,9 +1,7 @@
 """The devices of each node, as drivers publish them in resource slices.
 
-A pool counts once all slices of its newest generation are known: else a device would count twice, or not at
-all, while a driver replaces slices one by one.  Devices that share counters with others, that several
-claims may share, or that wait for conditions after their allocation, do not count: what is left of them is
-not known here.
+Devices that share counters with others, that several claims may share, or that wait for conditions after
+their allocation, do not count: what is left of them is not known here.
 
 Source: resource.k8s.io/v1 and kube-scheduler's plugin DynamicResources (KEP-4381).
 """
@@ -14,6 +12,7 @@ from typing import Final, NamedTuple
 from quorate.api.core import NodeSelector
 from quorate.api.core.device_claims import Device, ResourceSlice, ResourceSliceSpec
 from quorate.placement.claim_requirements import DeviceId
+from quorate.placement.filters.devices.pools import Pool, ResourcePools
 from quorate.placement.filters.devices.selectors import SelectorProblem, attribute_of, capacity_of, compiled
 from quorate.placement.filters.node_affinity import match_any_term
 from quorate.placement.filters.node_columns import NodeColumns
@@ -70,37 +69,24 @@ class DeviceInventory:
 
     def __init__(self) -> None:
         self.version = 0
-        self._slices: dict[str, ResourceSliceSpec] = {}  # by name
-        self._pools: dict[tuple[str, str], set[str]] = {}  # names of the slices of each
-        self._of_pool: dict[
-            tuple[str, str], list[tuple[Usable, PublishedDevice]]
-        ] = {}  # those that are computed
+        self._pools = ResourcePools()
+        self._of_pool: dict[Pool, list[tuple[Usable, PublishedDevice]]] = {}  # those that are computed
         self._by_place: dict[Usable, list[PublishedDevice]] | None = {}  # None: to be computed
         self._has_shared = False
         self._seen: tuple[int, int] | None = None  # versions of slices and nodes of ``_visible``
         self._visible: list[tuple[PublishedDevice, ...]] = []
 
     def set_slice(self, piece: ResourceSlice) -> None:
-        name, spec = piece.metadata.name, piece.spec
-        if self._slices.get(name) != spec:
-            self.remove_slice(name)
-            self._slices[name] = spec
-            self._pools.setdefault(_pool(spec), set()).add(name)
-            self._changed(spec)
+        self._changed(self._pools.set_slice(piece))
 
     def remove_slice(self, name: str) -> None:
-        spec = self._slices.pop(name, None)
-        if spec is not None:
-            names = self._pools[_pool(spec)]
-            names.discard(name)
-            if not names:
-                del self._pools[_pool(spec)]
-            self._changed(spec)
+        self._changed(self._pools.remove_slice(name))
 
-    def _changed(self, spec: ResourceSliceSpec) -> None:
-        self.version += 1
-        self._of_pool.pop(_pool(spec), None)
-        self._by_place = None
+    def _changed(self, pools: tuple[Pool, ...]) -> None:
+        for pool in pools:
+            self.version += 1
+            self._of_pool.pop(pool, None)
+            self._by_place = None
 
     def visible(self, nodes: NodeColumns) -> Sequence[tuple[PublishedDevice, ...]]:
         """Return the devices that each node can use, by node index, ordered by driver, pool and slice."""
@@ -133,10 +119,9 @@ class DeviceInventory:
     def _places(self) -> Mapping[Usable, Sequence[PublishedDevice]]:
         if self._by_place is None:
             self._by_place = {}
-            for pool in sorted(self._pools):
+            for pool in self._pools:
                 if pool not in self._of_pool:
-                    pieces = [self._slices[name] for name in sorted(self._pools[pool])]
-                    self._of_pool[pool] = list(_devices_of_pool(pieces))
+                    self._of_pool[pool] = list(_usable_devices(pool, self._pools.devices(pool)))
                 for place, published in self._of_pool[pool]:
                     self._by_place.setdefault(place, []).append(published)
             self._has_shared = any(not place.node for place in self._by_place)
@@ -147,26 +132,16 @@ def _usable_on(nodes: NodeColumns, selector: NodeSelector | None) -> Mask:
     return ~nodes.vacant if selector is None else match_any_term(nodes, selector.node_selector_terms)
 
 
-def _pool(spec: ResourceSliceSpec) -> tuple[str, str]:
-    return spec.driver, spec.pool.name
-
-
-def _devices_of_pool(pieces: Sequence[ResourceSliceSpec]) -> Iterator[tuple[Usable, PublishedDevice]]:
+def _usable_devices(
+    pool: Pool, devices: Iterable[tuple[ResourceSliceSpec, Device]]
+) -> Iterator[tuple[Usable, PublishedDevice]]:
     """Yield the devices of one pool that count, with where they can be used."""
-    newest = max(piece.pool.generation for piece in pieces)
-    current = [piece for piece in pieces if piece.pool.generation == newest]
-    if len(current) != current[0].pool.resource_slice_count:
-        return
-    devices = [(piece, device) for piece in current for device in piece.devices]
-    if len({device.name for _, device in devices}) != len(devices):
-        return  # the driver made a mistake: no device is known by its name
     for piece, device in devices:
         if device.consumes_counters or device.binding_conditions or device.allow_multiple_allocations:
             continue
         place = _place(piece, device)
         if place is not None:
-            driver, pool = _pool(piece)
-            yield place, PublishedDevice(DeviceId(driver, pool, device.name), device, place)
+            yield place, PublishedDevice(DeviceId(*pool, device.name), device, place)
 
 
 def _place(piece: ResourceSliceSpec, device: Device) -> Usable | None:

@@ -11,13 +11,15 @@ Source: KEP-4381, "Dynamic Resource Allocation" in the Kubernetes documentation.
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from quorate.api.core.device_claims import Device, DeviceAttribute
+from quorate.api.core.device_claims import Device, DeviceAttribute, DeviceCapacity
 from quorate.placement.filters.devices.quantities import milli_of
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
+
+T = TypeVar("T")
 
 MAX_EXPRESSION: Final = 10 * 1024  # characters, the API server's limit
 _REFUSED: Final = re.compile(
@@ -30,6 +32,7 @@ class SelectorProblem(NamedTuple):
     """Why an expression selects nothing: it does not compile, or fails for a device."""
 
     message: str
+    is_unsupported: bool = False  # it may be valid elsewhere
 
 
 class Selector:
@@ -69,7 +72,9 @@ def compiled(text: str) -> Selector | SelectorProblem:
     if len(text) > MAX_EXPRESSION:
         return SelectorProblem(f"has {len(text)} characters, more than {MAX_EXPRESSION}")
     if refused := _REFUSED.search(text):
-        return SelectorProblem(f"calls {refused[1]}, which is not evaluated (compare attributes without it)")
+        return SelectorProblem(
+            f"calls {refused[1]}, which is not evaluated (compare attributes without it)", True
+        )
     from quorate.placement.filters.devices.cel_environment import ENVIRONMENT  # most processes need none
 
     try:
@@ -81,22 +86,27 @@ def compiled(text: str) -> Selector | SelectorProblem:
     return Selector(text, program)
 
 
+def capacity_named(driver: str, device: Device, name: str) -> DeviceCapacity | None:
+    """Return the capacity with a name, qualified or not; None if the device does not have it."""
+    return _named(device.capacity, driver, name)
+
+
 def capacity_of(driver: str, device: Device, name: str) -> int:
-    """Return the capacity with a qualified name in thousandths; 0 if the device does not have it."""
-    capacity = device.capacity.get(name)
-    domain, _, identifier = name.rpartition("/")
-    if capacity is None and domain == driver:
-        capacity = device.capacity.get(identifier)
+    """Return the capacity with a name in thousandths; 0 if the device does not have it."""
+    capacity = capacity_named(driver, device, name)
     return 0 if capacity is None else milli_of(capacity.value)
 
 
 def attribute_of(driver: str, device: Device, name: str) -> object:
-    """Return the value of the attribute with a qualified name; None if the device does not have it."""
-    attribute = device.attributes.get(name)
-    domain, _, identifier = name.rpartition("/")
-    if attribute is None and domain == driver:
-        attribute = device.attributes.get(identifier)
+    """Return the value of the attribute with a name; None if the device does not have it."""
+    attribute = _named(device.attributes, driver, name)
     return None if attribute is None else _attribute(attribute)
+
+
+def _named(values: Mapping[str, T], driver: str, name: str) -> T | None:
+    """Return the value of ``name``; a name without a domain has that of the driver."""
+    domain, _, identifier = name.rpartition("/")
+    return values.get(name, values.get(identifier if domain == driver else f"{driver}/{name}"))
 
 
 def _attribute(attribute: DeviceAttribute) -> object:

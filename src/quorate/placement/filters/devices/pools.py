@@ -1,0 +1,135 @@
+"""The devices of resource pools, as drivers publish them in resource slices.
+
+A pool counts once all slices of its newest generation are known: else a device would count twice, or not at
+all, while a driver replaces slices one by one.
+
+Source: resource.k8s.io/v1 and kube-scheduler's plugin DynamicResources (KEP-4381).
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from quorate.api.core.device_claims import Device, ResourceSlice, ResourceSliceSpec
+from quorate.placement.claim_requirements import DeviceId
+from quorate.placement.filters.devices.selectors import SelectorProblem, compiled
+
+
+class Pool(NamedTuple):
+    driver: str
+    name: str
+
+
+class ResourcePools:
+    """Resource slices by their pool."""
+
+    def __init__(self) -> None:
+        self._slices: dict[str, ResourceSliceSpec] = {}  # by name
+        self._of_pool: dict[Pool, set[str]] = {}  # names of the slices of each
+
+    def __iter__(self) -> Iterator[Pool]:
+        """Return all pools, ordered by driver and name."""
+        return iter(sorted(self._of_pool))
+
+    def set_slice(self, piece: ResourceSlice) -> tuple[Pool, ...]:
+        """Return the pools that change: of the slice as it was and as it is; empty if the slice is equal."""
+        name, spec = piece.metadata.name, piece.spec
+        if self._slices.get(name) == spec:
+            return ()
+        left, pool = self.remove_slice(name), _pool(spec)
+        self._slices[name] = spec
+        self._of_pool.setdefault(pool, set()).add(name)
+        return (*left, pool)
+
+    def remove_slice(self, name: str) -> tuple[Pool, ...]:
+        spec = self._slices.pop(name, None)
+        if spec is None:
+            return ()
+        pool = _pool(spec)
+        self._of_pool[pool].discard(name)
+        if not self._of_pool[pool]:
+            del self._of_pool[pool]
+        return (pool,)
+
+    def devices(self, pool: Pool) -> list[tuple[ResourceSliceSpec, Device]]:
+        """Return the devices of ``pool`` with their slices; empty if the pool is incomplete."""
+        pieces = [self._slices[name] for name in sorted(self._of_pool[pool])]
+        newest = max(piece.pool.generation for piece in pieces)
+        current = [piece for piece in pieces if piece.pool.generation == newest]
+        if len(current) != current[0].pool.resource_slice_count:
+            return []
+        devices = [(piece, device) for piece in current for device in piece.devices]
+        if len({device.name for _, device in devices}) != len(devices):
+            return []  # the driver made a mistake: no device is known by its name
+        return devices
+
+
+def _pool(spec: ResourceSliceSpec) -> Pool:
+    return Pool(spec.driver, spec.pool.name)
+
+
+class SelectedDevices(NamedTuple):
+    """The devices that expressions select; ``failure``: why one failed for another device, or empty."""
+
+    devices: tuple[tuple[DeviceId, Device], ...]
+    failure: str = ""
+
+
+class DeviceCatalog:
+    """The devices of all pools, wherever pods can use them, by the expressions that select them.
+
+    What was selected is kept for each pool until the pool changes.
+    """
+
+    def __init__(self) -> None:
+        self._pools = ResourcePools()
+        self._of_pool: dict[Pool, dict[tuple[str, ...], SelectedDevices]] = {}
+
+    def set_slice(self, piece: ResourceSlice) -> bool:
+        """Return True if the devices of a pool change."""
+        return self._forget(self._pools.set_slice(piece))
+
+    def remove_slice(self, name: str) -> bool:
+        return self._forget(self._pools.remove_slice(name))
+
+    def _forget(self, changed: tuple[Pool, ...]) -> bool:
+        for pool in changed:
+            self._of_pool.pop(pool, None)
+        return bool(changed)
+
+    def select(self, expressions: tuple[str, ...], driver: str = "") -> SelectedDevices:
+        """Return the devices of ``driver`` (empty: of all drivers) that all ``expressions`` select.
+
+        A device for which an expression fails is not selected.  An expression that does not compile selects
+        each device.
+        """
+        selected = [self._select(pool, expressions) for pool in self._pools if driver in ("", pool.driver)]
+        devices = tuple(device for each in selected for device in each.devices)
+        return SelectedDevices(devices, next((each.failure for each in selected if each.failure), ""))
+
+    def _select(self, pool: Pool, expressions: tuple[str, ...]) -> SelectedDevices:
+        known = self._of_pool.setdefault(pool, {})
+        selected = known.get(expressions)
+        if selected is None:
+            devices: list[tuple[DeviceId, Device]] = []
+            failure = ""
+            for _, device in self._pools.devices(pool):
+                result = _is_selected(pool.driver, device, expressions)
+                if result is True:
+                    devices.append((DeviceId(pool.driver, pool.name, device.name), device))
+                elif result and not failure:
+                    failure = (
+                        f"a selector failed for {pool.driver}/{pool.name}/{device.name}: {result.message}"
+                    )
+            selected = known[expressions] = SelectedDevices(tuple(devices), failure)
+        return selected
+
+
+def _is_selected(driver: str, device: Device, expressions: tuple[str, ...]) -> bool | SelectorProblem:
+    for text in expressions:
+        selector = compiled(text)
+        if isinstance(selector, SelectorProblem):
+            continue
+        selected = selector.matches(driver, device)
+        if selected is not True:
+            return selected
+    return True

@@ -1,0 +1,119 @@
+"""What claims of devices count, kept up to date with claim templates, device classes and resource slices."""
+
+from collections.abc import Sequence
+
+from quorate.api.configuration.queueing import ResourceOptions
+from quorate.api.core import PodResourceClaim, Resources
+from quorate.api.core.device_claims import (
+    DeviceClass,
+    ResourceClaimSpec,
+    ResourceClaimTemplate,
+    ResourceSlice,
+)
+from quorate.api.meta import Key
+from quorate.placement.filters.devices.pools import DeviceCatalog
+from quorate.queueing.pending.device_claims import (
+    CountedClaim,
+    PodDevices,
+    classes_by_extended_resource,
+    device_requests,
+    devices_of,
+    extended_resource_devices,
+)
+from quorate.queueing.pending.device_sources import charges
+
+
+class DeviceQuota:
+    """Counts the claims of templates.
+
+    A change makes counts stale; ``update`` computes them once for many changes.  Until then the previous
+    counts are returned.
+    """
+
+    def __init__(self, options: ResourceOptions) -> None:
+        self.is_stale = False
+        self.backed: dict[str, str] = {}  # device classes by their extended resource
+        self._options = options
+        self._catalog = DeviceCatalog()
+        self._classes: dict[str, DeviceClass] = {}
+        self._templates: dict[Key, ResourceClaimSpec] = {}
+        self._counted: dict[Key, CountedClaim] = {}
+        self._changed: set[Key] = set()  # templates since the last update
+        self._are_devices_stale = False  # classes or slices changed since then
+
+    def put_template(self, template: ResourceClaimTemplate) -> None:
+        key, spec = template.metadata.key, template.spec.spec
+        if self._templates.get(key) != spec:
+            self._templates[key] = spec
+            self._template_changed(key)
+
+    def remove_template(self, key: Key) -> None:
+        if self._templates.pop(key, None) is not None:
+            self._template_changed(key)
+
+    def _template_changed(self, key: Key) -> None:
+        self._changed.add(key)
+        self.is_stale = True
+
+    def put_class(self, device_class: DeviceClass) -> None:
+        known = self._classes.get(device_class.metadata.name)
+        self._classes[device_class.metadata.name] = device_class
+        self._devices_changed(known is None or known.spec != device_class.spec)
+
+    def remove_class(self, name: str) -> None:
+        self._devices_changed(self._classes.pop(name, None) is not None)
+
+    def put_slice(self, piece: ResourceSlice) -> None:
+        self._devices_changed(self._catalog.set_slice(piece))
+
+    def remove_slice(self, name: str) -> None:
+        self._devices_changed(self._catalog.remove_slice(name))
+
+    def _devices_changed(self, changed: bool) -> None:
+        self._are_devices_stale |= changed
+        self.is_stale |= changed
+
+    def update(self) -> set[str]:
+        """Count again what changed; return the namespaces with other counts, empty name: all namespaces."""
+        namespaces: set[str] = set()
+        if self._are_devices_stale:
+            before, self.backed = self.backed, classes_by_extended_resource(self._classes.values())
+            if self.backed != before:
+                namespaces.add("")
+        if self._are_devices_stale:
+            self._changed.update(self._templates)
+        for key in self._changed:
+            before_count = self._counted.pop(key, None)
+            if key in self._templates:
+                self._counted[key] = self._count(self._templates[key])
+            if self._counted.get(key) != before_count:
+                namespaces.add(key.namespace)
+        self._changed.clear()
+        self.is_stale = self._are_devices_stale = False
+        return namespaces
+
+    def _count(self, spec: ResourceClaimSpec) -> CountedClaim:
+        devices = devices_of(spec)
+        if isinstance(devices, str):
+            return CountedClaim(devices)
+        sources = self._options.device_sources
+        amounts, problems = charges(spec, sources, self._classes, self._catalog)
+        return CountedClaim(
+            {name: devices[name] for name in devices if name not in sources}, amounts, problems
+        )
+
+    def claimed(
+        self, namespace: str, pod_set: str, index: int, claims: Sequence[PodResourceClaim]
+    ) -> PodDevices:
+        """Return what the claims of one pod of the pod set ``pod_set``, at ``index``, count."""
+        return device_requests(
+            pod_set,
+            index,
+            claims,
+            lambda name: self._counted.get(Key(namespace, name)),
+            self._options.device_classes,
+        )
+
+    def for_extended_resources(self, request: Resources) -> PodDevices:
+        """Return what the requests of one pod for extended resources count as."""
+        return extended_resource_devices(request, self.backed, self._options)

@@ -1,0 +1,227 @@
+"""Claims for a part of a device, and claims that too few devices match.
+
+A DeviceClass with sources in the configuration counts counters or capacities of devices instead of devices.
+A request counts the largest amount that one of the devices has which its selectors, those of its class and
+that of the source select: which of them a pod will get is not known before it runs.  For a counter that is
+what the device consumes; for a capacity what the claim requests of it, or its default, or all of it, rounded
+up as the device publishes.
+
+Source: Kueue 0.20 (KEP-2941), the words of which the problems contain.  A device is not counted for two
+requests of one claim if another choice of devices satisfies both.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from quorate.api.configuration.queueing import DeviceSource
+from quorate.api.core.device_claims import (
+    CapacityRequestPolicy,
+    Device,
+    DeviceClass,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaimSpec,
+)
+from quorate.api.quantity import Quantity
+from quorate.placement.claim_requirements import DeviceId
+from quorate.placement.filters.devices.demand import MAX_DEVICES, selector_expressions
+from quorate.placement.filters.devices.pools import DeviceCatalog, SelectedDevices
+from quorate.placement.filters.devices.selectors import SelectorProblem, capacity_named, compiled
+from quorate.quota.amount import base_units
+
+INT64_MAX: Final = 2**63 - 1  # as in Kueue: sums do not exceed it
+
+
+class ClaimProblem(NamedTuple):
+    """Why a claim cannot be counted; ``field``: below the claim; ``short_by``: devices that are missing."""
+
+    field: str
+    text: str
+    short_by: int = 0
+
+
+class _Request(NamedTuple):
+    field: str
+    exactly: ExactDeviceRequest
+    expressions: tuple[str, ...]  # of the class and of the request
+
+
+def charges(
+    spec: ResourceClaimSpec,
+    sources: Mapping[str, Sequence[DeviceSource]],
+    classes: Mapping[str, DeviceClass],
+    catalog: DeviceCatalog,
+) -> tuple[dict[str, int], tuple[ClaimProblem, ...]]:
+    """Return by resource what a claim takes of devices of classes with ``sources``, in base units.
+
+    Also return why requests cannot be counted, or cannot be satisfied by the devices of ``catalog``.
+    """
+    requests: list[_Request] = []
+    problems: list[ClaimProblem] = []
+    for at, request in enumerate(spec.devices.requests):
+        exactly, field = request.exactly, f"devices.requests[{at}]"
+        if exactly is None or not (exactly.selectors or exactly.device_class_name in sources):
+            continue
+        device_class = classes.get(exactly.device_class_name)
+        if device_class is None:
+            text = f"failed to get DeviceClass {exactly.device_class_name}: it does not exist"
+            problems.append(ClaimProblem(field, text))
+            continue
+        expressions = tuple(selector_expressions((*device_class.spec.selectors, *exactly.selectors)))
+        if problem := _invalid(field, expressions):
+            problems.append(problem)
+        else:
+            requests.append(_Request(field, exactly, expressions))
+    unmatched = {problem.field: problem for problem in _unmatched(requests, catalog)}
+    problems += unmatched.values()
+    amounts: dict[str, int] = {}
+    for field, exactly, expressions in requests:
+        selectors_field = f"{field}.exactly.selectors"
+        if exactly.admin_access or selectors_field in unmatched:
+            continue
+        for source in sources.get(exactly.device_class_name, ()):
+            selected = catalog.select((source.expression, *expressions), source.driver)
+            amount = _invalid(field, (source.expression,)) or _charge(field, exactly, source, selected)
+            if isinstance(amount, ClaimProblem):
+                problems.append(amount)
+            else:
+                amounts[source.resource] = min(amounts.get(source.resource, 0) + amount, INT64_MAX)
+    return amounts, tuple(problems)
+
+
+def _invalid(field: str, expressions: Iterable[str]) -> ClaimProblem | None:
+    """Return the problem of the first expression that is not valid.
+
+    An expression that may be valid, and is not evaluated here, selects each device.
+    """
+    for text in expressions:
+        problem = compiled(text)
+        if isinstance(problem, SelectorProblem) and not problem.is_unsupported:
+            return ClaimProblem(field, f"CEL compilation failed: {text:.80}: {problem.message}")
+    return None
+
+
+def _unmatched(requests: Iterable[_Request], catalog: DeviceCatalog) -> Iterator[ClaimProblem]:
+    """Yield the requests with selectors of which not enough devices match, with the number that do."""
+    wanted: list[tuple[_Request, SelectedDevices]] = [
+        (request, catalog.select(request.expressions)) for request in requests if request.exactly.selectors
+    ]
+    exclusive = [
+        (request.exactly.count, [id for id, _ in selected.devices])
+        for request, selected in wanted
+        if not request.exactly.admin_access
+    ]
+    shares = iter(matched_counts(exclusive))
+    for request, selected in wanted:
+        exactly = request.exactly
+        matching = len(selected.devices) if exactly.admin_access else next(shares)
+        if matching < exactly.count:
+            text = (
+                f"insufficient matching devices for CEL selector in DeviceClass {exactly.device_class_name}: "
+                f"{matching} device(s) match in the cluster but {exactly.count} requested"
+            )
+            field = f"{request.field}.exactly.selectors"
+            yield ClaimProblem(field, _with_failure(text, selected), exactly.count - matching)
+
+
+def _with_failure(text: str, selected: SelectedDevices) -> str:
+    return f"{text} ({selected.failure})" if selected.failure else text
+
+
+def matched_counts(requests: Sequence[tuple[int, Sequence[DeviceId]]]) -> list[int]:
+    """Return for each request, a count and the devices that match, how many of its devices it gets.
+
+    No device is counted twice.  A request gets less than its count only if no choice of devices satisfies it
+    together with the requests before it.  Kubernetes allocates at most ``MAX_DEVICES`` devices to a claim; if
+    more are requested, each request is counted alone.
+    """
+    if sum(count for count, _ in requests) > MAX_DEVICES:
+        return [min(count, len(devices)) for count, devices in requests]
+    owners: dict[DeviceId, int] = {}
+
+    def take(at: int, visited: set[int]) -> bool:
+        visited.add(at)
+        for device in requests[at][1]:
+            if device not in owners:
+                owners[device] = at
+                return True
+        for device in requests[at][1]:
+            owner = owners[device]
+            if owner not in visited and take(owner, visited):
+                owners[device] = at
+                return True
+        return False
+
+    return [sum(take(at, set()) for _ in range(count)) for at, (count, _) in enumerate(requests)]
+
+
+def _charge(
+    field: str, exactly: ExactDeviceRequest, source: DeviceSource, selected: SelectedDevices
+) -> int | ClaimProblem:
+    """Return what a request counts of one source, in base units of its resource."""
+    devices, count = [device for _, device in selected.devices], exactly.count
+    subject = f"{source.kind} {source.name} of driver {source.driver}"
+    if len(devices) < count:
+        text = (
+            f"insufficient matching devices for {subject}: "
+            f"{len(devices)} device(s) match but {count} requested"
+        )
+        return ClaimProblem(field, _with_failure(text, selected), count - len(devices))
+    if source.kind == "counter":
+        amounts = list(_counters(devices, source.name))
+        if not amounts:
+            return ClaimProblem(field, f"none of {len(devices)} matching devices consumes {subject}")
+    else:
+        capacities = [
+            capacity
+            for device in devices
+            if (capacity := capacity_named(source.driver, device, source.name)) is not None
+        ]
+        if not capacities:
+            return ClaimProblem(field, f"none of {len(devices)} matching devices has {subject}")
+        requested = _requested(exactly, source)
+        charged = [capacity_charge(each.value, each.request_policy, requested) for each in capacities]
+        amounts = [amount for amount in charged if amount is not None]
+        if not amounts:
+            largest = max(capacity.value for capacity in capacities)
+            text = f"{requested} of {subject} cannot be satisfied by any of {len(devices)} matching devices"
+            return ClaimProblem(field, f"{text}, of which the largest has {largest}")
+    return min(max(base_units(source.resource, max(amounts)), 0) * max(count, 0), INT64_MAX)
+
+
+def _counters(devices: Iterable[Device], name: str) -> Iterator[Quantity]:
+    for device in devices:
+        for consumption in device.consumes_counters:
+            if name in consumption.counters:
+                yield consumption.counters[name].value
+
+
+def _requested(request: DeviceSubRequest, source: DeviceSource) -> Quantity | None:
+    """Return what the claim requests of the capacity; its name may have the driver as its domain."""
+    names = (source.name, f"{source.driver}/{source.name}", source.name.removeprefix(f"{source.driver}/"))
+    return next(
+        (request.capacity.requests[each] for each in names if each in request.capacity.requests), None
+    )
+
+
+def capacity_charge(
+    value: Quantity, policy: CapacityRequestPolicy, requested: Quantity | None
+) -> Quantity | None:
+    """Return what a claim takes of a capacity of ``value``; None if the device cannot satisfy it."""
+    amount = next(each for each in (requested, policy.default, value) if each is not None)
+    valid = policy.valid_range
+    if policy.valid_values:
+        larger = [each for each in policy.valid_values if each >= amount]
+        if not larger:
+            return None
+        amount = min(larger)
+    elif valid is not None:
+        if valid.min is not None:
+            amount = max(amount, valid.min)
+            step = 0 if valid.step is None else valid.step.nanos
+            if step > 0:
+                steps = -(-(amount.nanos - valid.min.nanos) // step)
+                amount = Quantity(valid.min.nanos + steps * step, amount.form)
+        if valid.max is not None and amount > valid.max:
+            return None
+    return None if amount > value else amount
