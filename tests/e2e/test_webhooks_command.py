@@ -7,8 +7,7 @@ import aiohttp
 import pytest
 
 from quorate.api.configuration.webhooks import TlsOptions
-from quorate.kube.serving.certificates import KeyPair
-from quorate.kube.serving.tls import server_context
+from quorate.kube.serving.tls import KeyPair, server_context
 from tests.e2e.test_controllers_command import WITHIN_S, controllers, kubeconfig, outcome
 from tests.e2e.world import running_cluster
 from tests.observe.listening import free_port

@@ -23,7 +23,7 @@ from quorate.kube.rest.config import (
 from quorate.kube.rest.credentials import TokenFile
 from quorate.kube.rest.kubeconfig import InvalidKubeconfig
 from quorate.kube.serving import certificates
-from quorate.kube.serving.tls import load_certificate
+from quorate.kube.serving.tls import KeyPair, load_certificate
 from quorate.local.certificates import new_authority, new_server_certificate
 from tests.kube.fake_server import Answer, FakeServer, pod
 
@@ -110,7 +110,7 @@ def shown_certificate(client: ssl.SSLContext, server: ssl.SSLContext) -> object:
     return other.getpeercert()
 
 
-def certificate_server(authority: certificates.KeyPair, now: float) -> ssl.SSLContext:
+def certificate_server(authority: KeyPair, now: float) -> ssl.SSLContext:
     """Return the TLS context of a server that asks for certificates of ``authority``."""
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.maximum_version = ssl.TLSVersion.TLSv1_2  # its handshake ends with the certificates

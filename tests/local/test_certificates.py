@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from quorate.kube.clock import WallClock
-from quorate.kube.serving.certificates import KeyPair
+from quorate.kube.serving.tls import KeyPair
 from quorate.local.certificates import expires_soon, new_authority, new_server_certificate
 
 NOW = 1_900_000_000.0

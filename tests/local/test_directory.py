@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from quorate.kube.clock import WallClock
-from quorate.kube.serving.certificates import KeyPair, new_server_certificate
+from quorate.kube.serving.certificates import new_server_certificate
+from quorate.kube.serving.tls import KeyPair
 from quorate.local.directory import ClusterDirectory, DirectoryInUse, DirectoryUnusable
 
 NOW = WallClock().now()  # ssl compares certificates with the machine's clock

@@ -12,7 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from quorate.kube.clock import WallClock
-from quorate.kube.serving.certificates import KeyPair
+from quorate.kube.serving.tls import KeyPair
 from quorate.local.certificates import new_authority, new_server_certificate
 
 Json = dict[str, Any]

@@ -14,8 +14,8 @@ from quorate.api.configuration.process import Address
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.kube.clock import WallClock
 from quorate.kube.serving.bounded_server import ServerLimits
-from quorate.kube.serving.certificates import KeyPair, new_authority, new_server_certificate
-from quorate.kube.serving.tls import load_certificate, server_context
+from quorate.kube.serving.certificates import new_authority, new_server_certificate
+from quorate.kube.serving.tls import KeyPair, load_certificate, server_context
 from quorate.observe.serving import serving
 
 

@@ -12,7 +12,7 @@ import pytest
 from quorate.api.meta import Key
 from quorate.kube.client import PatchKind
 from quorate.kube.clock import WallClock
-from quorate.kube.serving.certificates import KeyPair
+from quorate.kube.serving.tls import KeyPair
 from quorate.webhooks.ca_injection import DEFINITIONS, MUTATING, VALIDATING
 from quorate.webhooks.serving_certificate import (
     SECRETS,

@@ -2,11 +2,14 @@
 
 import random
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
+import msgspec
 import typer
 import uvloop
 
+from quorate.api.configuration import Configuration
+from quorate.api.configuration.process import Address
 from quorate.cli.process_options import (
     Check,
     Kubeconfig,
@@ -26,7 +29,8 @@ from quorate.processes.process_setup import (
     election_client,
     wait_for_signal,
 )
-from quorate.webhooks.process import with_webhooks
+
+WEBHOOK_ADDRESS: Final = Address("127.0.0.1", 9443)  # unless the Configuration has one
 
 
 def controllers(
@@ -63,9 +67,21 @@ def controllers(
         return
     start_process(log_format, verbose, config, loaded.warnings)
     in_force = ConfigurationInForce(
-        config, text, loaded.configuration, lambda new: with_webhooks(new, webhooks)
+        config, text, loaded.configuration, lambda new: _with_webhooks(new, webhooks)
     )
     uvloop.run(_serve(kubeconfig, context, in_force))
+
+
+def _with_webhooks(configuration: Configuration, enabled: bool | None) -> Configuration:
+    """Return ``configuration`` with webhooks enabled or disabled; None does not change it.
+
+    Webhooks enabled without an address are served on loopback only; any other address must be configured.
+    """
+    webhooks = configuration.webhooks
+    if enabled is None or enabled is (webhooks.address is not None):
+        return configuration
+    changed = msgspec.structs.replace(webhooks, address=WEBHOOK_ADDRESS if enabled else None)
+    return msgspec.structs.replace(configuration, webhooks=changed)
 
 
 async def _serve(kubeconfig: Path | None, context: str, in_force: ConfigurationInForce) -> None:

@@ -22,7 +22,7 @@ from quorate.dashboard.simulation.simulation_process import Cluster
 from quorate.inspect.configuration_files import read_text
 from quorate.inspect.errors import UsageError
 from quorate.kube.clock import WallClock
-from quorate.kube.serving.certificates import UnusableCertificate
+from quorate.kube.serving.tls import UnusableCertificate
 from quorate.processes.process_setup import run_until_signal
 
 DEFAULT_PORT: Final = 7444

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from quorate.kube.serving import certificates
-from quorate.kube.serving.certificates import KeyPair
+from quorate.kube.serving.tls import KeyPair
 
 RENEW_BEFORE: Final = timedelta(days=30)
 SERVER_NAMES: Final = (

@@ -32,7 +32,7 @@ import msgspec
 import yaml
 
 from quorate.api.meta import Struct
-from quorate.kube.serving.certificates import KeyPair
+from quorate.kube.serving.tls import KeyPair
 from quorate.local.certificates import (
     ServerKeys,
     check_certificate,

@@ -15,10 +15,9 @@ from aiohttp import web
 from quorate.api.configuration.process import Address
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.kube.clock import Clock
-from quorate.kube.serving.certificates import KeyPair, new_authority, new_server_certificate
 from quorate.kube.serving.delegated_auth import Access, DelegatedAuth
 from quorate.kube.serving.front_proxy import FrontProxyVerifier
-from quorate.kube.serving.tls import load_certificate, server_context
+from quorate.kube.serving.tls import KeyPair, load_certificate, server_context
 from quorate.observe.authorization import authorized
 from quorate.observe.limits import RENEW_EVERY_S
 from quorate.observe.serving import serving
@@ -93,5 +92,8 @@ class HttpsEndpoints:
 
     def _certificate(self) -> KeyPair:
         """Return a certificate that clients must not verify, as in Kueue's manifests."""
+        # Most processes need no certificate of their own, and the library takes 7 MB.
+        from quorate.kube.serving.certificates import new_authority, new_server_certificate
+
         now = self.clock.now()
         return new_server_certificate(new_authority("quorate", now), "quorate", _NAMES, now)

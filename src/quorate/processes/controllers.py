@@ -47,7 +47,6 @@ from quorate.processes.estimation.cluster_models import ClusterModels
 from quorate.processes.estimation.supervisor import run_estimation
 from quorate.processes.process_setup import new_identity, require_served
 from quorate.processes.stored_scheduler_configuration import keep_stored, plain
-from quorate.webhooks.process import run_webhooks
 
 NEEDED: Final = (
     WORKLOADS,
@@ -112,7 +111,7 @@ async def run_controller_process(
             # Start webhooks first: reading objects stored in an older version may call them.
             parts = [
                 *(
-                    tasks.create_task(run_webhooks(client, clock, configuration, ready))
+                    tasks.create_task(_serve_webhooks(client, clock, configuration, ready))
                     for ready in webhooks.values()
                 ),
                 tasks.create_task(in_force.follow(clock)),
@@ -131,6 +130,14 @@ async def run_controller_process(
             yield ControllerProcess(replica, webhooks.get("webhooks"))
             for part in parts:
                 part.cancel()
+
+
+async def _serve_webhooks(
+    client: Client, clock: Clock, configuration: Configuration, serves: asyncio.Event
+) -> None:
+    from quorate.webhooks.process import run_webhooks  # with what it imports, 8 MB that other processes save
+
+    await run_webhooks(client, clock, configuration, serves)
 
 
 def _endpoints(client: Client, clock: Clock, configuration: Configuration) -> HttpsEndpoints:

@@ -6,10 +6,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from quorate.api.configuration import Configuration
-from quorate.api.configuration.process import Address
 from quorate.controllers.integrations import (
     enabled_kinds,
 )
@@ -20,8 +17,7 @@ from quorate.kube.log import logger
 from quorate.kube.manager.restart import run_restarting
 from quorate.kube.resources import Resource
 from quorate.kube.serving.bounded_server import ServerLimits
-from quorate.kube.serving.certificates import KeyPair, UnusableCertificate
-from quorate.kube.serving.tls import load_certificate, server_context
+from quorate.kube.serving.tls import KeyPair, UnusableCertificate, load_certificate, server_context
 from quorate.observe.serving import serving
 from quorate.webhooks.admission_review import AdmissionWebhook, Handler
 from quorate.webhooks.cluster_reader import CachedClusterReader, ClusterReader
@@ -45,7 +41,6 @@ from quorate.webhooks.volcano.volcano_reader import CachedVolcanoReader
 from quorate.webhooks.volcano.volcano_webhooks import VolcanoWebhooks
 from quorate.webhooks.webhook_server import webhook_server
 
-DEFAULT_ADDRESS: Final = Address("127.0.0.1", 9443)
 LIMITS: Final = ServerLimits(connections=1000)  # each concurrent request of each API server needs one
 
 
@@ -84,18 +79,6 @@ async def run_webhooks(
             "certificate", lambda: _renew(source, clock, context, served, interval_s, clients), clock
         )
         tasks.create_task(renewal, name="certificate")
-
-
-def with_webhooks(configuration: Configuration, enabled: bool | None) -> Configuration:
-    """Return ``configuration`` with webhooks enabled or disabled; None does not change it.
-
-    Webhooks enabled without an address are served on loopback only; any other address must be configured.
-    """
-    webhooks = configuration.webhooks
-    if enabled is None or enabled is (webhooks.address is not None):
-        return configuration
-    changed = msgspec.structs.replace(webhooks, address=DEFAULT_ADDRESS if enabled else None)
-    return msgspec.structs.replace(configuration, webhooks=changed)
 
 
 def webhooks_by_route(

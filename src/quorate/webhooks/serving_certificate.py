@@ -23,13 +23,12 @@ from quorate.kube.errors import AlreadyExists, Conflict, NotFound
 from quorate.kube.log import logger
 from quorate.kube.resources import Json, untyped
 from quorate.kube.serving.certificates import (
-    KeyPair,
-    UnusableCertificate,
     expires_within,
     is_valid_for,
     new_authority,
     new_server_certificate,
 )
+from quorate.kube.serving.tls import KeyPair, UnusableCertificate
 from quorate.webhooks.ca_injection import CaInjector
 
 SECRETS: Final = untyped("", "v1", "secrets", "Secret", True)

@@ -9,13 +9,8 @@ from quorate.api.configuration.webhooks import TlsOptions
 from quorate.dashboard.limits import RELOAD_S
 from quorate.kube.clock import Clock
 from quorate.kube.log import logger
-from quorate.kube.serving.certificates import (
-    KeyPair,
-    UnusableCertificate,
-    new_authority,
-    new_server_certificate,
-)
-from quorate.kube.serving.tls import load_certificate, server_context
+from quorate.kube.serving.certificates import new_authority, new_server_certificate
+from quorate.kube.serving.tls import KeyPair, UnusableCertificate, load_certificate, server_context
 
 _HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 

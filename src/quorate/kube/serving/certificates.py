@@ -5,7 +5,6 @@ Keys are P-256: small, fast to generate, and supported by every client.
 
 import ipaddress
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -16,23 +15,12 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from quorate.api.meta import at_epoch
+from quorate.kube.serving.tls import KeyPair, UnusableCertificate
 
 AUTHORITY_LIFETIME: Final = timedelta(days=3650)
 LEAF_LIFETIME: Final = timedelta(days=365)
 # A client's clock may be a little behind ours.
 _BACKDATED: Final = timedelta(hours=1)
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPair:
-    """A certificate and its private key, both PEM."""
-
-    certificate: bytes
-    key: bytes
-
-
-class UnusableCertificate(ValueError):
-    """PEM that is not a certificate or key, or a key of an unsupported type."""
 
 
 def new_authority(name: str, now: float) -> KeyPair:

@@ -3,10 +3,10 @@
 import os
 import ssl
 import tempfile
+from dataclasses import dataclass
 from typing import Final
 
 from quorate.api.configuration.webhooks import TlsOptions
-from quorate.kube.serving.certificates import KeyPair, UnusableCertificate
 
 _VERSIONS: Final = {
     "VersionTLS10": ssl.TLSVersion.TLSv1,
@@ -14,6 +14,18 @@ _VERSIONS: Final = {
     "VersionTLS12": ssl.TLSVersion.TLSv1_2,
     "VersionTLS13": ssl.TLSVersion.TLSv1_3,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A certificate and its private key, both PEM."""
+
+    certificate: bytes
+    key: bytes
+
+
+class UnusableCertificate(ValueError):
+    """PEM that is not a certificate or key, or a key of an unsupported type."""
 
 
 def server_context(rules: TlsOptions) -> ssl.SSLContext:

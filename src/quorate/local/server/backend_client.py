@@ -20,7 +20,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from quorate.api.codec import Json
-from quorate.kube.serving.certificates import KeyPair
+from quorate.kube.serving.tls import KeyPair
 from quorate.local.server.storage.store import Key, Store
 
 HTTPS_PORT = 443

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from quorate.api.codec import Json
-from quorate.kube.serving.certificates import KeyPair
+from quorate.kube.serving.tls import KeyPair
 from quorate.local.objects.crd.definition import version_priority
 from quorate.local.server.backend_client import Backend, BackendClient, BackendUnreachable, ServiceNotFound
 from quorate.local.server.storage.store import Entry, StaleRevision, Store, first_of

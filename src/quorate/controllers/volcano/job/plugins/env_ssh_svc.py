@@ -3,9 +3,6 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
-
 from quorate.api.names.volcano import JOB_NAME, JOB_NAMESPACE
 from quorate.api.volcano.job import Job, TaskSpec
 from quorate.api.volcano.plugin_arguments import flags
@@ -106,6 +103,10 @@ class SshPlugin:
 
 def generate_ssh_keys(comment: str) -> tuple[str, str]:
     """Return a private key (PEM) and its public key (OpenSSH).  Takes 0.1 s or more."""
+    # Most processes generate none, and the library takes 7 MB.
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
     key = rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS)
     private = key.private_bytes(
         serialization.Encoding.PEM,
