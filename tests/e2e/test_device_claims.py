@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from quorate.api.configuration import default_configuration
-from quorate.api.configuration.queueing import ResourceOptions
+from quorate.api.configuration.queueing import DeviceSource, ResourceOptions
 from quorate.api.meta import Key
 from quorate.install import scheduler
 from quorate.kube.discovery import plural_of
@@ -123,6 +123,68 @@ def test_claimed_devices_need_quota() -> None:
         )
 
     run_story(scenario, DEVICES)
+
+
+PARTS = msgspec.structs.replace(
+    default_configuration(),
+    resources=ResourceOptions(
+        device_sources={
+            "gpu.example.com": (
+                DeviceSource(
+                    kind="counter",
+                    resource="gpu.memory",
+                    name="memory",
+                    driver="gpu.example.com",
+                    expression="device.driver == 'gpu.example.com'",
+                ),
+            )
+        }
+    ),
+)
+
+
+def a_partition(name: str, memory: str) -> dict[str, Any]:
+    consumes = [{"counterSet": "gpu-0", "counters": {"memory": {"value": memory}}}]
+    return {"name": name, "attributes": {"type": {"string": "mig"}}, "consumesCounters": consumes}
+
+
+def test_parts_of_devices_need_quota_and_devices_that_match() -> None:
+    async def scenario(world: World) -> None:
+        await define(world, "ResourceClaimTemplate", "DeviceClass", "ResourceSlice")
+        await world.flavor()
+        amounts = {"cpu": "100", "gpu.memory": "25Gi"}
+        quotas = [{"name": name, "nominalQuota": amount} for name, amount in amounts.items()]
+        group = {"coveredResources": list(amounts), "flavors": [{"name": "default", "resources": quotas}]}
+        spec = {"namespaceSelector": {}, "resourceGroups": [group]}
+        await world.create(CLUSTER_QUEUES, "research", spec=spec)
+        await world.local_queue()
+        body: dict[str, Any] = {"metadata": {"name": "gpu.example.com"}, "spec": {}}
+        await world.client.create(DEVICE_CLASSES, body)
+        selectors = [{"cel": {"expression": "device.attributes['gpu.example.com'].type == 'mig'"}}]
+        exactly = {"deviceClassName": "gpu.example.com", "count": 2, "selectors": selectors}
+        template: dict[str, Any] = {
+            "metadata": {"name": "two-gpus"},
+            "spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}},
+        }
+        await world.client.create(RESOURCE_CLAIM_TEMPLATES, template, NAMESPACE)
+        await a_job(world, "first", pods=1)
+        waiting = await world.until_condition("first", "QuotaReserved", "False")
+        assert "0 device(s) match in the cluster but 2 requested" in str(waiting.status.conditions)
+        pool = {"name": "gpu-0", "generation": 1, "resourceSliceCount": 1}
+        devices = [a_partition("small", "5Gi"), a_partition("large", "10Gi")]
+        slice_spec = {"driver": "gpu.example.com", "pool": pool, "allNodes": True, "devices": devices}
+        await world.client.create(RESOURCE_SLICES, {"metadata": {"name": "gpu-0"}, "spec": slice_spec})
+        admitted = await world.until_condition("first", "Admitted")
+        assert admitted.status.admission is not None
+        (assignment,) = admitted.status.admission.pod_set_assignments
+        assert str(assignment.resource_usage["gpu.memory"]) == "20Gi"
+        await a_job(world, "second", pods=1)
+        held = await world.until_condition("second", "QuotaReserved", "False")
+        assert "insufficient unused quota for gpu.memory in flavor default, 15Gi more needed" in str(
+            held.status.conditions
+        )
+
+    run_story(scenario, PARTS)
 
 
 SYSTEM = scheduler.NAMESPACE

@@ -52,12 +52,12 @@ def classes_by_extended_resource(classes: Iterable[DeviceClass]) -> dict[str, st
 
     Of several classes it is the newest, then the first by name (Kubernetes' rule).
     """
-    ordered = sorted(classes, key=lambda each: each.metadata.name, reverse=True)
-    ordered.sort(key=lambda each: _created(each.metadata))
+    ordered = sorted(classes, key=lambda device_class: device_class.metadata.name, reverse=True)
+    ordered.sort(key=lambda device_class: _created(device_class.metadata))
     return {
-        each.spec.extended_resource_name: each.metadata.name
-        for each in ordered
-        if each.spec.extended_resource_name
+        device_class.spec.extended_resource_name: device_class.metadata.name
+        for device_class in ordered
+        if device_class.spec.extended_resource_name
     }
 
 

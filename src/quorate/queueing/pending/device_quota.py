@@ -24,7 +24,7 @@ from quorate.queueing.pending.device_sources import charges
 
 
 class DeviceQuota:
-    """Counts the claims of templates.
+    """Counts the claims of templates that workloads name.
 
     A change makes counts stale; ``update`` computes them once for many changes.  Until then the previous
     counts are returned.
@@ -37,7 +37,7 @@ class DeviceQuota:
         self._catalog = DeviceCatalog()
         self._classes: dict[str, DeviceClass] = {}
         self._templates: dict[Key, ResourceClaimSpec] = {}
-        self._counted: dict[Key, CountedClaim] = {}
+        self._counted: dict[Key, CountedClaim] = {}  # of templates that were asked for
         self._changed: set[Key] = set()  # templates since the last update
         self._are_devices_stale = False  # classes or slices changed since then
 
@@ -80,17 +80,22 @@ class DeviceQuota:
             before, self.backed = self.backed, classes_by_extended_resource(self._classes.values())
             if self.backed != before:
                 namespaces.add("")
-        if self._are_devices_stale:
-            self._changed.update(self._templates)
+        for key in self._counted if self._are_devices_stale else ():
+            if key in self._templates and self._counted[key] != self._count(self._templates[key]):
+                self._changed.add(key)
         for key in self._changed:
-            before_count = self._counted.pop(key, None)
-            if key in self._templates:
-                self._counted[key] = self._count(self._templates[key])
-            if self._counted.get(key) != before_count:
-                namespaces.add(key.namespace)
+            self._counted.pop(key, None)
+            namespaces.add(key.namespace)
         self._changed.clear()
         self.is_stale = self._are_devices_stale = False
         return namespaces
+
+    def _of_template(self, key: Key) -> CountedClaim | None:
+        """Return what the claim of a template counts; None if the template does not exist."""
+        counted, spec = self._counted.get(key), self._templates.get(key)
+        if counted is None and spec is not None:
+            counted = self._counted[key] = self._count(spec)
+        return counted
 
     def _count(self, spec: ResourceClaimSpec) -> CountedClaim:
         devices = devices_of(spec)
@@ -110,7 +115,7 @@ class DeviceQuota:
             pod_set,
             index,
             claims,
-            lambda name: self._counted.get(Key(namespace, name)),
+            lambda name: self._of_template(Key(namespace, name)),
             self._options.device_classes,
         )
 

@@ -180,7 +180,9 @@ def _charge(
         if not capacities:
             return ClaimProblem(field, f"none of {len(devices)} matching devices has {subject}")
         requested = _requested(exactly, source)
-        charged = [capacity_charge(each.value, each.request_policy, requested) for each in capacities]
+        charged = [
+            capacity_charge(capacity.value, capacity.request_policy, requested) for capacity in capacities
+        ]
         amounts = [amount for amount in charged if amount is not None]
         if not amounts:
             largest = max(capacity.value for capacity in capacities)
@@ -200,7 +202,7 @@ def _requested(request: DeviceSubRequest, source: DeviceSource) -> Quantity | No
     """Return what the claim requests of the capacity; its name may have the driver as its domain."""
     names = (source.name, f"{source.driver}/{source.name}", source.name.removeprefix(f"{source.driver}/"))
     return next(
-        (request.capacity.requests[each] for each in names if each in request.capacity.requests), None
+        (request.capacity.requests[name] for name in names if name in request.capacity.requests), None
     )
 
 
@@ -208,10 +210,10 @@ def capacity_charge(
     value: Quantity, policy: CapacityRequestPolicy, requested: Quantity | None
 ) -> Quantity | None:
     """Return what a claim takes of a capacity of ``value``; None if the device cannot satisfy it."""
-    amount = next(each for each in (requested, policy.default, value) if each is not None)
+    amount = next(given for given in (requested, policy.default, value) if given is not None)
     valid = policy.valid_range
     if policy.valid_values:
-        larger = [each for each in policy.valid_values if each >= amount]
+        larger = [valid_value for valid_value in policy.valid_values if valid_value >= amount]
         if not larger:
             return None
         amount = min(larger)

@@ -6,7 +6,7 @@ all, while a driver replaces slices one by one.
 Source: resource.k8s.io/v1 and kube-scheduler's plugin DynamicResources (KEP-4381).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from quorate.api.core.device_claims import Device, ResourceSlice, ResourceSliceSpec
@@ -74,6 +74,51 @@ class SelectedDevices(NamedTuple):
     failure: str = ""
 
 
+class _PoolDevices:
+    """The devices of one pool, with the results of expressions."""
+
+    def __init__(self, pool: Pool, devices: Sequence[Device]) -> None:
+        self._pool, self._devices = pool, devices
+        self._results: dict[
+            str, list[bool | SelectorProblem | None]
+        ] = {}  # by expression; None: not evaluated
+        self._selected: dict[tuple[str, ...], SelectedDevices] = {}
+
+    def select(self, expressions: tuple[str, ...]) -> SelectedDevices:
+        """Return the devices that all ``expressions`` select.
+
+        An expression is evaluated for the devices that the previous expressions select.
+        """
+        selected = self._selected.get(expressions)
+        if selected is None:
+            left, failure = list(range(len(self._devices))), ""
+            for text in expressions:
+                results = self._evaluate(text, left)
+                failure = failure or next(self._failures(results, left), "")
+                left = [at for at in left if results[at] is True]
+            devices = tuple((DeviceId(*self._pool, self._devices[at].name), self._devices[at]) for at in left)
+            selected = self._selected[expressions] = SelectedDevices(devices, failure)
+        return selected
+
+    def _evaluate(self, text: str, positions: Iterable[int]) -> Sequence[bool | SelectorProblem | None]:
+        selector = compiled(text)
+        if isinstance(selector, SelectorProblem):
+            return [True] * len(self._devices)
+        results = self._results.setdefault(text, [None] * len(self._devices))
+        for at in positions:
+            if results[at] is None:
+                results[at] = selector.matches(self._pool.driver, self._devices[at])
+        return results
+
+    def _failures(
+        self, results: Sequence[bool | SelectorProblem | None], positions: Iterable[int]
+    ) -> Iterator[str]:
+        for at in positions:
+            if isinstance(problem := results[at], SelectorProblem):
+                name = f"{self._pool.driver}/{self._pool.name}/{self._devices[at].name}"
+                yield f"a selector failed for {name}: {problem.message}"
+
+
 class DeviceCatalog:
     """The devices of all pools, wherever pods can use them, by the expressions that select them.
 
@@ -82,7 +127,7 @@ class DeviceCatalog:
 
     def __init__(self) -> None:
         self._pools = ResourcePools()
-        self._of_pool: dict[Pool, dict[tuple[str, ...], SelectedDevices]] = {}
+        self._of_pool: dict[Pool, _PoolDevices] = {}
 
     def set_slice(self, piece: ResourceSlice) -> bool:
         """Return True if the devices of a pool change."""
@@ -102,34 +147,15 @@ class DeviceCatalog:
         A device for which an expression fails is not selected.  An expression that does not compile selects
         each device.
         """
-        selected = [self._select(pool, expressions) for pool in self._pools if driver in ("", pool.driver)]
-        devices = tuple(device for each in selected for device in each.devices)
-        return SelectedDevices(devices, next((each.failure for each in selected if each.failure), ""))
-
-    def _select(self, pool: Pool, expressions: tuple[str, ...]) -> SelectedDevices:
-        known = self._of_pool.setdefault(pool, {})
-        selected = known.get(expressions)
-        if selected is None:
-            devices: list[tuple[DeviceId, Device]] = []
-            failure = ""
-            for _, device in self._pools.devices(pool):
-                result = _is_selected(pool.driver, device, expressions)
-                if result is True:
-                    devices.append((DeviceId(pool.driver, pool.name, device.name), device))
-                elif result and not failure:
-                    failure = (
-                        f"a selector failed for {pool.driver}/{pool.name}/{device.name}: {result.message}"
-                    )
-            selected = known[expressions] = SelectedDevices(tuple(devices), failure)
-        return selected
-
-
-def _is_selected(driver: str, device: Device, expressions: tuple[str, ...]) -> bool | SelectorProblem:
-    for text in expressions:
-        selector = compiled(text)
-        if isinstance(selector, SelectorProblem):
-            continue
-        selected = selector.matches(driver, device)
-        if selected is not True:
-            return selected
-    return True
+        selected: list[tuple[DeviceId, Device]] = []
+        failure = ""
+        for pool in self._pools:
+            if driver not in ("", pool.driver):
+                continue
+            if pool not in self._of_pool:
+                devices = [device for _, device in self._pools.devices(pool)]
+                self._of_pool[pool] = _PoolDevices(pool, devices)
+            of_pool = self._of_pool[pool].select(expressions)
+            selected += of_pool.devices
+            failure = failure or of_pool.failure
+        return SelectedDevices(tuple(selected), failure)
