@@ -27,7 +27,7 @@ from tests.kube.virtual_clock import VirtualClock
 
 WORKLOAD = a_workload()
 KEY = WORKLOAD.metadata.key
-STARTED = normal_event(reference_to(WORKLOADS, WORKLOAD), "Started", "it started")
+STARTED = normal_event(reference_to(WORKLOADS, WORKLOAD.metadata), "Started", "it started")
 
 Story = Callable[[PlanExecutor, VirtualClock, FakeServer], Awaitable[None]]
 

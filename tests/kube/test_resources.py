@@ -58,7 +58,7 @@ def test_a_body_has_its_api_version_and_kind() -> None:
 
 def test_a_reference_identifies_the_object() -> None:
     pod = Pod(metadata=ObjectMeta(name="a", namespace="ns", uid=Uid("u1")))
-    assert resources.reference_to(PODS, pod) == ObjectReference(
+    assert resources.reference_to(PODS, pod.metadata) == ObjectReference(
         api_version="v1", kind="Pod", namespace="ns", name="a", uid=Uid("u1")
     )
 

@@ -74,16 +74,14 @@ def metadata_of(obj: HasMetadata | Json) -> ObjectMeta:
     return obj.metadata
 
 
-def reference_to(resource: Resource[T], obj: T) -> ObjectReference:
-    """Return a reference to ``obj`` for an event or a status."""
-    metadata = metadata_of(obj)
+def reference_to(resource: Resource[Any], metadata: ObjectMeta) -> ObjectReference:
+    """Return a reference to the object with ``metadata`` for an event or a status."""
     return reference(resource, metadata.key, metadata.uid)
 
 
-def versioned_reference_to(resource: Resource[T], obj: T) -> ObjectReference:
-    """Return a reference to ``obj`` in its present version, for an event."""
-    version = metadata_of(obj).resource_version
-    return replace(reference_to(resource, obj), resource_version=version)
+def versioned_reference_to(resource: Resource[Any], metadata: ObjectMeta) -> ObjectReference:
+    """Return a reference to the object with ``metadata`` in its present version, for an event."""
+    return replace(reference_to(resource, metadata), resource_version=metadata.resource_version)
 
 
 def reference(resource: Resource[Any], key: Key, uid: Uid) -> ObjectReference:

@@ -84,7 +84,7 @@ class MissingReferences:
         pod = self._pods.get(key)
         group = None if pod is None else self._missing_group(pod)
         if pod is not None and group is not None:
-            regarding = reference_to(PLACEABLE_PODS, pod)
+            regarding = reference_to(PLACEABLE_PODS, pod.metadata)
             remedy = "" if native_name(group) else f", or remove the annotation {GROUP_NAME}"
             message = f"pod group {group} does not exist, and this pod is placed with it (create it{remedy})"
             self._events.event(regarding, "Warning", "FailedScheduling", message, "Scheduling", unique=True)
@@ -94,7 +94,7 @@ class MissingReferences:
         if group is None or (queue := _queue_of(group)) in self._model.queues:
             return
         message = f"queue {queue} does not exist (create it, or name one that kubectl get queues lists)"
-        for regarding in (reference_to(POD_GROUPS, group), *_owners(group.metadata)):
+        for regarding in (reference_to(POD_GROUPS, group.metadata), *_owners(group.metadata)):
             self._events.event(regarding, "Warning", "QueueNotFound", message, unique=True)
 
 

@@ -115,7 +115,7 @@ class PodConditionWriter:
             )
         except (NotFound, Conflict):
             return  # deleted, or another pod with the same name
-        regarding = reference_to(PLACEABLE_PODS, pod)
+        regarding = reference_to(PLACEABLE_PODS, pod.metadata)
         self._events.event(regarding, "Warning", "FailedScheduling", wanted.message, action="Scheduling")
 
 

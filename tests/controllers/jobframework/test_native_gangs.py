@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from quorate.api.codec import to_builtins
 from quorate.api.kueue import ClusterQueue, PodSet, Workload
 from quorate.api.kueue.topology import PodSetTopologyRequest
 from quorate.api.meta import ObjectMeta
@@ -56,9 +57,9 @@ def test_a_group_of_all_admitted_pods_is_written_before_the_job_starts() -> None
     got = started(a_workload(admitted_to=["spot"]))
     assert show(got) == ["apply PodGroup", "patch Job spec.suspend spec.template"]
     (group,) = groups(got)
-    assert (group.key.name, group.body["spec"]) == (NAME, GANG)
+    assert (group.key.name, to_builtins(group.body["spec"])) == (NAME, GANG)
     (owner,) = group.body["metadata"]["ownerReferences"]
-    assert (owner["kind"], owner["name"], owner["uid"]) == ("Job", "train", "u1")
+    assert (owner.kind, owner.name, owner.uid) == ("Job", "train", "u1")
     assert labels(got)[LABEL] == NAME
 
 
@@ -96,7 +97,7 @@ def test_what_a_group_demands(pod_set: dict[str, Any], admitted: int, spec: dict
     _, (group,) = with_native_groups(
         NATIVE_POD_GROUPS, [info], workload, owner_of(JOBS, a_job().metadata), ()
     )
-    assert group.body["spec"] == spec
+    assert to_builtins(group.body["spec"]) == spec
 
 
 @pytest.mark.parametrize(

@@ -247,7 +247,7 @@ def test_a_child_runs_only_while_its_ancestor_is_admitted(
 
 
 class JobOnHold(BatchJob):
-    def is_on_hold(self, job: Job) -> bool:
+    def is_on_hold(self, state: JobState[Job]) -> bool:
         return True
 
 

@@ -9,7 +9,7 @@ from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import PodSet
 from quorate.controllers.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobframework.interface import Outcome, ValidationScope
-from quorate.controllers.jobframework.pod_counts import are_ready
+from quorate.controllers.jobframework.pod_reports import are_ready
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, read_template
 from quorate.controllers.jobs.spark import SparkApplication
 from quorate.controllers.jobs.unstructured import UnstructuredJob

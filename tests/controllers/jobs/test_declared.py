@@ -7,7 +7,7 @@ import pytest
 from quorate.api.configuration.integrations import DeclaredFramework, PodSetPaths, StatusCheck, SuspendField
 from quorate.api.field_path import InvalidTemplate
 from quorate.controllers.jobframework.interface import Outcome
-from quorate.controllers.jobframework.pod_counts import are_ready
+from quorate.controllers.jobframework.pod_reports import are_ready
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.declared import DeclaredKind
 from quorate.controllers.jobs.unstructured import UnstructuredJob

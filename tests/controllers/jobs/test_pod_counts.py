@@ -11,12 +11,8 @@ from msgspec.structs import replace
 
 from quorate.api.batch import Job
 from quorate.api.kueue import PodSet, ReclaimablePod, Workload
-from quorate.controllers.jobframework.pod_counts import (
-    PodCounts,
-    are_ready,
-    pods_running_again,
-    reclaimable_pods,
-)
+from quorate.controllers.jobframework.pod_counts import PodCounts
+from quorate.controllers.jobframework.pod_reports import are_ready, pods_running_again, reclaimable_pods
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.jobs.kubeflow import TRAINING_JOBS, MPIJob

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from quorate.api.core.pod import Pod, PodCondition, PodStatus
 from quorate.api.kueue import ReclaimablePod
-from quorate.controllers.jobframework.pod_counts import are_ready
+from quorate.controllers.jobframework.pod_reports import are_ready
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.pod_group import PodGroup, count_pods
 from tests.controllers.pods.notation import NOW, a_group_workload, a_pod, pods

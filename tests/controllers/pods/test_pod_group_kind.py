@@ -13,7 +13,7 @@ from quorate.api.core.pod import Pod
 from quorate.api.kueue import Workload, WorkloadPriorityClass
 from quorate.api.meta import Condition, ObjectMeta, OwnerReference, Uid, at_epoch
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, ReconcileContext
-from quorate.controllers.jobframework.pod_counts import are_ready
+from quorate.controllers.jobframework.pod_reports import are_ready
 from quorate.controllers.jobframework.rules import decide as decide_job
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.pod_group import PodGroup

@@ -262,5 +262,5 @@ class AdmissionWriter:
                 assert_never(decision)
 
     def _event(self, workload: Workload, event: Event) -> None:
-        regarding = reference_to(WORKLOADS, workload)
+        regarding = reference_to(WORKLOADS, workload.metadata)
         self._events.event(regarding, event.type, event.reason, event.message)

@@ -143,7 +143,7 @@ class OutsideQuotaController:
         writes = self._record(outside.holder, outside)
         await send(self._client, writes)
         if writes and outside.use is not None:
-            about = reference_to(WORKLOADS, outside.holder)
+            about = reference_to(WORKLOADS, outside.holder.metadata)
             self._events.event(about, "Warning", "OutsideQuota", self._text(outside))
         if self._deletes:
             deletions = (Delete(PODS, pod.metadata.key, pod.metadata.uid) for pod in outside.to_stop)

@@ -122,7 +122,7 @@ class WorkloadController:
             self._state.replaced_by(key),
         )
         await send(self._client, _writes(workload, transition))
-        regarding = reference_to(WORKLOADS, workload)
+        regarding = reference_to(WORKLOADS, workload.metadata)
         for event in transition.events:
             self._events.event(regarding, event.type, event.reason, event.message)
             self._log.info("event", key=key, reason=event.reason, detail=event.message)

@@ -20,7 +20,8 @@ from quorate.api.names.kueue import (
 )
 from quorate.api.syntax import is_label_value, positive_int32
 from quorate.controllers.limits import MAX_LABEL, MAX_NAME
-from quorate.kube.resources import Resource
+from quorate.kube.resources import WORKLOADS, Resource
+from quorate.kube.writes import Patch
 from quorate.queueing.lifecycle.transition import Event
 from quorate.queueing.pods_ready import TIMEOUT_ANNOTATIONS
 
@@ -160,6 +161,11 @@ def owner_of(resource: Resource[Any], metadata: ObjectMeta) -> OwnerReference:
         controller=True,
         block_owner_deletion=True,
     )
+
+
+def workload_patch(workload: Workload, body: Mapping[str, object]) -> Patch:
+    """Return the write that merges ``body`` into the workload at the version it was decided on."""
+    return Patch(WORKLOADS, workload.metadata.key, workload.metadata.resource_version, body)
 
 
 def copied_annotations(metadata: ObjectMeta, keys: Collection[str] = (), *, gated: bool) -> dict[str, str]:

@@ -3,7 +3,7 @@
 Either the framework constructs the workload, or the job names a prebuilt one that another controller made.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,14 +17,14 @@ from quorate.api.meta import Uid, is_true
 from quorate.api.names.kueue import ELASTIC_JOB, JOB_UID, MAX_EXEC_TIME_SECONDS
 from quorate.api.names.topology import POD_SET_PREFIX, PREFERRED, REQUIRED, SLICE_CONSTRAINTS, SLICE_LEVEL
 from quorate.api.syntax import is_label_value
-from quorate.controllers.executor import ObjectEvent, warning_event
+from quorate.controllers.executor import ObjectEvent
 from quorate.controllers.finalizers import remove_finalizer
-from quorate.controllers.jobframework.construct_workload import NotComposed, maximum_execution_s, owner_of
+from quorate.controllers.jobframework.construct_workload import NotComposed, workload_patch
 from quorate.controllers.jobframework.interface import NO_MATCHING_WORKLOAD, J, JobState, ValidationScope
 from quorate.controllers.jobframework.job_plan import IDLE, JobPlan
 from quorate.controllers.jobframework.podset_info import read_template
 from quorate.kube.resources import WORKLOADS
-from quorate.kube.writes import Create, Delete, Patch, Write, status_patch
+from quorate.kube.writes import Create, Delete, Write, status_patch
 from quorate.queueing.conditions import has_quota_reservation, is_finished
 from quorate.queueing.lifecycle.statuses import finish_status
 from quorate.queueing.pods_ready import override_findings
@@ -60,7 +60,7 @@ def ensure_prebuilt_workload(state: JobState[J], workload: Workload | None) -> J
         return _without_prebuilt(state)
     controller = workload.metadata.controller
     if controller is None:
-        return JobPlan(writes=(update(workload, {"metadata": _adopted(state, workload)}),))
+        return JobPlan(writes=(workload_patch(workload, {"metadata": _adopted(state, workload)}),))
     if controller.uid != state.job.metadata.uid:
         return _without_prebuilt(state)
     if is_finished(workload) or is_in_sync(state, workload):
@@ -81,18 +81,15 @@ def _without_prebuilt(state: JobState[J]) -> JobPlan:
 
 def _adopted(state: JobState[J], workload: Workload) -> dict[str, object]:
     uid: Uid = state.job.metadata.uid
-    owner = owner_of(state.kind.resource, state.job.metadata)
     labels = {JOB_UID: uid} if is_label_value(uid) else {}
-    return {"ownerReferences": (*workload.metadata.owner_references, owner), "labels": labels}
+    return {"ownerReferences": (*workload.metadata.owner_references, state.owner), "labels": labels}
 
 
 def is_in_sync(state: JobState[J], workload: Workload) -> bool:
-    limit_s = maximum_execution_s(state.job.metadata)
     if not has_quota_reservation(workload) and not _has_native_levels(state, workload):
         return False
-    return is_equivalent(workload, state.pod_sets, limit_s, state.suspended) or state.kind.may_run_with(
-        state, workload
-    )
+    fits = is_equivalent(workload, state.pod_sets, state.maximum_execution_s, state.suspended)
+    return fits or state.kind.may_run_with(state, workload)
 
 
 def _has_native_levels(state: JobState[J], workload: Workload) -> bool:
@@ -170,7 +167,9 @@ def _update_in_place(state: JobState[J], workload: Workload) -> JobPlan:
     if metadata := state.kind.metadata_update(constructed):
         body["metadata"] = metadata
     message = f"Updated not matching Workload for suspended job: {workload.metadata.key}"
-    return JobPlan(writes=(update(workload, body),), events=(state.event("UpdatedWorkload", message),))
+    return JobPlan(
+        writes=(workload_patch(workload, body),), events=(state.event("UpdatedWorkload", message),)
+    )
 
 
 def without_workload(state: JobState[J]) -> JobPlan:
@@ -181,8 +180,8 @@ def without_workload(state: JobState[J]) -> JobPlan:
         return state.kind.stop_plan(state, None, NO_MATCHING_WORKLOAD, _MISSING)
     if state.kind.is_active(state.job):
         return IDLE  # its last pods still run without quota: they must end first
-    if (wait := awaiting_first_count(state)) is not None:
-        return wait
+    if (counted_at := state.counted_at) is not None:
+        return JobPlan(wake_at=counted_at)
     constructed = state.kind.construct(state)
     plan = create_workload(state, constructed)
     if isinstance(constructed, NotComposed) or not state.kind.reports_workload:
@@ -194,15 +193,8 @@ def without_workload(state: JobState[J]) -> JobPlan:
     ignored = (*overrides, *_invalid_metadata(state))
     if state.options.topology is None:
         ignored = (*ignored, *ignored_topology_findings(state.pod_sets))
-    reference = state.kind.reference(state.job)
-    warnings = tuple(warning_event(reference, "IgnoredAnnotation", finding) for finding in ignored)
+    warnings = tuple(state.warning("IgnoredAnnotation", finding) for finding in ignored)
     return replace(plan, events=(*warnings, *plan.events))
-
-
-def awaiting_first_count(state: JobState[J]) -> JobPlan | None:
-    """Return the plan while a suspended job may have pods that its status does not count; None afterwards."""
-    late_until = state.kind.active_count_is_late_until(state.job)
-    return JobPlan(wake_at=late_until) if late_until is not None and state.now < late_until else None
 
 
 def _invalid_metadata(state: JobState[J]) -> tuple[str, ...]:
@@ -218,7 +210,7 @@ def _invalid_metadata(state: JobState[J]) -> tuple[str, ...]:
         findings = ()
     found = [str(finding) for finding in findings if finding.path.startswith("metadata.")]
     limit = metadata.labels.get(MAX_EXEC_TIME_SECONDS)
-    if limit is not None and maximum_execution_s(metadata) is None:
+    if limit is not None and state.maximum_execution_s is None:
         found.append(f"metadata.labels[{MAX_EXEC_TIME_SECONDS}]: {limit!r} is no number of seconds above 0")
     return tuple(found)
 
@@ -234,10 +226,6 @@ def create_workload(state: JobState[J], constructed: Workload | NotComposed) -> 
 def not_composed(state: JobState[J], problem: NotComposed) -> JobPlan:
     event = ObjectEvent(state.kind.reference(state.job), problem.event)
     return JobPlan(events=(event,), missing_dependency=problem.missing_dependency)
-
-
-def update(workload: Workload, body: Mapping[str, object]) -> Patch:
-    return Patch(WORKLOADS, workload.metadata.key, workload.metadata.resource_version, body)
 
 
 def ignored_topology_findings(pod_sets: Iterable[PodSet]) -> tuple[str, ...]:

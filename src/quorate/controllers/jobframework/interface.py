@@ -16,7 +16,8 @@ from quorate.api.events import ObjectReference
 from quorate.api.field_path import Path
 from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet, Workload
-from quorate.api.meta import Condition, ObjectMeta
+from quorate.api.meta import Condition, ObjectMeta, OwnerReference
+from quorate.api.names.kueue import ELASTIC_JOB
 from quorate.api.names.multikueue import ORIGIN
 from quorate.api.native_groups import PodGroupSpec
 from quorate.controllers.executor import ObjectEvent, normal_event
@@ -25,6 +26,8 @@ from quorate.controllers.jobframework.construct_workload import (
     MissingPriorityClass,
     NotComposed,
     construct_workload,
+    maximum_execution_s,
+    owner_of,
     prebuilt_name_of,
     queue_name_of,
     resolve_priority,
@@ -46,6 +49,7 @@ from quorate.controllers.jobframework.topology import (
 )
 from quorate.kube.resources import Resource, versioned_reference_to
 from quorate.kube.writes import Delete, Patch, Write
+from quorate.queueing.lifecycle.transition import Event
 
 
 class JobObject(Protocol):
@@ -127,8 +131,39 @@ class JobState(Generic[J]):
             kind, job, pod_sets, kind.is_suspended(job), kind.finished(job), context, options, now, terms
         )
 
+    @property
+    def maximum_execution_s(self) -> int | None:
+        """Return how long the job may be admitted, from its label; None: it has no limit."""
+        return maximum_execution_s(self.job.metadata)
+
+    @property
+    def owner(self) -> OwnerReference:
+        """Return the controller reference of a workload to the job."""
+        return owner_of(self.kind.resource, self.job.metadata)
+
+    @property
+    def is_elastic(self) -> bool:
+        """Return True if the job may change its size while it runs, with a workload for each size."""
+        annotated = self.job.metadata.annotations.get(ELASTIC_JOB) == "true"
+        return annotated and self.kind.has_slices and self.options.elastic_jobs
+
+    @property
+    def names_workload(self) -> bool:
+        """Return True if the job names a prebuilt workload, and its kind lets it."""
+        by_annotation = self.options.gates.workload_identifier_annotations
+        return bool(self.kind.prebuilt_name(self.job, by_annotation=by_annotation))
+
+    @property
+    def counted_at(self) -> float | None:
+        """Return when a suspended job will have counted its pods (epoch seconds); None: it has."""
+        late_until = self.kind.active_count_is_late_until(self.job)
+        return None if late_until is None or self.now >= late_until else late_until
+
     def event(self, reason: str, message: str) -> ObjectEvent:
-        return normal_event(self.kind.reference(self.job), reason, message)
+        return ObjectEvent(self.kind.reference(self.job), Event("Normal", reason, message))
+
+    def warning(self, reason: str, message: str) -> ObjectEvent:
+        return ObjectEvent(self.kind.reference(self.job), Event("Warning", reason, message))
 
 
 class JobKind(ABC, Generic[J]):
@@ -158,7 +193,7 @@ class JobKind(ABC, Generic[J]):
 
     def reference(self, job: J) -> ObjectReference:
         """Return the object that events are about."""
-        return versioned_reference_to(self.resource, job)
+        return versioned_reference_to(self.resource, job.metadata)
 
     def findings(self, old: J | None, new: J, scope: ValidationScope) -> Iterable[Finding]:
         """Validate a new job or an update, beyond the rules for jobs of all kinds."""
@@ -193,7 +228,7 @@ class JobKind(ABC, Generic[J]):
     def is_deleted(self, job: J) -> bool:
         return job.metadata.deletion_timestamp is not None
 
-    def is_on_hold(self, job: J) -> bool:
+    def is_on_hold(self, state: JobState[J]) -> bool:
         """Return True if the job keeps its workload for now, but needs no quota."""
         return False
 

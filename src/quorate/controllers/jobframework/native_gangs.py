@@ -15,7 +15,6 @@ from typing import Final
 import msgspec
 
 from quorate.api.batch import decode_template
-from quorate.api.codec import to_builtins
 from quorate.api.kueue import ClusterQueue, PodSet, Workload
 from quorate.api.meta import Key, ObjectMeta, OwnerReference
 from quorate.api.native_groups import (
@@ -105,6 +104,5 @@ def _group(kind: Resource[PodGroup], key: Key, pod_set: PodSet, least: int, owne
         priority_class_name=decode_template(pod_set.template).spec.priority_class_name,
     )
     labels = {MEMBER_OF: key.name}  # tells it from a group that the controller of the job has made
-    metadata = {"name": key.name, "labels": labels, "ownerReferences": to_builtins([owner])}
-    body = {"metadata": metadata, "spec": to_builtins(spec)}
-    return Apply(kind, key, body, FIELD_MANAGER)
+    metadata = {"name": key.name, "labels": labels, "ownerReferences": (owner,)}
+    return Apply(kind, key, {"metadata": metadata, "spec": spec}, FIELD_MANAGER)

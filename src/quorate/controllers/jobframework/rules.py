@@ -12,16 +12,13 @@ from dataclasses import replace
 import msgspec
 
 from quorate.api.field_path import InvalidTemplate
-from quorate.api.kueue import PODS_RUN_AGAIN, ReclaimablePod, Workload
+from quorate.api.kueue import Workload
 from quorate.api.meta import Condition, find_condition
 from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
 from quorate.api.names.multikueue import ORIGIN
-from quorate.api.validation.workloads import shrunk_pod_sets
 from quorate.controllers.executor import ObjectEvent, warning_event
 from quorate.controllers.finalizers import finish_orphans, remove_finalizer
-from quorate.controllers.jobframework.construct_workload import owner_of
 from quorate.controllers.jobframework.ensure_one_workload import (
-    awaiting_first_count,
     ensure_one_workload,
     ensure_prebuilt_workload,
 )
@@ -43,12 +40,10 @@ from quorate.controllers.jobframework.job_plan import (
     ReconcileContext,
 )
 from quorate.controllers.jobframework.native_gangs import with_native_groups
-from quorate.controllers.jobframework.pod_counts import (
-    are_ready,
-    pods_running_again,
-    reclaimable_pods,
-    requiring_at_most,
-    running_again_message,
+from quorate.controllers.jobframework.pod_reports import (
+    reclaimable_now,
+    report_pods_ready,
+    report_reclaimable,
 )
 from quorate.controllers.jobframework.podset_info import (
     FlavorNotFound,
@@ -60,7 +55,6 @@ from quorate.controllers.jobframework.podset_info import (
 from quorate.controllers.jobframework.sync_workload import sync_workload
 from quorate.controllers.jobframework.workload_slices import (
     ensure_slice,
-    is_elastic,
     is_size_of_copy,
     without_nodes,
 )
@@ -71,7 +65,6 @@ from quorate.kube.writes import Patch, Write, status_patch
 from quorate.queueing.conditions import (
     EVICTED,
     JOB_UPDATED,
-    NODE_FIT,
     ON_HOLD,
     PENDING_EVALUATION,
     QUOTA_RESERVED,
@@ -81,7 +74,6 @@ from quorate.queueing.conditions import (
     is_admitted,
     is_evicted,
     is_finished,
-    new_condition,
     not_reserved,
     with_conditions,
     without_condition,
@@ -89,7 +81,6 @@ from quorate.queueing.conditions import (
 from quorate.queueing.lifecycle.admission_checks import is_delegated
 from quorate.queueing.lifecycle.statuses import finish_status, release_status, unset_quota_reservation
 from quorate.queueing.lifecycle.timeouts import job_deletion_time
-from quorate.queueing.pods_ready import pods_ready_condition
 
 
 def decide(
@@ -138,12 +129,13 @@ def _decide(
     if isinstance(kind, ComposableJobKind):
         composed = kind.ensure_one_workload(state, owned[0] if owned else None)
         return composed if isinstance(composed, JobPlan) else _with_workload(*composed)
-    if _names_workload(state):
+    if state.names_workload:
         prebuilt = context.prebuilt
         if prebuilt is not None and is_size_of_copy(state, prebuilt):
-            return _with_workload(state, prebuilt)
-        found = ensure_prebuilt_workload(state, prebuilt)
-    elif is_elastic(state):
+            found: JobPlan | Workload = prebuilt
+        else:
+            found = ensure_prebuilt_workload(state, prebuilt)
+    elif state.is_elastic:
         found = ensure_slice(state, owned)
     else:
         found = ensure_one_workload(state, owned)
@@ -177,11 +169,6 @@ def _without_job(
     return JobPlan(concurrent=finalized, writes=finish_orphans(owned, options.gates, now))
 
 
-def _names_workload(state: JobState[J]) -> bool:
-    by_annotation = state.options.gates.workload_identifier_annotations
-    return bool(state.kind.prebuilt_name(state.job, by_annotation=by_annotation))
-
-
 def _with_workload(state: JobState[J], workload: Workload) -> JobPlan:
     kind, job = state.kind, state.job
     if is_finished(workload):
@@ -203,20 +190,20 @@ def _with_workload(state: JobState[J], workload: Workload) -> JobPlan:
 
 def _follow_status(state: JobState[J], workload: Workload) -> JobPlan:
     """Apply the rules for the progress of the job and the conditions of its workload."""
-    if state.kind.is_on_hold(state.job):
+    if state.kind.is_on_hold(state):
         return _hold(state, workload)
     if state.outcome is not None:
         return _finish(state, state.outcome, workload)
     if (
         patches := _end_hold(state, workload)
         or _report_conditions(state, workload)
-        or _report_pods_ready(state, workload)
+        or report_pods_ready(state, workload)
     ):
         return JobPlan(writes=patches)
     plan = _next_step(state, workload)
     if not plan.all_writes and (patches := _note_updated(workload)):
         return JobPlan(writes=patches)
-    return _report_reclaimable(state, workload) if plan == IDLE else plan
+    return report_reclaimable(state, workload) if plan == IDLE else plan
 
 
 def _hold(state: JobState[J], workload: Workload) -> JobPlan:
@@ -249,25 +236,6 @@ def _report_conditions(state: JobState[J], workload: Workload) -> tuple[Patch, .
     return () if conditions == before else _conditions_patch(workload, conditions)
 
 
-def _report_pods_ready(state: JobState[J], workload: Workload) -> tuple[Patch, ...]:
-    """Set PodsReady, except in a status that the cycle has not written yet: its first write adds it.
-
-    Pods that are ready have found nodes, so that a NodeFit condition is true no more.
-    """
-    status = workload.status
-    waits = state.options.wait_for_pods_ready is not None
-    is_reported = find_condition(status.conditions, NODE_FIT) is not None
-    is_unwritten = state.options.scheduling and not status.conditions
-    if is_unwritten or not (waits or is_reported):
-        return ()
-    all_ready = are_ready(requiring_at_most(state.kind.pod_counts(state.job), workload))
-    conditions = without_condition(status.conditions, NODE_FIT) if all_ready else status.conditions
-    ready = pods_ready_condition(workload, all_ready, state.now) if waits else None
-    if ready is not None:
-        conditions = with_conditions(conditions, ready)
-    return _conditions_patch(workload, conditions)
-
-
 def _note_updated(workload: Workload) -> tuple[Patch, ...]:
     """Remove the condition of a refused change once nothing is left to change."""
     conditions = workload.status.conditions
@@ -276,44 +244,22 @@ def _note_updated(workload: Workload) -> tuple[Patch, ...]:
     return _conditions_patch(workload, without_condition(conditions, JOB_UPDATED))
 
 
-def _report_reclaimable(state: JobState[J], workload: Workload) -> JobPlan:
-    """Report how many pods need their quota no longer (``reclaimablePods``).
-
-    Other workloads may use that quota already when pods run again, for example those of a JobSet that
-    restarts.  Then the usage may exceed the quota, and a condition and an event tell which pods it is.  A job
-    that has shrunk in place is counted anew: pods that it gave up may have been among the ended ones.
-    """
-    pods = _reclaimable_pods(state, workload)
-    status = msgspec.structs.replace(workload.status, reclaimable_pods=pods)
-    again = pods_running_again(workload, pods) if has_quota_reservation(workload) else {}
-    if is_elastic(state):
-        again = {name: more for name, more in again.items() if name not in shrunk_pod_sets(workload)}
-    if not again:
-        patches = status_patch(WORKLOADS, workload, status)
-        return JobPlan(writes=patches, deferrable=True) if patches else IDLE
-    text = running_again_message(workload, again)
-    generation = workload.metadata.generation
-    condition = new_condition(PODS_RUN_AGAIN, "True", "PodsRestarted", text, state.now, generation)
-    status = msgspec.structs.replace(status, conditions=with_conditions(status.conditions, condition))
-    event = warning_event(state.kind.reference(state.job), "PodsRunAgain", text)
-    return JobPlan(writes=status_patch(WORKLOADS, workload, status), events=(event,))
-
-
-def _reclaimable_pods(state: JobState[J], workload: Workload) -> tuple[ReclaimablePod, ...]:
-    pods = sum(pod_set.count for pod_set in workload.spec.pod_sets)
-    if not state.options.gates.reclaimable_pods or pods <= 1:
-        return ()  # the quota of a single pod is released with the end of its job
-    return reclaimable_pods(state.kind.pod_counts(state.job), workload)
-
-
 def _finish(state: JobState[J], outcome: Outcome, workload: Workload) -> JobPlan:
     reason = "Succeeded" if outcome.success else "Failed"
     # Both workloads of a job in a worker cluster have the message of the job, which may be none.
     is_copy = ORIGIN in workload.metadata.labels
     is_dispatched = is_copy or is_delegated(workload, state.context.checks)
     message = "" if is_dispatched else f"Job {reason.lower()}"
-    status = finish_status(workload, reason, outcome.message or message, state.now)
-    return JobPlan(writes=status_patch(WORKLOADS, workload, status), events=_finished_events(state, workload))
+    return _finished(state, workload, reason, outcome.message or message)
+
+
+def _finished(
+    state: JobState[J], workload: Workload, reason: str, message: str, reported: str = ""
+) -> JobPlan:
+    """Finish the workload with ``message``; ``reported``: why, for the event of the job."""
+    status = finish_status(workload, reason, message, state.now)
+    events = _finished_events(state, workload, reported)
+    return JobPlan(writes=status_patch(WORKLOADS, workload, status), events=events)
 
 
 def _finished_events(state: JobState[J], workload: Workload, why: str = "") -> tuple[ObjectEvent, ...]:
@@ -331,10 +277,11 @@ def _next_step(state: JobState[J], workload: Workload) -> JobPlan:
     if (deletion := _delete_after_retention(state, workload)) is not None:
         return deletion
     if state.suspended and is_admitted(workload):
-        return awaiting_first_count(state) or _start(state, workload)
+        counted_at = state.counted_at
+        return _start(state, workload) if counted_at is None else JobPlan(wake_at=counted_at)
     if state.suspended:
         return JobPlan(events=_pending_check_events(state, workload))
-    if is_admitted(workload) or is_elastic(state):
+    if is_admitted(workload) or state.is_elastic:
         return IDLE  # new pods of an elastic job are gated
     return _stop(state, workload, NOT_ADMITTED, "Not admitted by cluster queue")
 
@@ -363,7 +310,7 @@ def _evict(state: JobState[J], workload: Workload) -> JobPlan:
     if status is None:
         return stop
     # The next admission is for the pods that the job may still run, whatever was admitted before.
-    pods = _reclaimable_pods(state, msgspec.structs.replace(workload, status=status))
+    pods = reclaimable_now(state, msgspec.structs.replace(workload, status=status))
     fresh = msgspec.structs.replace(status, reclaimable_pods=pods)
     return stop.then(JobPlan(writes=status_patch(WORKLOADS, workload, fresh), change=stop.change))
 
@@ -383,7 +330,7 @@ def _runs_elsewhere(state: JobState[J], workload: Workload) -> bool:
 
 
 def _start(state: JobState[J], workload: Workload) -> JobPlan:
-    if not state.kind.has_pods_to_start(state.job) or _runs_elsewhere(state, workload):
+    if _runs_elsewhere(state, workload) or not state.kind.has_pods_to_start(state.job):
         return IDLE
     with_queue_labels = state.options.gates.assign_queue_labels_for_pods
     infos = pod_set_infos(
@@ -393,12 +340,11 @@ def _start(state: JobState[J], workload: Workload) -> JobPlan:
         topology=state.options.topology is not None,
     )
     if isinstance(infos, NotAdmitted):
-        about = state.kind.reference(state.job)
         reported = state.kind.reports_workload
-        return JobPlan(events=(warning_event(about, "NotStarted", str(infos)),) if reported else ())
+        return JobPlan(events=(state.warning("NotStarted", str(infos)),) if reported else ())
     if isinstance(infos, FlavorNotFound):
         return JobPlan(missing_dependency=str(infos))
-    if is_elastic(state) and not isinstance(infos, InjectionConflict):
+    if state.is_elastic and not isinstance(infos, InjectionConflict):
         infos = without_nodes(infos, state.kind.gated_pod_sets(state.job))
     membership = state.context.membership
     if membership is not None and not isinstance(infos, InjectionConflict):
@@ -409,21 +355,18 @@ def _start(state: JobState[J], workload: Workload) -> JobPlan:
     groups: tuple[Write, ...] = ()
     made = None if state.context.native_groups is None else state.context.native_groups.made
     has_group = membership is not None or (made is not None and not made.spec.is_default)
-    native = None if has_group or is_elastic(state) else state.context.native_gangs
+    native = None if has_group or state.is_elastic else state.context.native_gangs
     if isinstance(native, Missing):
         text = f"Admitted, and cannot start as a native gang: {native.value}"
-        event = warning_event(state.kind.reference(state.job), "NotStarted", text)
+        event = state.warning("NotStarted", text)
         return JobPlan(events=(event,), wake_at=state.now + NATIVE_GANGS_CHECK_S)
     if native is not None and not isinstance(infos, InjectionConflict):
-        owner = owner_of(state.kind.resource, state.job.metadata)
-        infos, groups = with_native_groups(native, infos, workload, owner, state.options.gang_schedulers)
+        infos, groups = with_native_groups(
+            native, infos, workload, state.owner, state.options.gang_schedulers
+        )
     plan = infos if isinstance(infos, InjectionConflict) else state.kind.start_plan(state, workload, infos)
     if isinstance(plan, InjectionConflict):
-        status = finish_status(workload, "FailedToStart", plan.message, state.now)
-        return JobPlan(
-            writes=status_patch(WORKLOADS, workload, status),
-            events=_finished_events(state, workload, plan.message),
-        )
+        return _finished(state, workload, "FailedToStart", plan.message, plan.message)
     change = JobChange(START_REFUSED, "the job cannot be started", workload)
     return replace(plan, writes=(*groups, *plan.writes), change=change) if plan.all_writes else plan
 

@@ -13,8 +13,8 @@ from quorate.controllers.jobframework.construct_workload import (
     MissingPriorityClass,
     prebuilt_name_of,
     queue_name_of,
+    workload_patch,
 )
-from quorate.controllers.jobframework.ensure_one_workload import update
 from quorate.controllers.jobframework.interface import J, JobState
 from quorate.controllers.jobframework.job_plan import IDLE, JobPlan
 from quorate.queueing.conditions import has_quota_reservation
@@ -73,7 +73,7 @@ def sync_workload(state: JobState[J], workload: Workload) -> JobPlan:
     if not changes.body:
         return plan
     updated = state.event("UpdatedWorkload", f"Updated Workload: {workload.metadata.key}")
-    return plan.then(JobPlan(writes=(update(workload, changes.body),), events=(updated,)))
+    return plan.then(JobPlan(writes=(workload_patch(workload, changes.body),), events=(updated,)))
 
 
 def _priority(

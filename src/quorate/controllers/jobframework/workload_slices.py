@@ -17,19 +17,15 @@ from quorate.api.names.kueue import ELASTIC_JOB, SLICE_NAME, SLICE_REPLACEMENT_F
 from quorate.api.names.multikueue import ORIGIN
 from quorate.controllers.executor import normal_event
 from quorate.controllers.finalizers import remove_finalizer
-from quorate.controllers.jobframework.construct_workload import (
-    NotComposed,
-    maximum_execution_s,
-)
+from quorate.controllers.jobframework.construct_workload import NotComposed, workload_patch
 from quorate.controllers.jobframework.ensure_one_workload import (
     create_workload,
     is_equivalent,
     reduce_to_one,
-    update,
 )
 from quorate.controllers.jobframework.interface import NO_MATCHING_WORKLOAD, J, JobState
 from quorate.controllers.jobframework.job_plan import JobPlan
-from quorate.controllers.jobframework.pod_counts import reclaimable_pods
+from quorate.controllers.jobframework.pod_reports import reclaimable_pods
 from quorate.controllers.jobframework.podset_info import PodSetInfo
 from quorate.controllers.jobframework.sync_workload import sync_workload
 from quorate.kube.patches import merged
@@ -46,11 +42,6 @@ from quorate.queueing.conditions import (
     transition_time,
 )
 from quorate.queueing.lifecycle.statuses import finish_status, release_status
-
-
-def is_elastic(state: JobState[J]) -> bool:
-    annotated = state.job.metadata.annotations.get(ELASTIC_JOB) == "true"
-    return annotated and state.kind.has_slices and state.options.elastic_jobs
 
 
 def without_nodes(infos: Sequence[PodSetInfo], gated: Collection[str]) -> tuple[PodSetInfo, ...]:
@@ -163,7 +154,7 @@ def is_size_of_copy(state: JobState[J], workload: Workload) -> bool:
 
     The manager cluster changes the size of the copy, and soon that of its workload.
     """
-    is_copy = ORIGIN in state.job.metadata.labels and is_elastic(state)
+    is_copy = ORIGIN in state.job.metadata.labels and state.is_elastic
     return is_copy and not _is_of_other_job(state, workload) and _differs_in_counts_only(state, workload)
 
 
@@ -199,7 +190,7 @@ def _restart_from_zero(state: JobState[J], only: Workload) -> JobPlan:
 
 def _with_two(state: JobState[J], old: Workload, new: Workload) -> JobPlan | Workload:
     if new.spec.active and not old.spec.active:
-        return JobPlan(writes=(update(new, {"spec": {"active": False}}),))  # the job is deactivated
+        return JobPlan(writes=(workload_patch(new, {"spec": {"active": False}}),))  # the job is deactivated
     if is_admitted(new):
         return _replace(state, old, new)
     if is_evicted(new) and has_quota_reservation(new):
@@ -244,7 +235,7 @@ def _replace(state: JobState[J], old: Workload, new: Workload) -> JobPlan:
         "due to workload slice aggregation"
     )
     finished = finish_status(old, SLICE_REPLACED, text, state.now)
-    event = normal_event(reference_to(WORKLOADS, old), SLICE_REPLACED, text)
+    event = normal_event(reference_to(WORKLOADS, old.metadata), SLICE_REPLACED, text)
     return JobPlan(writes=status_patch(WORKLOADS, old, finished), events=(event,))
 
 
@@ -255,8 +246,9 @@ def _differs_in_counts_only(state: JobState[J], workload: Workload) -> bool:
         msgspec.structs.replace(ours, count=theirs.count)
         for ours, theirs in zip(state.pod_sets, workload.spec.pod_sets, strict=True)
     )
-    limit_s = maximum_execution_s(state.job.metadata)
-    return is_equivalent(workload, recounted, limit_s, state.suspended, running=not state.suspended)
+    return is_equivalent(
+        workload, recounted, state.maximum_execution_s, state.suspended, running=not state.suspended
+    )
 
 
 def _counts(pod_sets: Sequence[PodSet]) -> list[int]:
@@ -309,28 +301,25 @@ def _recounted(pod_sets: Sequence[PodSet], state: JobState[J]) -> tuple[PodSet, 
 def _resize(state: JobState[J], workload: Workload) -> JobPlan:
     pod_sets = _recounted(workload.spec.pod_sets, state)
     event = state.event("UpdatedWorkload", f"Updated Workload: {workload.metadata.key}")
-    return JobPlan(writes=(update(workload, {"spec": {"podSets": pod_sets}}),), events=(event,))
+    return JobPlan(writes=(workload_patch(workload, {"spec": {"podSets": pod_sets}}),), events=(event,))
 
 
 def _finish_out_of_sync(state: JobState[J], slices: Sequence[Workload]) -> tuple[Write, ...]:
     text = "The workload slice is out of sync with its parent job"
-    return tuple(
-        patch
-        for workload in slices
-        for patch in status_patch(WORKLOADS, workload, finish_status(workload, "OutOfSync", text, state.now))
-    )
+    return _finished(slices, "OutOfSync", text, state.now)
 
 
 def _finish_all(state: JobState[J], slices: Sequence[Workload]) -> JobPlan:
     assert state.outcome is not None, f"{state.job.metadata.key} has not finished"
     reason = "Succeeded" if state.outcome.success else "Failed"
     message = state.outcome.message or f"Job {reason.lower()}"
-    return JobPlan(
-        writes=tuple(
-            patch
-            for workload in slices
-            for patch in status_patch(
-                WORKLOADS, workload, finish_status(workload, reason, message, state.now)
-            )
-        )
+    return JobPlan(writes=_finished(slices, reason, message, state.now))
+
+
+def _finished(slices: Sequence[Workload], reason: str, message: str, now: float) -> tuple[Write, ...]:
+    statuses = [finish_status(workload, reason, message, now) for workload in slices]
+    return tuple(
+        patch
+        for workload, status in zip(slices, statuses, strict=True)
+        for patch in status_patch(WORKLOADS, workload, status)
     )

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from quorate.api.field_path import Path, look_up, read_field, write_field
 from quorate.api.findings import Finding
-from quorate.controllers.jobframework.interface import EndStatus, Outcome, ValidationScope
+from quorate.controllers.jobframework.interface import EndStatus, JobState, Outcome, ValidationScope
 from quorate.controllers.jobs.ray import (
     GROUP,
     MANAGED_BY,
@@ -64,8 +64,8 @@ class RayJob(UnstructuredJobKind):
         """Skip a job that selects an existing cluster: its only pod is the submitter."""
         return bool(look_up(job.document, _SELECTOR))
 
-    def is_on_hold(self, job: UnstructuredJob) -> bool:
-        return _deployment(job) == "ValidationFailed"
+    def is_on_hold(self, state: JobState[UnstructuredJob]) -> bool:
+        return _deployment(state.job) == "ValidationFailed"
 
     def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
         match read_field(job.document, ("spec", "submissionMode"), str, _JOB_MODE):

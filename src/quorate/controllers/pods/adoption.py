@@ -39,7 +39,7 @@ def adoption_plan(
         f"{constants.ADMISSION_GATE}, so it runs outside of all quota: make it with the gate, "
         "or install the webhooks, which add it"
     )
-    return Plan(events=(warning_event(reference_to(PLACEABLE_PODS, pod), NOT_GATED, text),))
+    return Plan(events=(warning_event(reference_to(PLACEABLE_PODS, pod.metadata), NOT_GATED, text),))
 
 
 def _adopt(pod: Pod, queue: str) -> Patch:

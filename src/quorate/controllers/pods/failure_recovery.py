@@ -48,7 +48,7 @@ def recovery_plan(pod: Pod, node: Node | None, now: float) -> Plan:
     )
     return Plan(
         concurrent=(writes,),
-        events=(warning_event(reference_to(PLACEABLE_PODS, pod), REASON, message),),
+        events=(warning_event(reference_to(PLACEABLE_PODS, pod.metadata), REASON, message),),
     )
 
 

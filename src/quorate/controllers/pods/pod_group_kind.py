@@ -18,12 +18,12 @@ from quorate.controllers.jobframework.construct_workload import (
     NotComposed,
     maximum_execution_s,
     prebuilt_name_of,
+    workload_patch,
 )
 from quorate.controllers.jobframework.ensure_one_workload import (
     create_workload,
     not_composed,
     reduce_to_one,
-    update,
     without_workload,
 )
 from quorate.controllers.jobframework.interface import (
@@ -77,7 +77,7 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
     is_group = True
 
     def reference(self, job: PodGroup) -> ObjectReference:
-        return versioned_reference_to(PLACEABLE_PODS, job.pods[0])
+        return versioned_reference_to(PLACEABLE_PODS, job.pods[0].metadata)
 
     def pods(self, job: PodGroup) -> Sequence[Pod]:
         return job.pods
@@ -221,8 +221,8 @@ def _release_others(workload: Workload, counted: CountedPods) -> JobPlan:
     if new:
         body = {"metadata": {"ownerReferences": [*workload.metadata.owner_references, *new]}}
         text = f"Added {len(new)} owner reference(s)"
-        event = normal_event(reference_to(WORKLOADS, workload), "OwnerReferencesAdded", text)
-        return JobPlan(writes=(update(workload, body),), events=(event,))
+        event = normal_event(reference_to(WORKLOADS, workload.metadata), "OwnerReferencesAdded", text)
+        return JobPlan(writes=(workload_patch(workload, body),), events=(event,))
     return JobPlan(
         concurrent=(*delete_pods(counted.excess), *remove_finalizers(counted.replaced)),
         events=_excess_events(counted.excess),
@@ -231,7 +231,7 @@ def _release_others(workload: Workload, counted: CountedPods) -> JobPlan:
 
 def _excess_events(pods: Sequence[Pod]) -> tuple[ObjectEvent, ...]:
     return tuple(
-        normal_event(reference_to(PLACEABLE_PODS, pod), "ExcessPodDeleted", "Excess pod deleted")
+        normal_event(reference_to(PLACEABLE_PODS, pod.metadata), "ExcessPodDeleted", "Excess pod deleted")
         for pod in pods
         if not pod.is_leaving
     )

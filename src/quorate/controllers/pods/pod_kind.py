@@ -18,7 +18,7 @@ from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import find_condition
 from quorate.api.names.kueue import JOB_UID
 from quorate.controllers.executor import ObjectEvent, normal_event, warning_event
-from quorate.controllers.jobframework.construct_workload import NotComposed, maximum_execution_s
+from quorate.controllers.jobframework.construct_workload import NotComposed
 from quorate.controllers.jobframework.interface import (
     NO_MATCHING_WORKLOAD,
     WORKLOAD_DELETED,
@@ -90,15 +90,16 @@ class PodsKind(JobKind[J]):
             name = self.pod_set_name(state.job, pod)
             if name not in by_name:
                 return InjectionConflict(f"the workload has no pod set {name!r}, the role of a pod")
+            about = reference_to(PLACEABLE_PODS, pod.metadata)
             if uncharged := uncharged_requests(pod, *charges[name], state.options.resources):
                 text = f"it stays gated, it requests more than quota is charged for: {uncharged}"
-                events.append(warning_event(reference_to(PLACEABLE_PODS, pod), OUTSIDE_QUOTA, text))
+                events.append(warning_event(about, OUTSIDE_QUOTA, text))
                 continue
             patch = ungate(pod, by_name[name])
             if isinstance(patch, InjectionConflict):
                 return patch
             sequences.append((patch,))
-            events.append(normal_event(reference_to(PLACEABLE_PODS, pod), "Started", message))
+            events.append(normal_event(about, "Started", message))
         return JobPlan(
             concurrent=tuple(sequences),
             events=tuple(events),
@@ -123,9 +124,7 @@ class PodsKind(JobKind[J]):
         ]
         return JobPlan(
             concurrent=tuple(terminate(pod, reason, message, state.now) for pod in stopped),
-            events=tuple(
-                normal_event(reference_to(PLACEABLE_PODS, pod), "Stopped", message) for pod in stopped
-            ),
+            events=tuple(_event(pod, "Stopped", message) for pod in stopped),
             stopping=reason == WORKLOAD_DELETED and bool(stopped),
         )
 
@@ -136,11 +135,7 @@ class PodsKind(JobKind[J]):
         pods = self.pods(state.job)
         return JobPlan(
             concurrent=delete_pods(pods),
-            events=tuple(
-                normal_event(reference_to(PLACEABLE_PODS, pod), "Deleted", message)
-                for pod in pods
-                if not pod.is_leaving
-            ),
+            events=tuple(_event(pod, "Deleted", message) for pod in pods if not pod.is_leaving),
         )
 
 
@@ -214,10 +209,14 @@ def _excess_of_resize(state: JobState[Pod], workload: Workload) -> str | None:
     pod, admission = state.job, workload.status.admission
     if is_gated(pod) or admission is None or len(admission.pod_set_assignments) != 1:
         return None
-    if not is_resized(workload, state.pod_sets[0], maximum_execution_s(pod.metadata)):
+    if not is_resized(workload, state.pod_sets[0], state.maximum_execution_s):
         return None
     (pod_set,), (assignment,) = workload.spec.pod_sets, admission.pod_set_assignments
     return uncharged_requests(pod, pod_set, assignment, state.options.resources)
+
+
+def _event(pod: Pod, reason: str, message: str) -> ObjectEvent:
+    return normal_event(reference_to(PLACEABLE_PODS, pod.metadata), reason, message)
 
 
 def _is_startable(pod: Pod) -> bool:

@@ -35,8 +35,8 @@ def ungate(pod: Pod, info: PodSetInfo) -> Patch | InjectionConflict:
     placed = TOPOLOGY_GATE in info.scheduling_gates
     info = msgspec.structs.replace(
         info,
-        annotations={constants.ROLE_HASH: role_of(pod), **info.annotations},
         labels={**info.labels, **(_group_index(pod) if placed else {})},
+        annotations={constants.ROLE_HASH: role_of(pod), **info.annotations},
         scheduling_gates=(),
     )
     whole = {

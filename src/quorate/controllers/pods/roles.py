@@ -32,12 +32,12 @@ def role_of(pod: Pod) -> str:
 
 def role_hash(spec: Mapping[str, Any]) -> str:
     """Compute the role of a pod with ``spec`` and without the annotation."""
-    shape: dict[str, Any] = {name: _sorted(spec.get(name)) for name in _COPIED_FIELDS}
-    shape |= {
+    shape: dict[str, Any] = {
         "containers": _containers(spec.get("containers")),
         "initContainers": _containers(spec.get("initContainers")),
         "priority": spec.get("priority"),
         "tolerations": _structs(spec.get("tolerations"), _TOLERATION),
+        **{name: _sorted(spec.get(name)) for name in _COPIED_FIELDS},
     }
     if requests := _requests(spec):
         shape["resources"] = {"requests": requests}

@@ -257,7 +257,7 @@ class ProvisioningController:
 
 
 def _object_events(workload: Workload, *events: Event) -> tuple[ObjectEvent, ...]:
-    return tuple(ObjectEvent(reference_to(WORKLOADS, workload), event) for event in events)
+    return tuple(ObjectEvent(reference_to(WORKLOADS, workload.metadata), event) for event in events)
 
 
 def _config_of(check: AdmissionCheck) -> tuple[str, ...]:

@@ -96,4 +96,6 @@ class ReservationController:
             raise refusal
 
     def _record(self, resource: Resource[Any], regarding: Reservation | Workload, event: Event) -> None:
-        self._events.event(reference_to(resource, regarding), event.type, event.reason, event.message)
+        self._events.event(
+            reference_to(resource, regarding.metadata), event.type, event.reason, event.message
+        )

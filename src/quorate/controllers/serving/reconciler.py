@@ -143,7 +143,7 @@ class SetController:
 
     def _refusal_event(self, obj: ServingSet, plan: Plan, refusal: ApiError) -> ObjectEvent | None:
         """Return the event about a refused write; None if it may succeed at once when it is repeated."""
-        about = reference_to(self._kind.resource, obj)
+        about = reference_to(self._kind.resource, obj.metadata)
         if isinstance(refusal, AlreadyExists):
             workloads, owners = self._context.informers.workloads, (obj.metadata.uid,)
             return name_conflict(about, plan.all_writes, workloads, owners)
@@ -213,7 +213,7 @@ class SetController:
                 kind.serving, obj, workloads, pods, self._reconcile_context(), self._options, now
             )
         except InvalidTemplate as invalid:
-            about = reference_to(kind.resource, obj)
+            about = reference_to(kind.resource, obj.metadata)
             return (Plan(events=(warning_event(about, "ErrWorkloadCompose", str(invalid)),)),)
 
     def _reconcile_context(self) -> ReconcileContext:

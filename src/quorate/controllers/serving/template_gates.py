@@ -61,7 +61,7 @@ def gate_plan(
             f"pods of the set run outside of all quota, since its template lacks the scheduling gate "
             f"{constants.ADMISSION_GATE}: scale it to 0 and back, or install the webhooks before it is made"
         )
-        return Plan(events=(warning_event(reference_to(resource, obj), NOT_GATED, text),))
+        return Plan(events=(warning_event(reference_to(resource, obj.metadata), NOT_GATED, text),))
     wanted = replicas(document)
     queued = DefaultingContext(  # checked by the reconciler
         namespace_managed=True, manage_without_queue_name=True, topology=topology

@@ -99,7 +99,7 @@ def _create(
 ) -> Plan:
     if not group.total or not replicas(obj.document) or obj.is_copy:
         return Plan()
-    about = reference_to(kind.resource, obj)
+    about = reference_to(kind.resource, obj.metadata)
     if options.topology is not None and (findings := group_topology_findings(kind, group, options.topology)):
         return Plan(events=(warning_event(about, "ErrWorkloadCompose", "; ".join(map(str, findings))),))
     metadata = obj.metadata
@@ -203,7 +203,7 @@ def _sync(
     plan = Plan(writes=writes)
     if changes.missing is None:
         return plan
-    return plan.then(_without_class(reference_to(kind.resource, obj), changes.missing))
+    return plan.then(_without_class(reference_to(kind.resource, obj.metadata), changes.missing))
 
 
 def _without_class(about: ObjectReference, missing: MissingPriorityClass) -> Plan:

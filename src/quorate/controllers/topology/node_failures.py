@@ -411,7 +411,7 @@ class NodeFailureController:
         names = [node.name for node in transition.status.unhealthy_nodes] if transition.status else []
         self._log.info("failed nodes", workload=workload.metadata.key, nodes=names)
         for event in transition.events:
-            regarding = reference_to(WORKLOADS, workload)
+            regarding = reference_to(WORKLOADS, workload.metadata)
             self._context.events.event(regarding, event.type, event.reason, event.message)
 
     async def _terminate(self, pods: list[Pod], now: float) -> None:
@@ -419,5 +419,5 @@ class NodeFailureController:
             batch = pods[first : first + CONCURRENT]
             await send_concurrently(self._context.client, ([termination(pod, now)] for pod in batch))
             for pod in batch:
-                regarding = reference_to(PLACEABLE_PODS, pod)
+                regarding = reference_to(PLACEABLE_PODS, pod.metadata)
                 self._context.events.event(regarding, "Normal", EVENT, termination_message(pod))

@@ -107,7 +107,7 @@ class VolcanoQueueController:
             metadata.key, Plan(writes=writes, deferrable=deferrable), on_written if writes else None
         )
         if deferred_until is None:
-            regarding = reference_to(QUEUES, queue)
+            regarding = reference_to(QUEUES, queue.metadata)
             events = tuple(ObjectEvent(regarding, event) for event in plan.events)
             self._executor.record(metadata.key, events, unique=False)
         return deferred_until

@@ -285,13 +285,13 @@ class CronJobController(Controller):
             job = await self._client.get(JOBS, Key(cron_job.metadata.namespace, name))
             if not is_controlled_by(job.metadata, cron_job.metadata.uid):
                 return None
-            return versioned_reference_to(JOBS, job)
+            return versioned_reference_to(JOBS, job.metadata)
         except ApiError as error:
             message = f"Error creating job: {error.message}"
             self._report(cron_job, CronEvent("FailedCreate", message, warning=True))
             raise
         self._report(cron_job, CronEvent("SuccessfulCreate", f"Created job {name}"))
-        return versioned_reference_to(JOBS, job)
+        return versioned_reference_to(JOBS, job.metadata)
 
     async def _delete(self, cron_job: CronJob, job: Job) -> None:
         try:
@@ -302,7 +302,7 @@ class CronJobController(Controller):
 
     def _report(self, cron_job: CronJob, event: CronEvent) -> None:
         self._events.event(
-            versioned_reference_to(CRON_JOBS, cron_job),
+            versioned_reference_to(CRON_JOBS, cron_job.metadata),
             "Warning" if event.warning else "Normal",
             event.reason,
             event.message,

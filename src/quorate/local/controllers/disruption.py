@@ -167,7 +167,7 @@ class DisruptionController(Controller):
         raise _UnknownController(f'found no controllers for pod "{pod.metadata.name}"')
 
     def _event(self, budget: Budget, type_: EventType, reason: str, message: str) -> None:
-        self._events.event(versioned_reference_to(BUDGETS, budget), type_, reason, message)
+        self._events.event(versioned_reference_to(BUDGETS, budget.metadata), type_, reason, message)
 
 
 def budget_status(

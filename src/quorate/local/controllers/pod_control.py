@@ -180,7 +180,7 @@ class PodControl(Generic[Owner, OwnedPod]):
 
     def report(self, owner: Owner, reason: str, message: str, *, warning: bool = False) -> None:
         type_: EventType = "Warning" if warning else "Normal"
-        self._events.event(versioned_reference_to(self._kind, owner), type_, reason, message)
+        self._events.event(versioned_reference_to(self._kind, owner.metadata), type_, reason, message)
 
 
 def problem_of(error: WriteError) -> str:

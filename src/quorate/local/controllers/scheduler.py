@@ -198,7 +198,10 @@ class Scheduler:
             raise
         self._log.debug("pod bound", pod=key, node=node)
         self._events.event(
-            versioned_reference_to(PODS, pod), "Normal", "Scheduled", f"Successfully assigned {key} to {node}"
+            versioned_reference_to(PODS, pod.metadata),
+            "Normal",
+            "Scheduled",
+            f"Successfully assigned {key} to {node}",
         )
 
     def _report_ignored_group(self, pod: Pod) -> None:
@@ -212,7 +215,7 @@ class Scheduler:
                 f"the local cluster's {SCHEDULER_NAME} places each pod of pod group {group.pod_group_name} "
                 "alone: give the pods the schedulerName of the gang scheduler"
             )
-            self._events.event(versioned_reference_to(PODS, pod), "Warning", "PodGroupIgnored", text)
+            self._events.event(versioned_reference_to(PODS, pod.metadata), "Warning", "PodGroupIgnored", text)
 
     async def _report_unschedulable(self, pod: Pod, message: str) -> None:
         current = find_condition(pod.status.conditions, "PodScheduled")
@@ -228,7 +231,7 @@ class Scheduler:
         status = replace(pod.status, conditions=with_condition(pod.status.conditions, new))
         patch = status_merge_patch(pod.metadata, pod.status, status)
         await self._client.patch(PODS, pod.metadata.key, patch, subresource="status")
-        self._events.event(versioned_reference_to(PODS, pod), "Warning", "FailedScheduling", message)
+        self._events.event(versioned_reference_to(PODS, pod.metadata), "Warning", "FailedScheduling", message)
 
 
 def _is_schedulable(pod: Pod) -> bool:

@@ -204,10 +204,10 @@ def _closed(gate: PreemptionGateState, now: datetime) -> PreemptionGateState:
 
 def reset_admission_checks(workload: Workload, now: float) -> tuple[AdmissionCheckState, ...]:
     """Return all checks as Pending, for the next reservation."""
-    return tuple(_reset_check(check, now) for check in workload.status.admission_checks)
+    return tuple(_reset_check(check, at_epoch(now)) for check in workload.status.admission_checks)
 
 
-def _reset_check(check: AdmissionCheckState, now: float, cause: str = "eviction") -> AdmissionCheckState:
+def _reset_check(check: AdmissionCheckState, now: datetime, cause: str = "eviction") -> AdmissionCheckState:
     if check.state == "Pending":
         return check
     retries = (check.retry_count or 0) + 1 if check.state == "Retry" else check.retry_count
@@ -216,7 +216,7 @@ def _reset_check(check: AdmissionCheckState, now: float, cause: str = "eviction"
     return replace(
         check,
         state="Pending",
-        last_transition_time=at_epoch(now),
+        last_transition_time=now,
         message=f"Reset to Pending after {cause}. Previously: {check.state}",
         retry_count=retries,
         pod_set_updates=(),
@@ -267,7 +267,8 @@ def unset_quota_reservation(
     workload: Workload, reason: str, message: str, now: float, gates: Gates
 ) -> WorkloadStatus:
     """Return the status without reservation, for the granular ``reason``; not admitted and not ready."""
-    return clear_reservation(workload, now, gates, not_reserved(workload, reason, message, now, gates))
+    unreserved = not_reserved(workload, reason, message, now, gates)
+    return clear_reservation(workload, now, gates, unreserved)
 
 
 def clear_reservation(workload: Workload, now: float, gates: Gates, *conditions: Condition) -> WorkloadStatus:
@@ -293,7 +294,7 @@ def clear_reservation(workload: Workload, now: float, gates: Gates, *conditions:
         conditions=with_conditions(without_former_pods(workload), *new),
         admission=None,
         admission_checks=tuple(
-            _reset_check(check, now, "the loss of quota") if check.state == "Ready" else check
+            _reset_check(check, at_epoch(now), "the loss of quota") if check.state == "Ready" else check
             for check in status.admission_checks
         ),
         accumulated_past_execution_time_seconds=past_s,

@@ -11,7 +11,8 @@ from quorate.api.meta import Uid
 from quorate.api.names.kueue import STOPPING
 from quorate.api.names.volcano import ADMITTED_POD_SETS
 from quorate.api.volcano.job import Job, with_defaults
-from quorate.controllers.jobframework.interface import Stop
+from quorate.controllers.jobframework.interface import JobState, Stop
+from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, read_template
 from quorate.controllers.volcano.job.job_pod_group import build_pod_group
 from quorate.controllers.volcano.job.queued_job import VolcanoJob, minimum_of_one_task
@@ -167,7 +168,14 @@ def test_the_workload_ends_with_the_job(phase: str, success: bool) -> None:
     assert outcome is not None
     assert outcome.success == success
     assert KIND.finished(a_job(phase="Aborted")) is None
-    assert KIND.is_on_hold(a_job(phase="Aborted"))
+    aborted = JobState.of(
+        KIND,
+        a_job(phase="Aborted"),
+        ReconcileContext(flavors={}, workload_classes={}, pod_classes={}),
+        JobOptions(),
+        0.0,
+    )
+    assert KIND.is_on_hold(aborted)
 
 
 def test_a_queue_label_alone_leaves_a_job_alone_where_it_is_not_queued() -> None:

@@ -97,7 +97,7 @@ class ClusterController:
         location = cluster.spec.cluster_source.kube_config
         is_path = location is not None and location.location_type == "Path"
         if is_path and not self._context.configuration.multikueue_gates.validate_kubeconfig_path:
-            reference = reference_to(MULTIKUEUE_CLUSTERS, cluster)
+            reference = reference_to(MULTIKUEUE_CLUSTERS, cluster.metadata)
             self._context.events.report(reference, (_DEPRECATED_PATH,), unique=True)
 
     async def _write(

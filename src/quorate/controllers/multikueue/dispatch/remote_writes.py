@@ -254,7 +254,9 @@ class RemoteWrites:
                 self._log.warning("worker cluster not written", **about, problem=text, retry_in_s=pause_s)
                 if _is_refusal(error, action):
                     note = f'Worker cluster "{worker.name}" refuses it: {text}'
-                    self._context.events.event(reference_to(WORKLOADS, workload), "Warning", EVENT, note)
+                    self._context.events.event(
+                        reference_to(WORKLOADS, workload.metadata), "Warning", EVENT, note
+                    )
             else:
                 self._log.fault("worker cluster not written", error, **about, retry_in_s=pause_s)
         else:

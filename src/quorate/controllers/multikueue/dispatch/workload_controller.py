@@ -233,7 +233,9 @@ class DispatchController:
         key = workload.metadata.key
         written: list[Workload] = []
         patches = status_patch(WORKLOADS, workload, plan.status)
-        events = tuple(ObjectEvent(reference_to(WORKLOADS, workload), event) for event in plan.events)
+        events = tuple(
+            ObjectEvent(reference_to(WORKLOADS, workload.metadata), event) for event in plan.events
+        )
         if patches or events:
             await self._executor.execute(key, Plan(writes=patches, events=events), written.extend)
             self._count(workload, plan)

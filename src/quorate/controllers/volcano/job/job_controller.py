@@ -306,7 +306,7 @@ class VolcanoJobController:
 
     def _report_state(self, job: Job, events: tuple[Event, ...]) -> None:
         """Record events that describe the job's state, unless they equal the last ones."""
-        if self._events.report(reference_to(VOLCANO_JOBS, job), events, unique=True):
+        if self._events.report(reference_to(VOLCANO_JOBS, job.metadata), events, unique=True):
             for event in events:
                 self._log.info("event", key=job.metadata.key, reason=event.reason, detail=event.message)
 
@@ -334,7 +334,7 @@ def _admission_patch(plan: JobPlan) -> tuple[Patch, ...]:
 
 
 def _object_events(job: Job, events: tuple[Event, ...]) -> tuple[ObjectEvent, ...]:
-    regarding = reference_to(VOLCANO_JOBS, job)
+    regarding = reference_to(VOLCANO_JOBS, job.metadata)
     return tuple(ObjectEvent(regarding, event) for event in events)
 
 

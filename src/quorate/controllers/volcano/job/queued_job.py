@@ -13,7 +13,7 @@ from quorate.api.kueue import PodSet
 from quorate.api.kueue.topology_annotations import PodIndex
 from quorate.api.names.volcano import TASK_INDEX
 from quorate.api.volcano.job import Job, with_defaults
-from quorate.controllers.jobframework.interface import EndStatus, JobKind, Outcome, Stop
+from quorate.controllers.jobframework.interface import EndStatus, JobKind, JobState, Outcome, Stop
 from quorate.controllers.jobframework.pod_counts import PodCounts, PodSetCounts
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobframework.topology import TopologySource
@@ -49,9 +49,9 @@ class VolcanoJob(JobKind[Job]):
         status = job.status
         return is_stopping(job) or any((status.pending, status.running, status.terminating, status.unknown))
 
-    def is_on_hold(self, job: Job) -> bool:
+    def is_on_hold(self, state: JobState[Job]) -> bool:
         """Return True for an aborted job: it may be resumed."""
-        return job.status.state.phase == "Aborted" and self.is_suspended(job)
+        return state.suspended and state.job.status.state.phase == "Aborted"
 
     def pod_sets(self, job: Job) -> tuple[PodSet, ...]:
         """Return one pod set for each task, with the counts of the admission if the job is admitted."""

@@ -167,7 +167,7 @@ class BatchJobGroupController:
 
     async def _execute(self, job: Job, group: PodGroup | None, plan: BatchGroupPlan, size: int) -> None:
         if plan.group is not None and group is None:
-            await self._writer.create(plan.group, reference_to(JOBS, job))
+            await self._writer.create(plan.group, reference_to(JOBS, job.metadata))
         elif plan.group is not None and group is not None:
             await self._writer.update(group, plan.group, size)
         deletions: tuple[Delete, ...] = ()

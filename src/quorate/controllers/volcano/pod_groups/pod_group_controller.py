@@ -157,7 +157,7 @@ class PodGroupController:
         )
         group = self._groups.get(wanted.metadata.key)
         if group is None:
-            await self._writer.create(wanted, reference_to(PLACEABLE_PODS, pod))
+            await self._writer.create(wanted, reference_to(PLACEABLE_PODS, pod.metadata))
         elif tracks_owner_template(pod):
             await self._writer.update(group, wanted, size, moves=names_queue(pod, owner_annotations))
         annotations = {GROUP_NAME: wanted.metadata.name}
@@ -167,7 +167,7 @@ class PodGroupController:
             return  # deleted in the meantime
         if owner is not None and (problem := too_few_replicas(pod, owner.spec.replicas, wanted)):
             self._events.event(
-                reference_to(PLACEABLE_PODS, pod), "Warning", "MinMemberExceedsReplicas", problem
+                reference_to(PLACEABLE_PODS, pod.metadata), "Warning", "MinMemberExceedsReplicas", problem
             )
 
     def _annotations_of_namespace(self, pod: Pod) -> Mapping[str, str]:

@@ -295,7 +295,7 @@ class DeploymentController(Controller):
         self._event(deployment, "Normal", "ScalingReplicaSet", message)
 
     def _event(self, deployment: Deployment, type_: EventType, reason: str, message: str) -> None:
-        self._events.event(versioned_reference_to(DEPLOYMENTS, deployment), type_, reason, message)
+        self._events.event(versioned_reference_to(DEPLOYMENTS, deployment.metadata), type_, reason, message)
 
 
 def _own_hash(replica_set: ReplicaSet) -> str:

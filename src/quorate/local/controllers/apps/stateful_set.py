@@ -288,7 +288,7 @@ class StatefulSetController(Controller):
     def _report(self, stateful_set: StatefulSet, verb: str, what: str, result: str) -> None:
         is_failure = result.startswith("failed")
         self._events.event(
-            versioned_reference_to(STATEFUL_SETS, stateful_set),
+            versioned_reference_to(STATEFUL_SETS, stateful_set.metadata),
             "Warning" if is_failure else "Normal",
             f"{'Failed' if is_failure else 'Successful'}{verb}",
             f"{verb} {what} in StatefulSet {stateful_set.metadata.name} {result}",
