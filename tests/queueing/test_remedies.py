@@ -76,7 +76,7 @@ CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
     (c.NamespaceMismatched("team", "research"), "cluster queue research to match namespace team"),
     (c.RequestsAboveLimits(("cpu",)), "at most their limits"),
     (c.DevicesUncounted(("a finding",)), "claim devices by a ResourceClaimTemplate"),
-    (c.DevicesUncounted(("a finding",), short_by=2), "publish 2 more devices that match"),
+    (c.DevicesUncounted(("a finding",), short_by=2), "publish the devices that are missing (2)"),
     (c.LimitRangeViolated(("cpu",)), "fit the LimitRanges of namespace team"),
     (c.ChecksFailed(), "wait until its admission checks are retried"),
     (c.NoLongerFits(OTHER, ()), "team/other took the quota"),

@@ -8,6 +8,7 @@ from quorate.api.meta import Condition
 from quorate.queueing import conditions as c
 from quorate.queueing.inadmissible_reasons import (
     AffinityMismatched,
+    DevicesUncounted,
     FlavorMissing,
     InadmissibleReason,
     NodesLackRoom,
@@ -54,7 +55,8 @@ def reason_of(reason: InadmissibleReason) -> Reason:
     """Return the reason with its text and its numbers."""
     name = type(reason).__name__
     if not isinstance(reason, PodSetReason):
-        return Reason(code=name, text=workload_reason_text(reason))
+        missing = reason.short_by if isinstance(reason, DevicesUncounted) else 0
+        return Reason(code=name, text=workload_reason_text(reason), short_by=str(missing or ""))
     text = pod_set_reason_text(reason)
     match reason:
         case QuotaShort(pod_set, flavor, resource) | QuotaExceeded(pod_set, flavor, resource):

@@ -262,8 +262,8 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
             )
         case DevicesUncounted(_, short_by) if short_by:
             return (
-                f"wait until ResourceSlices publish {short_by} more devices that match, or change the count, "
-                "the selectors or the capacity in the ResourceClaimTemplate"
+                f"wait until ResourceSlices publish the devices that are missing ({short_by}), or change the "
+                "selectors or the count in the ResourceClaimTemplate"
             )
         case DevicesUncounted():
             return (

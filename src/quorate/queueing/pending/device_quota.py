@@ -40,6 +40,7 @@ class DeviceQuota:
         self._counted: dict[Key, CountedClaim] = {}  # of templates that were asked for
         self._changed: set[Key] = set()  # templates since the last update
         self._are_devices_stale = False  # classes or slices changed since then
+        self._is_backing_changed = False  # ``backed`` changed since then
 
     def put_template(self, template: ResourceClaimTemplate) -> None:
         key, spec = template.metadata.key, template.spec.spec
@@ -58,10 +59,15 @@ class DeviceQuota:
     def put_class(self, device_class: DeviceClass) -> None:
         known = self._classes.get(device_class.metadata.name)
         self._classes[device_class.metadata.name] = device_class
-        self._devices_changed(known is None or known.spec != device_class.spec)
+        self._class_changed(known is None or known.spec != device_class.spec)
 
     def remove_class(self, name: str) -> None:
-        self._devices_changed(self._classes.pop(name, None) is not None)
+        self._class_changed(self._classes.pop(name, None) is not None)
+
+    def _class_changed(self, changed: bool) -> None:
+        before, self.backed = self.backed, classes_by_extended_resource(self._classes.values())
+        self._is_backing_changed |= self.backed != before
+        self._devices_changed(changed or self._is_backing_changed)
 
     def put_slice(self, piece: ResourceSlice) -> None:
         self._devices_changed(self._catalog.set_slice(piece))
@@ -75,11 +81,7 @@ class DeviceQuota:
 
     def update(self) -> set[str]:
         """Count again what changed; return the namespaces with other counts, empty name: all namespaces."""
-        namespaces: set[str] = set()
-        if self._are_devices_stale:
-            before, self.backed = self.backed, classes_by_extended_resource(self._classes.values())
-            if self.backed != before:
-                namespaces.add("")
+        namespaces = {""} if self._is_backing_changed else set()
         for key in self._counted if self._are_devices_stale else ():
             if key in self._templates and self._counted[key] != self._count(self._templates[key]):
                 self._changed.add(key)
@@ -87,7 +89,7 @@ class DeviceQuota:
             self._counted.pop(key, None)
             namespaces.add(key.namespace)
         self._changed.clear()
-        self.is_stale = self._are_devices_stale = False
+        self.is_stale = self._are_devices_stale = self._is_backing_changed = False
         return namespaces
 
     def _of_template(self, key: Key) -> CountedClaim | None:
