@@ -76,6 +76,7 @@ class AdmissionChecks:
         claim = node_claim_of(gang)
         if claim:
             self._reserved.update(claim)
+        self._plans.charge(gang)
         self._windows.charge(gang)
         self._quotas.charge(gang)
         for queue in self._path(gang.queue):

@@ -117,7 +117,7 @@ def _admit(session: Session, gang: Gang, plan: EvictionPlan | None = None) -> No
         callback(gang)
     victims = () if plan is None else plan.victims
     session.admitted.append(AdmittedGang(gang.key, gang.queue, session.now - gang.created, victims))
-    session.record_event(gang, "Normal", INQUEUE, "admitted" if plan is None else f"admitted; {plan}")
+    session.record_event(gang, "Normal", INQUEUE, f"admitted; {plan}" if victims else "admitted")
 
 
 class EnqueuePass:
@@ -129,6 +129,7 @@ class EnqueuePass:
     def __init__(self, session: Session, plans: EvictionPlans) -> None:
         self._session = session
         self._rules = session.settings.enqueue
+        self._plans = plans
         self.admission = AdmissionChecks(session, plans)
         self._rolled_back: set[Gang] = set()
         self._blocked_queues: set[str] = set()  # fifo queues with a first group that is not admitted
@@ -276,7 +277,7 @@ class EnqueuePass:
         session.planned_group = plan
         if plan is None:
             return AwaitsUnplannedStart(reason, why_not or NotPlanned.HELD_BY_OTHERS)
-        if any(_is_to_be_placed(other) for other in session.gangs):
+        if self._plans.has_placed or any(_is_to_be_placed(other) for other in session.gangs):
             return reason  # the time depends on the nodes that the action allocate chooses
         return AwaitsPlannedStart(reason, plan.at if math.isfinite(plan.at) else None)
 

@@ -7,8 +7,10 @@ members of the group in the model, and in a session of its own, they find victim
 for the whole group or not at all.  The group is admitted if they do.  Nothing is evicted before its pods
 exist: then the same actions find the victims again, for what the pods really request.
 
-The decisions for one group hold for the groups after it: each victim is counted once.  All of it is undone at
-the end of the ``with`` block.
+The decisions for one group hold for the groups after it: each victim is counted once.  Members of admitted
+groups have the nodes that ``allocate`` is to give them: no search takes these nodes for idle, and the members
+may be victims like running pods.  A group that would have them evicted as soon as they run is placed before
+them instead.  All of it is undone at the end of the ``with`` block.
 
 A search looks at every gang that runs, so the searches of a session are limited to ``MAX_GANGS`` gangs
 altogether.  Groups that are equal here have one search.  One that found nothing is repeated when the model
@@ -19,19 +21,20 @@ Source: the design note "Delay Pod Creation", where enqueue and eviction shall w
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
 
 from quorate.api.meta import Key
 from quorate.api.volcano import INQUEUE
+from quorate.gang.actions.gang_placement import place_minima
 from quorate.gang.actions.preempt import preempt_for
 from quorate.gang.actions.reclaim import reclaim_for
 from quorate.gang.cache.expected_members import count_missing, expected_members
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.reservations import node_claim_of
-from quorate.gang.cache.task import Task
+from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.outcome import EvictionAction
 from quorate.gang.session.callbacks import Tiers, all_callbacks
 from quorate.gang.session.session import Session
@@ -52,7 +55,7 @@ _ACTIONS: Final[Mapping[EvictionAction, Callable[[Session, Gang], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class EvictionPlan:
-    """The tasks that ``action`` would evict for a group, in order."""
+    """The running tasks that ``action`` would evict for a group, in order."""
 
     action: EvictionAction
     victims: tuple[Key, ...]
@@ -76,9 +79,14 @@ class EvictionPlans:
         self._model.refused_plans.begin_session(self._model.version, self._max_searches)
         names = session.settings.actions if session.rules.admits_on_evictions else ()
         self._actions = [action for name in names for action in _ACTIONS if action == name]
+        self._places = bool(self._actions) and "allocate" in session.later_actions
         self._searches = 0
         self._planned: list[_Search] = []
         self._bounds: dict[tuple[str, int, bool], Counter[str]] = {}
+        self._displaceable: dict[tuple[str, int, bool], Counter[str]] = {}  # by the keys of ``_bounds``
+        self._unplaced: list[Gang] = []  # groups charged since the last search that ``allocate`` may place
+        self._waiting: dict[tuple[str, int], Counter[str]] = {}  # their requests, by queue and priority
+        self._placed: set[Task] = set()  # members of charged groups, on the nodes of ``allocate``
         self._deallocated: list[Task] = []  # victims that the plugins of the session do not count
         self.freed: Counter[str] = Counter()  # the requests of all victims
 
@@ -91,9 +99,26 @@ class EvictionPlans:
         for search in reversed(self._planned):
             search.undo()
         self._planned.clear()
+        revision = self._model.revision
+        for task in self._placed:
+            self._model.set_task_status(task, TaskStatus.PENDING, "")
+        self._model.revision = revision
+        self._placed.clear()
         self._count(self._session.callbacks.on_allocate, self._deallocated)
         if self._searches:  # the accounts of queues had the members and victims in them
             self._model.queue_accounts(self._session.gangs)
+
+    def charge(self, gang: Gang) -> None:
+        """Count ``gang``, which is active: ``allocate`` may place its members in this session."""
+        if gang.schedulable and self._places:
+            self._unplaced.append(gang)
+            self._waiting.setdefault((gang.queue, gang.priority), Counter()).update(gang.requests.pending)
+            self._displaceable.clear()
+
+    @property
+    def has_placed(self) -> bool:
+        """Whether members of admitted groups have nodes that ``allocate`` has not chosen yet."""
+        return bool(self._placed)
 
     def at_most(self, gang: Gang, *, in_queue: bool = False) -> Mapping[str, int]:
         """Return an upper bound of the resources of the victims of ``gang``, without a search.
@@ -108,7 +133,9 @@ class EvictionPlans:
                 if is_counted and other.requests.allocated and self._may_lose(other, gang):
                     bound.update(other.requests.allocated)
             self._bounds[key] = bound
-        return self._bounds[key]
+        if key not in self._displaceable:
+            self._displaceable[key] = self._requests_to_displace(gang, in_queue=in_queue)
+        return self._bounds[key] + self._displaceable[key]
 
     def _may_lose(self, other: Gang, gang: Gang) -> bool:
         if other.queue != gang.queue:
@@ -117,6 +144,29 @@ class EvictionPlans:
             return False
         is_overused = self._session.settings.preempt.evict_overused and MinResourcesSurplus(other)
         return other.priority < gang.priority or (other.priority == gang.priority and bool(is_overused))
+
+    def _requests_to_displace(self, gang: Gang, *, in_queue: bool) -> Counter[str]:
+        """Return what members of admitted groups request that may be victims once they are placed."""
+        total: Counter[str] = Counter()
+        for (queue, priority), requests in self._waiting.items():
+            may_reclaim = "reclaim" in self._actions and not in_queue
+            if priority < gang.priority if queue == gang.queue else may_reclaim:
+                total.update(requests)
+        return total
+
+    def _place_charged(self) -> None:
+        """Give the members of charged groups nodes as ``allocate`` does, until each group can start."""
+        if not self._unplaced:
+            return
+        gangs, self._unplaced = self._unplaced, []
+        session = open_session(self._model, self._session.settings, self._session.now)
+        with session.rehearsal() as moves:
+            place_minima(session, gangs)
+            placed = [(move.task, move.to_status, move.to_node) for move in moves]
+        for task, status, node in placed:
+            bound = TaskStatus.BOUND if status is TaskStatus.ALLOCATED else status
+            self._model.set_task_status(task, bound, node)
+            self._placed.add(task)
 
     def plan(
         self, gang: Gang, suffices: Callable[[Mapping[str, int]], bool], has_share: Callable[[], bool]
@@ -141,8 +191,9 @@ class EvictionPlans:
                 return None
         self._searches += 1
         revision = self._model.revision
+        self._place_charged()
         search = _Search(self._session, gang)
-        plan = search.run(self._actions)
+        plan = search.run(self._actions, self._placed)
         if plan is None or not suffices(search.freed) or not self._has_share(search.victims, has_share):
             search.undo()
             self._model.revision = revision
@@ -150,6 +201,8 @@ class EvictionPlans:
             return None
         refusals.discard(group)
         self._planned.append(search)
+        if not self._placed.isdisjoint(search.victims):
+            self._session.displacing.add(gang.key)
         self.freed.update(search.freed)
         return plan
 
@@ -157,6 +210,7 @@ class EvictionPlans:
         """Return True if the queue has a share with its victims, or else without them."""
         if has_share():
             return True
+        victims = [task for task in victims if task not in self._placed]
         self._count(self._session.callbacks.on_deallocate, victims)
         if has_share():
             self._deallocated += victims
@@ -184,7 +238,8 @@ class _Search:
             self._model.add_expected_member(task)
         self._session = open_session(session.model, session.settings, session.now)
 
-    def run(self, actions: Sequence[EvictionAction]) -> EvictionPlan | None:
+    def run(self, actions: Sequence[EvictionAction], placed: Container[Task]) -> EvictionPlan | None:
+        """Return what has to be evicted; the tasks ``placed`` do not run, and only lose to ``gang``."""
         session, gang = self._session, self._gang
         phase, gang.phase = gang.phase, INQUEUE
         try:
@@ -192,7 +247,8 @@ class _Search:
                 if _ACTIONS[action](session, gang):
                     if gang.is_starving:  # without the plugin gang, a part of it suffices for the action
                         return None
-                    return EvictionPlan(action, tuple(eviction.task for eviction in session.evictions))
+                    running = (task.key for task in self.victims if task not in placed)
+                    return EvictionPlan(action, tuple(running))
         finally:
             gang.phase = phase
         return None

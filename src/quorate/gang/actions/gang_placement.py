@@ -74,6 +74,11 @@ def allocate_minimum(session: Session, gang: Gang) -> None:
         _placement(session, gang, Trials(session)).run_turn()
 
 
+def place_minima(session: Session, gangs: Iterable[Gang]) -> None:
+    """Place ``gangs`` as ``allocate`` does, each until it can start."""
+    _Turns(session).run(_candidates(session, gangs), until_ready=True)
+
+
 def _candidates(session: Session, gangs: Iterable[Gang]) -> list[Gang]:
     return [
         gang
@@ -110,17 +115,24 @@ def _parts(session: Session, gangs: Sequence[Gang]) -> tuple[list[Gang], list[Ga
 
 
 def _that_outrank(session: Session, preferred: Sequence[Gang], gangs: Iterable[Gang]) -> list[Gang]:
-    """Return the starving ``gangs`` for which ``preempt`` might evict one of ``preferred`` if it were placed.
+    """Return the starving ``gangs`` that go first: others would be evicted for them if they were placed.
 
-    They have their turns before it.
+    Those are the gangs for which ``preempt`` might evict one of ``preferred``, and those that ``enqueue``
+    admitted for nodes that other gangs would get.
     """
-    if not session.rules.evicts_in_turn or "preempt" not in session.settings.actions:
+    if not session.rules.evicts_in_turn:
         return []
+    gangs = [gang for gang in gangs if gang.is_starving]
+    displacing = session.displacing
+    if "preempt" not in session.settings.actions:
+        return [gang for gang in gangs if gang.key in displacing]
     lowest: dict[str, int] = {}
     for gang in preferred:
         lowest[gang.queue] = min(gang.priority, lowest.get(gang.queue, gang.priority))
     return [
-        gang for gang in gangs if gang.is_starving and gang.priority > lowest.get(gang.queue, gang.priority)
+        gang
+        for gang in gangs
+        if gang.key in displacing or gang.priority > lowest.get(gang.queue, gang.priority)
     ]
 
 

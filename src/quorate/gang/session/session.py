@@ -90,6 +90,7 @@ class Session:
         self.rolled_back: list[RefusedGang] = []
         self.wake_at: float | None = None  # when the next session is due even if no object changes
         self.planned_group: PlannedGroup | None = None  # set by enqueue: the group with a planned start
+        self.displacing: set[Key] = set()  # gangs admitted for nodes of gangs without nodes: they go first
         self.whole_evictions_tried: set[Key] = set()  # gangs for which whole gangs were to be evicted
         self._moved: set[Key] = set()  # gangs with tasks moved since the last ``pop_moved_gangs``
         self._limited_shapes: dict[tuple[Shape, tuple[str, ...]], Shape] = {}  # by the full node groups
