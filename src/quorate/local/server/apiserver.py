@@ -117,7 +117,7 @@ class ApiServer:
             Registry(),
             clock,
             new_uid,
-            BackendClient(store),
+            BackendClient(store, self._kubelet),
             WebhookConfigurations(store),
             AdmissionPolicies(store),
             Authorizer(store),

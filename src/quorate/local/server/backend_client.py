@@ -2,8 +2,9 @@
 
 Cluster IPs are not routed on one machine.  As kube-apiserver does with ``--enable-aggregator-routing``, a
 Service is resolved to the addresses in its EndpointSlices or Endpoints, or to the host of type
-ExternalName.  A simulated pod answers no requests: a process on the same port of this machine does it for
-the pods of a Service.  The certificate of the server must be for NAME.NAMESPACE.svc.
+ExternalName.  A pod that is a process is reached through its kubelet.  A simulated pod answers no requests:
+a process on the same port of this machine does it for the pods of a Service.  The certificate of the server
+must be for NAME.NAMESPACE.svc.
 """
 
 import asyncio
@@ -21,10 +22,11 @@ from yarl import URL
 
 from quorate.api.codec import Json
 from quorate.kube.serving.tls import KeyPair
+from quorate.local.server.kubelet_client import KubeletClient, is_simulated
+from quorate.local.server.pod_ports import LOOPBACK, PodPort, PodPorts
 from quorate.local.server.storage.store import Key, Store
 
 HTTPS_PORT = 443
-LOOPBACK = "127.0.0.1"
 SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 NO_HEADERS: CIMultiDict[str] = CIMultiDict()
 
@@ -46,7 +48,7 @@ class Backend:
     """The address of another server, and how each side authenticates."""
 
     url: str  # as messages show it: https://NAME.NAMESPACE.svc:443/path
-    addresses: tuple[str, ...]  # hosts with ports; the first that accepts a connection is used
+    addresses: tuple[str | PodPort, ...]  # hosts with ports; the first that accepts a connection is used
     name: str  # expected in the certificate; empty: the host of the URL
     ca_bundle: bytes  # PEM; empty: the certificate authorities of this machine
     verify_tls: bool = True
@@ -56,11 +58,14 @@ class Backend:
 class BackendClient:
     """An HTTP client with a connection pool; ``close`` at the end."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, kubelet: KubeletClient) -> None:
         self._store = store
+        self._kubelet = kubelet
+        self._pod_ports = PodPorts(kubelet)
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
+        self._pod_ports.close()
         if self._session is not None:
             await self._session.close()
 
@@ -91,7 +96,7 @@ class BackendClient:
         """
         port = service.get("port", HTTPS_PORT)
         host = f"{service['name']}.{service['namespace']}.svc"
-        addresses = _service_addresses(self._store, service["namespace"], service["name"], port)
+        addresses = self._service_addresses(service["namespace"], service["name"], port)
         url = f"https://{host}:{port}/{path.removeprefix('/')}"
         return Backend(url, addresses, host, ca_bundle, verify_tls, client_certificate)
 
@@ -171,8 +176,16 @@ class BackendClient:
         return await self._send(method, backend, backend.addresses[-1], url, body, headers)
 
     async def _send(
-        self, method: str, backend: Backend, address: str, url: str, body: bytes, headers: Mapping[str, str]
+        self,
+        method: str,
+        backend: Backend,
+        address: str | PodPort,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str],
     ) -> aiohttp.ClientResponse:
+        if isinstance(address, PodPort):
+            address = await self._pod_ports.address(address)
         if self._session is None:
             # No limits and no timeout here: each caller sets its own timeout.
             self._session = aiohttp.ClientSession(
@@ -193,6 +206,54 @@ class BackendClient:
             allow_redirects=False,
         )
 
+    def _service_addresses(self, namespace: str, name: str, port: int) -> tuple[str | PodPort, ...]:
+        """Return the endpoints of a service port.  Raises BackendUnreachable."""
+        entry = self._store.get(Key("services", namespace, name))
+        if entry is None:
+            raise ServiceNotFound(f'service "{name}" not found')
+        spec = entry.decode().get("spec", {})
+        if spec.get("type") == "ExternalName":
+            return (f"{spec['externalName']}:{port}",)
+        service_port = next((each for each in spec.get("ports", ()) if each["port"] == port), None)
+        if service_port is None:
+            raise BackendUnreachable(f'no service port {port} found for service "{name}"')
+        addresses = tuple(
+            dict.fromkeys(self._endpoint_addresses(namespace, name, service_port.get("name", "")))
+        )
+        if not addresses:
+            raise BackendUnreachable(f'no endpoints available for service "{name}"')
+        return addresses
+
+    def _endpoint_addresses(self, namespace: str, name: str, port_name: str) -> Iterator[str | PodPort]:
+        """Yield the ready addresses with the number of the named port."""
+        for entry in self._store.entries("endpointslices.discovery.k8s.io", namespace):
+            if entry.labels.get(SERVICE_NAME_LABEL) != name:
+                continue
+            slice_ = entry.decode()
+            for number in _numbers(slice_.get("ports"), port_name):
+                for endpoint in slice_.get("endpoints") or ():
+                    if endpoint.get("conditions", {}).get("ready", True):
+                        for host in endpoint.get("addresses", ()):
+                            yield self._address(endpoint, host, number, namespace)
+        endpoints = self._store.get(Key("endpoints", namespace, name))
+        for subset in endpoints.decode().get("subsets", ()) if endpoints is not None else ():
+            for number in _numbers(subset.get("ports"), port_name):
+                for address in subset.get("addresses", ()):
+                    yield self._address(address, address["ip"], number, namespace)
+
+    def _address(self, endpoint: Json, host: str, number: int, namespace: str) -> str | PodPort:
+        """Return where an endpoint is reached: this machine stands for simulated pods."""
+        node, target = endpoint.get("nodeName"), endpoint.get("targetRef", {})
+        if not node:
+            return f"[{host}]:{number}" if ":" in host else f"{host}:{number}"
+        if target.get("kind") == "Pod" and self._kubelet.exists and not is_simulated(self._store, node):
+            return PodPort(namespace, target["name"], number)
+        return f"{LOOPBACK}:{number}"
+
+
+def _numbers(ports: list[Json] | None, name: str) -> list[int]:
+    return [port["port"] for port in ports or () if port.get("name", "") == name]
+
 
 @lru_cache(maxsize=64)
 def _ssl_context(ca_bundle: bytes, verify_tls: bool, client_certificate: KeyPair | None) -> ssl.SSLContext:
@@ -210,49 +271,3 @@ def _ssl_context(ca_bundle: bytes, verify_tls: bool, client_certificate: KeyPair
             file.flush()
             ssl_context.load_cert_chain(file.name)
     return ssl_context
-
-
-def _service_addresses(store: Store, namespace: str, name: str, port: int) -> tuple[str, ...]:
-    """Return hosts with ports of the endpoints of a service port.  Raises BackendUnreachable."""
-    entry = store.get(Key("services", namespace, name))
-    if entry is None:
-        raise ServiceNotFound(f'service "{name}" not found')
-    spec = entry.decode().get("spec", {})
-    if spec.get("type") == "ExternalName":
-        return (f"{spec['externalName']}:{port}",)
-    service_port = next((candidate for candidate in spec.get("ports", ()) if candidate["port"] == port), None)
-    if service_port is None:
-        raise BackendUnreachable(f'no service port {port} found for service "{name}"')
-    endpoints = _endpoint_addresses(store, namespace, name, service_port.get("name", ""))
-    addresses = tuple(
-        f"[{host}]:{number}" if ":" in host else f"{host}:{number}"
-        for host, number in dict.fromkeys(endpoints)
-    )
-    if not addresses:
-        raise BackendUnreachable(f'no endpoints available for service "{name}"')
-    return addresses
-
-
-def _endpoint_addresses(store: Store, namespace: str, name: str, port_name: str) -> Iterator[tuple[str, int]]:
-    """Yield the ready addresses with the number of the named port, and this machine's for those of pods."""
-    for entry in store.entries("endpointslices.discovery.k8s.io", namespace):
-        if entry.labels.get(SERVICE_NAME_LABEL) != name:
-            continue
-        slice_ = entry.decode()
-        for endpoint in slice_.get("endpoints") or ():
-            if endpoint.get("conditions", {}).get("ready", True):
-                addresses = [LOOPBACK] if endpoint.get("nodeName") else endpoint.get("addresses", [])
-                yield from _address_ports(addresses, slice_.get("ports") or [], port_name)
-    endpoints = store.get(Key("endpoints", namespace, name))
-    for subset in endpoints.decode().get("subsets", ()) if endpoints is not None else ():
-        addresses = [
-            LOOPBACK if address.get("nodeName") else address["ip"] for address in subset.get("addresses", ())
-        ]
-        yield from _address_ports(addresses, subset.get("ports", []), port_name)
-
-
-def _address_ports(addresses: list[str], ports: list[Json], port_name: str) -> Iterator[tuple[str, int]]:
-    for address in addresses:
-        for port in ports:
-            if port.get("name", "") == port_name:
-                yield address, port["port"]

@@ -13,11 +13,14 @@ from yarl import URL
 
 from quorate.kube.cancellation import end_tasks
 from quorate.local.objects.errors import StatusError, bad_request, internal_error
+from quorate.local.relay import Streams
+from quorate.local.server.storage.store import Key, Store
 from quorate.local.upgraded_connection import CHUNK_BYTES, NoResponse, UpgradedConnection, short_socket_path
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 MAX_ERROR_BYTES: Final = 64 * 1024
 ANSWER_TIMEOUT_S: Final = 30.0
+SIMULATED: Final = "simulated://"  # the container runtime of simulated nodes
 SWITCHING_PROTOCOLS: Final = 101
 UNUSABLE_ANSWER: Final = (
     *(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError),
@@ -41,6 +44,11 @@ class KubeletClient:
     def __init__(self, socket: Path | None) -> None:
         """``socket``: None without a kubelet on this machine."""
         self._socket = socket
+
+    @property
+    def exists(self) -> bool:
+        """Return True if this machine has a kubelet."""
+        return self._socket is not None
 
     @asynccontextmanager
     async def get(self, path: str, query: str) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -81,15 +89,20 @@ class KubeletClient:
 
         ``port_path``: the namespace, the pod and the port. Raises StatusError.
         """
+        async with self.connect(port_path) as (reader, writer):
+            writer.write(head + body)
+            await _relay(UpgradedConnection(request), reader, writer)
+        return NoResponse()
+
+    @asynccontextmanager
+    async def connect(self, port_path: str) -> AsyncIterator[Streams]:
+        """Yield a connection to a port of a pod; it ends with the block.  Raises StatusError."""
         headers = (("Connection", "Upgrade"), ("Upgrade", "tcp"))
         async with self._answer("GET", f"/tunnel/{port_path}", headers) as answer:
             if answer.status != SWITCHING_PROTOCOLS:
                 content = (await _error_content(answer)).decode("utf-8", "replace")
                 raise StatusError(503, "ServiceUnavailable", f"error trying to reach service: {content}")
-            answer.writer.write(head + body)
-            connection = UpgradedConnection(request)
-            await _relay(connection, answer.reader, answer.writer)
-        return NoResponse()
+            yield answer.reader, answer.writer
 
     async def forward(self, request: web.BaseRequest, head: bytes, body: bytes) -> web.StreamResponse:
         """Send an HTTP request to the kubelet itself, and its response, as it is, to the client."""
@@ -130,6 +143,13 @@ class KubeletClient:
                 503, "ServiceUnavailable", "the cluster has no kubelet (quorate local up --runtime process)"
             )
         return short_socket_path(self._socket)
+
+
+def is_simulated(store: Store, node_name: str) -> bool:
+    """Return True if the pods of a node run no process."""
+    node = store.get(Key("nodes", "", node_name))
+    info = node.decode().get("status", {}).get("nodeInfo", {}) if node is not None else {}
+    return bool(info.get("containerRuntimeVersion", "").startswith(SIMULATED))
 
 
 def request_head(method: str, path: str, headers: Headers) -> bytes:

@@ -73,9 +73,9 @@ async def pods_have_addresses_of_their_own(state: Path) -> None:
     async with network(state) as pods:
         one, two = await asyncio.gather(pods.create(request("one")), pods.create(request("two")))
         assert one.address != two.address
-        for name, made, peer in (("one", one, "uid-two"), ("two", two, None)):
+        for name, made, peer in (("one", one, "uid-two"), ("two", two, "")):
             server = await listen(pods, name, 80)
-            client = await pods.open_socket(peer)
+            client = await (pods.open_socket(peer) if peer else pods.open_socket_to(made.address))
             await loop.sock_connect(client, (made.address, 80))
             accepted, _ = await loop.sock_accept(server)
             assert accepted.getsockname() == (made.address, 80)
@@ -109,7 +109,7 @@ async def the_address_of_the_bridge_stays(state: Path) -> None:
 
 
 async def _link_address(pods: BridgeNetwork) -> bytes:
-    with await pods.open_socket() as opened:
+    with await pods.open_socket_to(NODE_ADDRESS) as opened:
         return fcntl.ioctl(opened, SIOCGIFHWADDR, struct.pack("256s", b"bridge"))[18:24]
 
 

@@ -1,6 +1,7 @@
 """Pods that run as processes reach the API server and each other, by name."""
 
 import asyncio
+import base64
 import errno
 import socket
 import urllib.request
@@ -10,9 +11,13 @@ from pathlib import Path
 import pytest
 
 from quorate.api.meta import Key
+from quorate.kube.clock import WallClock
+from quorate.kube.errors import ApiError
 from quorate.kube.resources import untyped
+from quorate.local.certificates import new_authority, new_server_certificate
 from tests.local.runtime.network.inside import namespaces_unavailable
 from tests.local.runtime.world import (
+    CONFIG_MAPS,
     DEADLINE_S,
     PODS,
     World,
@@ -28,6 +33,10 @@ needs_namespaces = pytest.mark.skipif(bool(namespaces_unavailable()), reason=nam
 
 JOBS = untyped("batch", "v1", "jobs", "Job", True)
 SERVICES = untyped("", "v1", "services", "Service", True)
+WEBHOOKS = untyped(
+    *("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations"),
+    *("ValidatingWebhookConfiguration", False),
+)
 
 READ_VERSION = """
 import os, ssl, urllib.request
@@ -113,6 +122,100 @@ def test_pods_may_all_listen_on_one_port(tmp_path: Path) -> None:
 def _is_ready(pod: dict[str, dict[str, list[dict[str, str]]]]) -> bool:
     conditions = pod["status"].get("conditions", [])
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+HOOK = """
+import http.server, json, os, ssl
+for name in ("crt", "key"):
+    open(f"/tmp/{name}", "w").write(os.environ[name])
+class Hook(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        answer = {"uid": review["request"]["uid"], "allowed": False, "status": {"message": "from a pod"}}
+        body = json.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": answer})
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+server = http.server.ThreadingHTTPServer(("", PORT), Hook)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain("/tmp/crt", "/tmp/key")
+server.socket = context.wrap_socket(server.socket, server_side=True)
+server.serve_forever()
+"""
+
+
+async def refused(world: World) -> str:
+    """Return why a ConfigMap cannot be created."""
+    with pytest.raises(ApiError) as refusal:
+        await world.client.create(CONFIG_MAPS, {"metadata": {"generateName": "one-"}}, "default")
+    return str(refusal.value)
+
+
+@needs_namespaces
+@pytest.mark.parametrize("host_network", [False, True], ids=["its own network", "the network of the host"])
+def test_a_pod_serves_a_webhook_of_the_api_server(tmp_path: Path, host_network: bool) -> None:
+    now, port = WallClock().now(), free_port()
+    authority = new_authority(now)
+    pair = new_server_certificate(authority, now, "hooks.default.svc")
+    environment = [
+        {"name": "crt", "value": pair.certificate.decode()},
+        {"name": "key", "value": pair.key.decode()},
+    ]
+    main = container(
+        "python3", "-c", HOOK.replace("PORT", str(port)), env=environment,
+        readinessProbe={"tcpSocket": {"port": port}, "periodSeconds": 1},
+    )  # fmt: skip
+    webhook = {
+        "name": "hooks.example.com",
+        "clientConfig": {
+            "service": {"namespace": "default", "name": "hooks"},
+            "caBundle": base64.b64encode(authority.certificate).decode(),
+        },
+        "rules": [
+            {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
+        ],
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+    }
+
+    async def story(world: World) -> None:
+        service = {"selector": {"app": "hooks"}, "ports": [{"port": 443, "targetPort": port}]}
+        await world.client.create(SERVICES, {"metadata": {"name": "hooks"}, "spec": service}, "default")
+        spec = {"hostNetwork": host_network, "terminationGracePeriodSeconds": 0, "containers": [main]}
+        await world.run_pod("hooks", spec, labels={"app": "hooks"})
+        await world.until("hooks", _is_ready)
+        await world.client.create(WEBHOOKS, {"metadata": {"name": "hooks"}, "webhooks": [webhook]})
+        async with asyncio.timeout(DEADLINE_S):
+            while "denied the request: from a pod" not in (refusal := await refused(world)):
+                assert "no endpoints" in refusal
+                await asyncio.sleep(0.05)
+
+    run_story(tmp_path, story)
+
+
+@needs_namespaces
+def test_the_network_of_the_host_is_reached_through_services_and_the_proxy(tmp_path: Path) -> None:
+    port = free_port()
+    server = f"exec python3 -u -m http.server {port} --bind 127.0.0.1 --directory /usr/share"
+    fetch = (
+        "import urllib.request; print(urllib.request.urlopen('http://web.default.svc', timeout=10).status)"
+    )
+
+    async def story(world: World) -> None:
+        service = {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": port}]}
+        await world.client.create(SERVICES, {"metadata": {"name": "web"}, "spec": service}, "default")
+        probe = {"httpGet": {"port": port}, "periodSeconds": 1}
+        web = one_container(server, readinessProbe=probe) | {"hostNetwork": True}
+        await world.run_pod("web", web | {"terminationGracePeriodSeconds": 0}, labels={"app": "web"})
+        await world.until("web", _is_ready)
+        client = {"restartPolicy": "OnFailure", "containers": [container("python3", "-c", fetch)]}
+        await world.run_pod("client", client)
+        assert (await world.ended("client"))["status"]["phase"] == "Succeeded"
+        answer = await world.client.request("GET", f"/api/v1/namespaces/default/pods/web:{port}/proxy/")
+        assert b"Directory listing" in answer
+
+    run_story(tmp_path, story)
 
 
 def fetched(port: int) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from quorate.local.server.registry.strategies import SUBRESOURCE_STRATEGIES
 from quorate.local.server.registry.validation.field_rules import check
-from tests.local.server.validation.objects import a_container, a_pod, asking, show
+from tests.local.server.validation.objects import a_container, a_job, a_pod, asking, show
 from tests.local.server.validation.strategies import STRATEGIES
 
 Json = dict[str, Any]
@@ -275,6 +275,24 @@ def test_two_containers_cannot_share_a_host_port() -> None:
     port = {"containerPort": 80, "hostPort": 80}
     pod = a_pod(a_container("a", ports=[port]), a_container("b", ports=[port]))
     assert show(POD.validate(pod)) == ["spec.containers[1].ports[0].hostPort Duplicate"]
+
+
+@pytest.mark.parametrize(
+    ("port", "of_pod", "of_template"),
+    [
+        pytest.param({}, [], [], id="a pod gets its host ports by default, a template keeps none"),
+        pytest.param({"hostPort": 80}, [], [], id="the same port"),
+        pytest.param({"hostPort": 81}, ["hostPort Invalid"], ["hostPort Invalid"], id="another port"),
+    ],
+)
+def test_host_ports_of_pods_on_the_network_of_the_host(
+    port: Json, of_pod: list[str], of_template: list[str]
+) -> None:
+    main = a_container(ports=[{"containerPort": 80} | port])
+    pod = show(POD.validate(a_pod(main, hostNetwork=True)))
+    assert pod == [f"spec.containers[0].ports[0].{each}" for each in of_pod]
+    job = show(STRATEGIES["jobs.batch"].validate(a_job(template={"hostNetwork": True, "containers": [main]})))
+    assert job == [f"spec.template.spec.containers[0].ports[0].{each}" for each in of_template]
 
 
 @pytest.mark.parametrize(("number", "want"), [(4096, []), (4097, ["spec.containers TooMany"])])

@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from socket import AF_INET, SOCK_STREAM, if_nameindex, socket
+from socket import if_nameindex, socket
 from typing import Final
 
-from quorate.local.runtime.network.host_network import HOST_ADDRESS, write_pod_files
+from quorate.local.relay import CONNECT_TIMEOUT_S, Streams, connect, relay
+from quorate.local.runtime.network.host_network import HOST_ADDRESS, new_socket, write_pod_files
 from quorate.local.runtime.network.namespaces import (
     IpCommandFailed,
     NetworkThreads,
@@ -22,15 +23,14 @@ from quorate.local.runtime.network.namespaces import (
 )
 from quorate.local.runtime.network.node_namespaces import NodeNamespaces
 from quorate.local.runtime.network.types import PodNetworkError, PodNetworkNamespace, PodNetworkRequest
-from quorate.local.runtime.relay import CONNECT_TIMEOUT_S, Streams, connect, relay
 
 
 class HostPorts:
     """Listens on the loopback device of the host for the pods of a node, and relays connections to them."""
 
-    def __init__(self, open_socket: Callable[[], Awaitable[socket]]) -> None:
-        """``open_socket`` returns a socket in the network of the node."""
-        self._open_socket = open_socket
+    def __init__(self, open_socket_to: Callable[[str], Awaitable[socket]]) -> None:
+        """``open_socket_to`` returns a socket that can connect to the address of a pod."""
+        self._open_socket_to = open_socket_to
         self._servers: dict[str, list[asyncio.Server]] = {}  # by uid of the pod
 
     async def open(self, uid: str, address: str, ports: Mapping[int, int]) -> None:
@@ -64,7 +64,7 @@ class HostPorts:
             writer.transport.abort()  # the client sees a reset, as from a host without the process
 
     async def _connect(self, target: tuple[str, int]) -> Streams:
-        opened = await self._open_socket()
+        opened = await self._open_socket_to(target[0])
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             return await connect(opened, target)
 
@@ -162,7 +162,7 @@ class BridgeNetwork:
         self._used: set[int] = set()  # places in the network of the addresses of pods
         self._last = FIRST_PLACE - 1
         self._egress: Egress | None = None
-        self._host_ports = HostPorts(self.open_socket)
+        self._host_ports = HostPorts(self.open_socket_to)
         self._no_egress = ""  # why pods do not reach other networks
 
     @property
@@ -227,9 +227,13 @@ class BridgeNetwork:
             await self._disconnect(directory, place)
         await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
 
-    async def open_socket(self, uid: str | None = None) -> socket:
-        namespace = self.node.network if uid is None else self.namespace(uid)
-        return await self.run_in(namespace, _open_socket)
+    async def open_socket(self, uid: str) -> socket:
+        if await asyncio.to_thread(_shares_host, self._state / uid):
+            return new_socket()
+        return await self.run_in(self.namespace(uid), new_socket)
+
+    async def open_socket_to(self, host: str) -> socket:
+        return await self.run_in_node(new_socket) if _is_of_cluster(host) else new_socket()
 
     def namespace(self, uid: str) -> Path:
         """Return the path of the namespace of a pod."""
@@ -319,10 +323,17 @@ def _configure_pod(place: int, has_egress: bool) -> None:
     )
 
 
-def _open_socket() -> socket:
-    opened = socket(AF_INET, SOCK_STREAM)
-    opened.setblocking(False)
-    return opened
+def _is_of_cluster(host: str) -> bool:
+    try:
+        address = ipaddress.IPv4Address(host)
+    except ValueError:  # a name, or IPv6
+        return False
+    return address in POD_NETWORK or address in ipaddress.IPv4Network(SERVICE_NETWORK)
+
+
+def _shares_host(directory: Path) -> bool:
+    """Return True if the files of a pod are here and no network of its own."""
+    return directory.is_dir() and not (directory / NAMESPACE).exists()
 
 
 def _recorded_place(directory: Path) -> int | None:

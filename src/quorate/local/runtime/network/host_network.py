@@ -42,10 +42,18 @@ class HostNetwork:
     async def release(self, uid: str) -> None:
         await asyncio.to_thread(shutil.rmtree, self._state / uid, ignore_errors=True)
 
-    async def open_socket(self, uid: str | None = None) -> socket:
-        opened = socket(AF_INET, SOCK_STREAM)
-        opened.setblocking(False)
-        return opened
+    async def open_socket(self, uid: str) -> socket:
+        return new_socket()
+
+    async def open_socket_to(self, host: str) -> socket:
+        return new_socket()
+
+
+def new_socket() -> socket:
+    """Return a TCP socket in the network of the calling thread, not connected, not blocking."""
+    opened = socket(AF_INET, SOCK_STREAM)
+    opened.setblocking(False)
+    return opened
 
 
 def write_pod_files(

@@ -15,11 +15,11 @@ from typing import Final
 from quorate.api.meta import Key
 from quorate.kube.log import logger
 from quorate.local.controllers.services.types import HEADLESS, Service
+from quorate.local.relay import CONNECT_TIMEOUT_S, Streams, connect, relay
 from quorate.local.runtime.network.bridge_network import NODE_ADDRESS, BridgeNetwork
 from quorate.local.runtime.network.cluster_view import ClusterView, PortedEndpoint
 from quorate.local.runtime.network.host_network import HOST_ADDRESS
 from quorate.local.runtime.network.types import API_SERVICE
-from quorate.local.runtime.relay import CONNECT_TIMEOUT_S, Streams, connect, relay
 
 Address = tuple[str, int]
 
@@ -167,9 +167,7 @@ class ServiceProxy:
                 remaining = replace(remaining, endpoints=others)
 
     async def _open(self, address: Address) -> Streams:
-        if address == self._api_server:
-            return await asyncio.open_connection(*address)
-        return await connect(await self._network.open_socket(), address)
+        return await connect(await self._network.open_socket_to(address[0]), address)
 
 
 def listening_socket(address: Address) -> socket:

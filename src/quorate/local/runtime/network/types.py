@@ -65,8 +65,15 @@ class PodNetwork(Protocol):
     async def release(self, uid: str) -> None:
         """End the network of a pod, if there is one: no process of the pod may run any more."""
 
-    async def open_socket(self, uid: str | None = None) -> socket:
-        """Return a new TCP socket in the network of the node, or of a pod, not connected, not blocking.
+    async def open_socket(self, uid: str) -> socket:
+        """Return a new TCP socket in the network of a pod, not connected, not blocking.
 
-        Probes connect to the address of a pod from the network of the node. Raises OSError without a network.
+        Raises OSError if the pod has no network.
+        """
+
+    async def open_socket_to(self, host: str) -> socket:
+        """Return a new TCP socket that can connect to ``host``, not connected, not blocking.
+
+        Addresses of pods and services are reached from the network of the node, all others from that of the
+        machine, which pods with ``hostNetwork`` share.
         """

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from quorate.local.relay import Streams, connect
 from quorate.local.runtime.containers.processes import killed_at_the_end
 from quorate.local.runtime.containers.types import RunningContainer, exec_arguments
 from quorate.local.runtime.network.types import PodNetwork
 from quorate.local.runtime.pod_types import Container, GrpcAction, Handler, HttpGetAction, IntOrString
 from quorate.local.runtime.probes.grpc_health import FAILED, USER_AGENT, health
-from quorate.local.runtime.relay import Streams, connect
 
 OUTPUT_BYTES: Final = 10240
 HEADER_BYTES: Final = 65536
@@ -140,7 +140,7 @@ def _request(action: HttpGetAction, headers: Mapping[str, str]) -> bytes:
 
 async def _connect(host: str, port: int, target: ProbeTarget, tls: ssl.SSLContext | None) -> Streams:
     address, name = (host or target.address, port), "" if tls else None
-    opened = await target.network.open_socket()
+    opened = await target.network.open_socket_to(address[0])
     return await connect(opened, address, ssl=tls, server_hostname=name, limit=HEADER_BYTES)
 
 

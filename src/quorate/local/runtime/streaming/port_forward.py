@@ -8,7 +8,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from quorate.kube.cancellation import end_tasks
-from quorate.local.runtime.relay import CHUNK_BYTES, Streams
+from quorate.local.relay import CHUNK_BYTES, Streams
 from quorate.local.runtime.streaming.inbox import Inbox
 from quorate.local.runtime.streaming.remote_command import payload
 from quorate.local.runtime.streaming.spdy import ByteConnection, SpdySession, SpdyStream

@@ -20,9 +20,9 @@ from quorate.local.container_logs import (
     log_chunks,
     read_options,
 )
+from quorate.local.relay import CONNECT_TIMEOUT_S, Streams, connect
 from quorate.local.runtime.containers.types import ContainerIndex
 from quorate.local.runtime.network.types import PodNetwork
-from quorate.local.runtime.relay import CONNECT_TIMEOUT_S, Streams, connect
 from quorate.local.runtime.streaming import port_forward
 from quorate.local.runtime.streaming.commands import ClientStreams, CommandOptions, attach, run_command
 from quorate.local.runtime.streaming.inbox import Inbox

@@ -15,14 +15,13 @@ from quorate.local.container_logs import InvalidLogOption, LogOptions, one_line,
 from quorate.local.objects.errors import StatusError, bad_request, not_found
 from quorate.local.server.aggregation.proxy import forwarded_headers
 from quorate.local.server.backend_client import SERVICE_NAME_LABEL
-from quorate.local.server.kubelet_client import KubeletClient, request_head
+from quorate.local.server.kubelet_client import KubeletClient, is_simulated, request_head
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.requests.usage import PodUsage, read_summary
 from quorate.local.server.storage.store import Key, Store
 
 STREAMS: Final = frozenset({"attach", "exec", "log", "portforward"})
 PROXIED: Final = frozenset({"nodes", "pods", "services"})
-SIMULATED: Final = "simulated://"  # the container runtime of simulated nodes
 UPGRADE_HEADERS: Final = ("connection", "origin", "upgrade", "x-stream-protocol-version")
 
 
@@ -61,7 +60,7 @@ async def respond(
 
 async def usage_of(store: Store, kubelet: KubeletClient, node: str) -> PodUsage | None:
     """Return what the pods of a node use; None for a simulated node, nothing without an answer."""
-    if _is_simulated(store, node):
+    if is_simulated(store, node):
         return None
     try:
         async with kubelet.get("/stats/summary", "") as response:
@@ -76,7 +75,7 @@ async def _log(
     container = _container(pod, context.query.get("container", ""))
     if not pod["spec"].get("nodeName"):
         return web.Response(status=204)
-    if _is_simulated(context.server.store, pod["spec"]["nodeName"]):
+    if is_simulated(context.server.store, pod["spec"]["nodeName"]):
         return await simulated_log(request, context, pod, container)
     path = f"/containerLogs/{context.namespace}/{context.name}/{quote(container, safe='')}"
     async with kubelet.get(path, request.rel_url.raw_query_string) as upstream:
@@ -107,17 +106,11 @@ def _require_process(context: RequestContext, pod: Json, what: str) -> None:
 
 def _require_kubelet(context: RequestContext, node: str, problem: str) -> None:
     """Raise StatusError(400), which begins with ``problem``, if the node is simulated."""
-    if _is_simulated(context.server.store, node):
+    if is_simulated(context.server.store, node):
         raise bad_request(
             f"{problem}: node {node} simulates its pods and runs no process for them "
             "(quorate local up --runtime process runs pods as processes)"
         )
-
-
-def _is_simulated(store: Store, node_name: str) -> bool:
-    node = store.get(Key("nodes", "", node_name))
-    info = node.decode().get("status", {}).get("nodeInfo", {}) if node is not None else {}
-    return bool(info.get("containerRuntimeVersion", "").startswith(SIMULATED))
 
 
 def _container(pod: Json, name: str) -> str:

@@ -50,9 +50,11 @@ def host_ports(spec: Json, path: str, scope: Scope) -> Causes:
     for index, container in enumerate(spec.get("containers", ())):
         for position, port in enumerate(container.get("ports", ())):
             here = f"{path}.containers[{index}].ports[{position}]"
-            if spec.get("hostNetwork") and port.get("hostPort") != port.get("containerPort"):
-                message = "must match `hostPort` when `hostNetwork` is true"
-                yield invalid_value(f"{here}.containerPort", port.get("containerPort", 0), message)
+            host_port = port.get("hostPort", 0)
+            differs = host_port != port.get("containerPort") and (host_port or scope.container.type == "Pod")
+            if spec.get("hostNetwork") and differs:  # a pod gets its ports by default, a template does not
+                message = "must match `containerPort` when `hostNetwork` is true"
+                yield invalid_value(f"{here}.hostPort", host_port, message)
             socket = (port.get("hostPort"), port.get("hostIP", ""), port.get("protocol", "TCP"))
             if scope.is_duplicate("hostPorts", socket) and port.get("hostPort"):
                 number, address, protocol = socket
