@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from quorate.api.configuration import Configuration
+from quorate.api.core.pod import Pod
 from quorate.controllers.admission.auditor import Auditor
 from quorate.controllers.admission.driver import AdmissionDriver
 from quorate.controllers.context import ControllerContext, event_recorder
@@ -45,7 +46,7 @@ from quorate.controllers.volcano.pod_groups.batch_job_group_controller import Ba
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Informer
 from quorate.kube.resources import JOBS, NODES, Resource, T
-from quorate.kube.selection import Watched
+from quorate.kube.selection import Selection, Watched
 from quorate.observe.replica import Replica
 
 # The name of a controller, and what runs it until it is cancelled.
@@ -75,6 +76,10 @@ class ControllerRun:
             manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
         )
         self._informers: dict[Resource[Any], Informer[Any]] = {}
+
+    def pods(self, name: str) -> Selection[Pod]:
+        """Return all pods as the controller ``name`` watches them."""
+        return self.context.informers.pods.all(name)
 
     @property
     def informers(self) -> list[Watched]:
@@ -148,7 +153,7 @@ def _other_jobs(run: ControllerRun) -> Iterator[Controller]:
 
 
 def _pods(run: ControllerRun) -> list[Controller]:
-    pods = run.context.informers.pods.all("plain")
+    pods = run.pods("plain")
     controller = PodController(run.context, pods, run.ancestors, run.native_groups)
     return _of(*controller.reconcilers)
 
@@ -156,13 +161,13 @@ def _pods(run: ControllerRun) -> list[Controller]:
 def _sets(run: ControllerRun) -> Iterator[Controller]:
     for row in run.integrations:
         if (framework := SETS.get(row.name)) is not None:
-            pods = run.context.informers.pods.all(row.name)
+            pods = run.pods(row.name)
             run_framework = partial(run_sets, run.context, framework, pods, run.ancestors)
             yield f"sets {row.resource.plural}", run_framework
 
 
 def _recovery(run: ControllerRun) -> list[Controller]:
-    pods = run.context.informers.pods.all("recovered")
+    pods = run.pods("recovered")
     return _of(RecoveryController(run.context, pods, run.informer(NODES)).reconciler)
 
 

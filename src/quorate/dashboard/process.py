@@ -158,12 +158,11 @@ def _forecasts(
     model: DashboardModel, sessions: Sessions, options: Options, client: Client, clock: Clock
 ) -> Forecasts:
     def local_queue_of(workload: Key) -> str:
-        listed = model.data.workloads.by_key.get(workload)
+        listed = model.data.workloads.get(workload)
         return listed.group.local_queue.name if listed is not None else ""
 
     def cluster_queue_of(local_queue: Key) -> str:
-        queue = model.data.ledger.local_queues.get(local_queue)
-        return queue.cluster_queue if queue is not None else ""
+        return model.data.cluster_queue_of_local_queue(local_queue)
 
     return Forecasts(
         options.cluster,

@@ -168,7 +168,7 @@ def _since(group: PodGroup) -> datetime | None:
 
 def explain_job_without_group(job: Job) -> Explanation:
     """Return the explanation of a Volcano Job from its status: the controller has made no pod group of it."""
-    phase, found = job.status.state.phase or PENDING, job.status.state
+    phase, found = job.phase or PENDING, job.status.state
     state: ExplainedState = "Finished" if phase in _ENDED_PHASES else "Queued"
     if phase == "Running":
         state = "Running"

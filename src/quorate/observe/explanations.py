@@ -202,7 +202,7 @@ class Explainer:
         return explain_cluster_queue(view.state, key.name, first, scope)
 
     async def _local_queue(self, view: View, key: Key, request: web.Request) -> Explanation | None:
-        queue = view.state.ledger.local_queues.get(key)
+        queue = view.ledger.local_queues.get(key)
         first = await in_steps(first_pending(view.state, queue.cluster_queue)) if queue is not None else ()
         scope = await self._scope(request.get(USER), {workload.namespace for workload in first})
         return explain_local_queue(view.state, key, first, scope)

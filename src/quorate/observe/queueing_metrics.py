@@ -104,24 +104,25 @@ class Reading(NamedTuple):
 
 def readings(view: View, preemption_skips: Mapping[str, int]) -> Iterator[Reading]:
     """Yield all values; ``preemption_skips``: by cluster queue, preemptions skipped for another preemptor."""
-    rules = view.state.configuration.metrics
-    for queue in view.state.ledger.cluster_queues.values():
+    configuration = view.state.configuration
+    rules = configuration.metrics
+    for queue in view.ledger.cluster_queues.values():
         yield from _isolated(queue.name, _cluster_queue(queue, view))
         skips = preemption_skips.get(queue.name, 0)
         yield Reading("admission_cycle_preemption_skips", {"cluster_queue": queue.name}, skips)
         if rules.cluster_queue_resources:
             yield from _isolated(queue.name, _quota(queue))
-    for key, local_queue in view.state.ledger.local_queues.items():
+    for key, local_queue in view.ledger.local_queues.items():
         if is_shown(local_queue, rules):
             yield from _isolated(key, _local_queue(local_queue, view))
     yield from _requested_by_pending(view.state)
-    if view.state.configuration.gates.scheduling_equivalence_hashing:
+    if configuration.gates.scheduling_equivalence_hashing:
         yield from _pending_shapes(view.state)
-    if view.state.configuration.gates.unadmitted_workloads_observability:
+    if configuration.gates.unadmitted_workloads_observability:
         yield from _unadmitted(view, rules)
-    for node in view.state.ledger.quota.cohorts.values():
+    for node in view.ledger.cohorts.values():
         yield from _isolated(node.name, _cohort(node, view))
-    usages = WindowUsages(view.state.ledger)
+    usages = WindowUsages(view.ledger)
     for reservation in view.reservations():
         yield from _isolated(reservation.metadata.name, _reservation(reservation, view, usages))
 
@@ -143,7 +144,7 @@ def _cluster_queue(queue: ClusterQueueState, view: View) -> Iterator[Reading]:
     current = _status(queue, view.state)
     for status in ("pending", "active", "terminating"):
         yield Reading("cluster_queue_status", of_queue | {"status": status}, float(status == current))
-    yield Reading("planned_starts", of_queue, len(view.state.ledger.planned.get(queue.name, ())))
+    yield Reading("planned_starts", of_queue, len(view.ledger.planned.get(queue.name, ())))
     yield Reading("cluster_queue_utilisation", of_queue, utilisation(queue))
     yield Reading("cluster_queue_info", of_queue | _tree_labels(queue.node, is_cohort=False), 1.0)
 
@@ -162,7 +163,7 @@ def utilisation(queue: ClusterQueueState) -> float:
 
 def _pending(queue: ClusterQueueState, view: View) -> Iterator[Reading]:
     """Yield the pending workloads by status; if workloads give labels, also by these and without zeros."""
-    active = queue.pending.active_count if view.state.ledger.is_active(queue) else 0
+    active = queue.pending.active_count if view.ledger.is_active(queue) else 0
     counts: Counter[tuple[str, Labels]] = Counter()
     if view.custom.names(("Workload",)):
         for entry in queue.pending.unordered():
@@ -264,10 +265,10 @@ def _pending_shapes(state: State) -> Iterator[Reading]:
 def _unadmitted(view: View, rules: Metrics) -> Iterator[Reading]:
     by_cluster_queue: Counter[tuple[str, str, str]] = Counter()
     for (local, reserved_in, reason, cause), count in view.unadmitted.items():
-        queue = view.state.ledger.local_queues.get(local)
+        queue = view.ledger.local_queues.get(local)
         name = reserved_in or (queue.cluster_queue if queue is not None else "")
         reasons = {"reason": reason, "underlying_cause": cause}
-        if name in view.state.ledger.cluster_queues:
+        if name in view.ledger.cluster_queues:
             by_cluster_queue[name, reason, cause] += count
         if queue is not None and is_shown(queue, rules):
             labels = local_queue_labels(local) | {"cluster_queue": name} | reasons
@@ -286,7 +287,7 @@ def _is_active(entry: Entry, state: State) -> bool:
 def _cohort(node: Node, view: View) -> Iterator[Reading]:
     of_cohort = {"cohort": node.name}
     yield Reading("cohort_info", of_cohort | _tree_labels(node, is_cohort=True), 1.0)
-    queues = list(view.state.ledger.queues_below(node))
+    queues = list(view.ledger.queues_below(node))
     if node.name not in view.deleted_cohorts:
         yield Reading("cohort_weighted_share", of_cohort, _share(node))
         yield from _amounts("cohort_subtree_quota", of_cohort, node.subtree_quota)
@@ -308,7 +309,7 @@ def _reservation(reservation: Reservation, view: View, usages: WindowUsages) -> 
     for condition in (SCHEDULED, RESERVATION_ACTIVE, CONFLICTING, ENDED):
         labels = of_reservation | {"condition": condition}
         yield Reading("reservation_condition", labels, is_true(reservation.status.conditions, condition))
-    window = view.state.ledger.windows.get(reservation.metadata.name)
+    window = view.ledger.windows.get(reservation.metadata.name)
     if window is None:
         return
     for pair, usage in usages.of(window).items():

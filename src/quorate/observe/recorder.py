@@ -191,7 +191,7 @@ class Recorder:
 
     def cohorts_changed(self, state: State) -> None:
         """Drop the series of cohorts that have ended; a cohort may have queues and no object."""
-        for name in sorted(self._counted_cohorts - state.ledger.quota.cohorts.keys()):
+        for name in sorted(self._counted_cohorts - state.ledger.cohorts.keys()):
             self._counted_cohorts.remove(name)
             self.forget({"cohort": name})
 

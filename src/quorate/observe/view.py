@@ -21,6 +21,7 @@ from quorate.queueing.conditions import (
     is_admitted,
     is_finished,
 )
+from quorate.queueing.ledger import Ledger
 from quorate.queueing.planning.bounds import LearnedBounds
 from quorate.queueing.state import State
 
@@ -58,9 +59,14 @@ class View:
         self.deleted_cohorts: set[str] = set()
         workloads.subscribe(self._changed)
 
+    @property
+    def ledger(self) -> Ledger:
+        """Return the ledger of the model."""
+        return self.state.ledger
+
     def workload(self, key: Key) -> Workload | None:
         """Return the workload of the model, else the stored workload; None if there is no such workload."""
-        ledger = self.state.ledger
+        ledger = self.ledger
         entry = ledger.entries.get(key) or ledger.reservations.get(key)
         return self._workloads.get(key) if entry is None else entry.workload
 
@@ -77,7 +83,7 @@ class View:
 
     def cohort_changed(self, change: Change[Cohort]) -> None:
         """Call it after the model has the change, like ``cluster_queue_changed``."""
-        if change.new is None and change.key.name in self.state.ledger.quota.cohorts:
+        if change.new is None and change.key.name in self.ledger.cohorts:
             self.deleted_cohorts.add(change.key.name)
         else:
             self._changed_below(change.key.name)
@@ -87,7 +93,7 @@ class View:
             self._changed_below(queue.spec.cohort_name)
 
     def _changed_below(self, cohort: str) -> None:
-        node = self.state.ledger.quota.cohorts.get(cohort)
+        node = self.ledger.cohorts.get(cohort)
         above = () if node is None else node.path()
         self.deleted_cohorts -= {cohort, *(ancestor.name for ancestor in above)}
 

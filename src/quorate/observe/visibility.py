@@ -73,6 +73,10 @@ class _Position(NamedTuple):
     in_cluster_queue: int
     in_local_queue: int
 
+    @property
+    def workload(self) -> Workload:
+        return self.entry.workload
+
 
 def _positions(queue: ClusterQueueState) -> Iterator[_Position]:
     before: Counter[Key] = Counter()  # by local queue, entries yielded so far
@@ -84,8 +88,8 @@ def _positions(queue: ClusterQueueState) -> Iterator[_Position]:
 def _select(positions: Iterator[_Position], page_: Page) -> tuple[PendingWorkload, ...]:
     return tuple(
         PendingWorkload(
-            metadata=_identity(position.entry.workload),
-            priority=position.entry.workload.spec.priority or 0,
+            metadata=_identity(position.workload),
+            priority=position.workload.spec.priority or 0,
             local_queue_name=position.entry.local_queue.name,
             position_in_cluster_queue=position.in_cluster_queue,
             position_in_local_queue=position.in_local_queue,

@@ -20,7 +20,7 @@ class AgingQueues(ReservationPlaces):
 
     def read_aging(self, queue: ClusterQueueState) -> None:
         """Read the rule of a cluster queue from its annotation, or else from the configuration."""
-        text = queue.object.metadata.annotations.get(PRIORITY_AGING)
+        text = queue.annotations.get(PRIORITY_AGING)
         rule, findings = annotated_aging(text, self.configuration.priority_aging)
         queue.aging_findings = tuple(map(str, findings))
         if rule == queue.pending.aging:

@@ -183,6 +183,11 @@ class ClusterQueueState:
         self.reservation_changes = 0  # grows whenever any of ``reservations``, or its order, is another one
         self.generation = 0  # grows when a workload leaves: flavors may be worth another try
 
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """Return the annotations of the ClusterQueue."""
+        return self.object.metadata.annotations
+
     def put_object(self, object_: ClusterQueue) -> None:
         """Read a newer object; fields that decisions read often are attributes, which cost less."""
         self.object = object_

@@ -37,6 +37,11 @@ class QueueTrees:
         self._requeues = 0  # calls of ``schedule_requeue``
         self._versions: dict[Node, int] = {}  # by root: the number of the last of these calls
 
+    @property
+    def cohorts(self) -> Mapping[str, Node]:
+        """Return the cohorts by name: those with an object, and those that only queues or cohorts name."""
+        return self.quota.cohorts
+
     def is_active(self, queue: ClusterQueueState) -> bool:
         """Return True if the queue may admit."""
         return not queue.inactive_reasons

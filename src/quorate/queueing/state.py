@@ -278,7 +278,7 @@ class State(QueueObjects):
 
     def cohort_status(self, name: str) -> CohortStatus:
         shares = self.configuration.fair_sharing is not None
-        return queue_status.cohort_status(self.ledger.quota.cohorts[name], shares=shares)
+        return queue_status.cohort_status(self.ledger.cohorts[name], shares=shares)
 
     def local_queue_status(self, key: Key, now: float) -> LocalQueueStatus:
         queue = self.ledger.local_queues[key]
@@ -341,7 +341,7 @@ class State(QueueObjects):
                 [check.name for check in workload.status.admission_checks if check.retry_count],
             ),
             planned_start_rules=queue.planned_start_rules,
-            overrides=queue_overrides(queue.spec, queue.object.metadata.annotations),
+            overrides=queue_overrides(queue.spec, queue.annotations),
         )
 
 

@@ -68,8 +68,8 @@ def pytest_runtest_makereport(
     error = call.excinfo
     if error is not None and type(error.value).__module__.startswith("quorate."):
         frame: TracebackType | None = error.tb
-        while frame is not None and frame.tb_next is not None:
-            if _PACKAGE in Path(frame.tb_next.tb_frame.f_code.co_filename).parents:
+        while frame is not None and (inner := frame.tb_next) is not None:
+            if _PACKAGE in Path(inner.tb_frame.f_code.co_filename).parents:
                 frame.tb_next = None
             frame = frame.tb_next
     report = yield

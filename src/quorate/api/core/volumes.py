@@ -6,6 +6,7 @@ import msgspec
 
 from quorate.api.core import NodeSelector, ResourceRequirements, Resources
 from quorate.api.meta import LabelSelector, ObjectMeta, Struct
+from quorate.api.quantity import Quantity
 
 # Annotations of a claim: the node for which a volume is provisioned, and that binding has completed.
 # Annotation of a volume: the volume controller, not a user, chose its claim.
@@ -64,6 +65,12 @@ class PersistentVolumeClaim(Struct):
     metadata: ObjectMeta
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: VolumeStatus = VolumeStatus()
+
+    @property
+    def requested(self) -> Quantity:
+        """Return the requested storage, bytes; 0 without a request."""
+        resources = self.spec.resources
+        return resources.requests.get("storage", Quantity(0))
 
 
 class TopologySelectorLabelRequirement(Struct):

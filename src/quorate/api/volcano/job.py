@@ -138,6 +138,11 @@ class Job(Struct):
     spec: JobSpec = JobSpec()
     status: JobStatus = JobStatus()
 
+    @property
+    def phase(self) -> JobPhase:
+        """Return the phase in the status; empty before the job controller has set one."""
+        return self.status.state.phase
+
 
 class Command(Struct):
     """A command to a job or queue; it is deleted before it is executed."""

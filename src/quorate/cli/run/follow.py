@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from quorate.api.configuration import Configuration
 from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed, Outcome, TimedOut
 from quorate.cli.run.screen import Screen, Snapshot
@@ -41,6 +42,11 @@ class Plan:
     settings: Settings
     timeout_s: float
     gang_scheduler: GangSchedulerSettings | None = None  # None: no gang scheduler runs
+
+    @property
+    def configuration(self) -> Configuration:
+        """Return the Configuration that the queueing controllers use."""
+        return self.in_force.configured.current
 
     @property
     def jobs(self) -> int:
@@ -138,7 +144,7 @@ async def follow(
     loop_time = asyncio.get_running_loop().time
     began = loop_time()
     quiet_period = QuietPeriod()
-    readiness = plan.in_force.configured.current.wait_for_pods_ready
+    readiness = plan.configuration.wait_for_pods_ready
     while True:
         cluster, elapsed_s = observer.cluster(), loop_time() - began
         await on_observed(cluster)

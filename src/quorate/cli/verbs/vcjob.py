@@ -207,7 +207,7 @@ def _columns(now: float, states: VolcanoJobStates, *, namespaces: bool) -> tuple
         *(where if namespaces else ()),
         Column("NAME", lambda job: job.metadata.name),
         Column("QUEUE", lambda job: job.spec.queue),
-        Column("PHASE", lambda job: job.status.state.phase or "Pending"),
+        Column("PHASE", lambda job: job.phase or "Pending"),
         Column("REPLICAS", lambda job: str(sum(task.replicas for task in job.spec.tasks))),
         Column("MIN", lambda job: str(job.status.min_available)),
         Column("PENDING", lambda job: str(job.status.pending)),

@@ -55,7 +55,7 @@ async def _controllers(connection: Connection, namespace: str) -> str:
             continue
         except Forbidden:
             return f"no permission to get deployments in namespace {namespace}"
-        images = ", ".join(container.image for container in deployment.spec.template.spec.containers)
+        images = ", ".join(deployment.images)
         ready = f"{deployment.status.ready_replicas} of {deployment.spec.replicas} ready"
         return f"{images} ({namespace}/{name}, {ready})"
     return f"none in namespace {namespace} (they may run in another namespace, -n NAME, or as a process)"

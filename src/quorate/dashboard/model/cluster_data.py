@@ -102,11 +102,15 @@ class ClusterData:
         """Return the cluster queue that a group of workloads has quota in, or would get it from."""
         if group.reserved_in:
             return group.reserved_in
-        local_queue = self.ledger.local_queues.get(group.local_queue)
+        return self.cluster_queue_of_local_queue(group.local_queue)
+
+    def cluster_queue_of_local_queue(self, key: Key) -> str:
+        """Return the cluster queue that a local queue names; empty if the local queue does not exist."""
+        local_queue = self.ledger.local_queues.get(key)
         return local_queue.cluster_queue if local_queue is not None else ""
 
     def cluster_queue_of_workload(self, key: Key) -> str:
-        listed = self.workloads.by_key.get(key)
+        listed = self.workloads.get(key)
         return "" if listed is None else self.cluster_queue_of(listed.group)
 
     def pending_revision(self, cluster_queue: str) -> tuple[int, int]:

@@ -66,6 +66,11 @@ class Listed:
         "workload",
     )
 
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Return the labels of the workload."""
+        return self.workload.metadata.labels
+
     def __init__(
         self, workload: Workload, running_pods: int, summary: ExplanationSummary | None = None
     ) -> None:
@@ -115,6 +120,9 @@ class WorkloadIndex:
             self._remove(change.key)
         else:
             self.put(change.new)
+
+    def get(self, key: Key) -> Listed | None:
+        return self.by_key.get(key)
 
     def put(self, workload: Workload) -> None:
         key = workload.metadata.key

@@ -124,7 +124,7 @@ def _cohorts(data: ClusterData, viewer: Viewer, now: float) -> tuple[CohortNode,
     for cohort in by_parent:
         shown.update((cohort, *cohort.path()))
     if viewer.scope.cluster_queues:
-        shown.update(data.ledger.quota.cohorts.values())
+        shown.update(data.ledger.cohorts.values())
     by_depth: dict[Node, list[Node]] = {}  # the cohorts listed in each
     roots: list[Node] = []
     for cohort in sorted(shown, key=lambda node: node.name):

@@ -47,7 +47,7 @@ async def workload(
 
     ``reader`` has the credentials of the user.
     """
-    listed = data.workloads.by_key.get(key)
+    listed = data.workloads.get(key)
     if listed is None or not viewer.reads(key):
         return None
     stored, owner = listed.workload, owner_of(listed.workload)

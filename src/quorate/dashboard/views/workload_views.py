@@ -82,8 +82,7 @@ def _matching(data: ClusterData, viewer: Viewer, query: WorkloadQuery) -> list[L
         matching = [
             listed
             for listed in matching
-            if (label := listed.workload.metadata.labels.get(key)) is not None
-            and (not has_value or label == value)
+            if (label := listed.labels.get(key)) is not None and (not has_value or label == value)
         ]
     return matching
 

@@ -5,7 +5,7 @@ the label of all its pods.  The owners that are known here are namespaces and lo
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -109,6 +109,11 @@ class ReservedNodes:
         return sorted(keeping, key=lambda kept: (kept.interval, kept.reservation.metadata.name))
 
 
+def _labels(gang: Gang) -> list[Mapping[str, str]]:
+    """Return the labels of each pod of the gang."""
+    return [task.pod.metadata.labels for task in gang.tasks.values()]
+
+
 def _bound_s(gang: Gang) -> float:
     """Return how long the pods of ``gang`` run at most; infinite: at least one does not tell.
 
@@ -116,16 +121,13 @@ def _bound_s(gang: Gang) -> float:
     """
     if not gang.tasks:
         return math.inf if gang.maximum_s is None else gang.maximum_s
-    bounds = [
-        positive_int32(task.pod.metadata.labels.get(MAX_EXEC_TIME_SECONDS, ""))
-        for task in gang.tasks.values()
-    ]
+    bounds = [positive_int32(labels.get(MAX_EXEC_TIME_SECONDS, "")) for labels in _labels(gang)]
     return max((math.inf if bound is None else float(bound) for bound in bounds), default=math.inf)
 
 
 def _owns(reservation: Reservation, gang: Gang) -> bool:
     owners, namespace = reservation.spec.owners, gang.key.namespace
-    queues = {task.pod.metadata.labels.get(QUEUE_NAME, "") for task in gang.tasks.values()}
+    queues = {labels.get(QUEUE_NAME, "") for labels in _labels(gang)}
     return namespace in owners.namespaces or any(
         Key(namespace, name) in owners.local_queues for name in queues or {gang.local_queue}
     )

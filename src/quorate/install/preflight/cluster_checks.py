@@ -256,8 +256,8 @@ def manager_findings(
 
 
 def _product(deployment: Deployment) -> str:
-    for container in deployment.spec.template.spec.containers:
-        name = container.image.rpartition("/")[2]
+    for image in deployment.images:
+        name = image.rpartition("/")[2]
         if name.startswith("quorate"):
             return "Quorate"
         if name.partition(":")[0].partition("@")[0] == "kueue":

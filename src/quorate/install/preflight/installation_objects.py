@@ -117,6 +117,12 @@ class Deployment(Struct):
     spec: DeploymentSpec = DeploymentSpec()
     status: DeploymentStatus = DeploymentStatus()
 
+    @property
+    def images(self) -> tuple[str, ...]:
+        """Return the images of the containers, in their order."""
+        template = self.spec.template
+        return tuple(container.image for container in template.spec.containers)
+
 
 class HeldLeaseSpec(Struct):
     holder_identity: str = ""

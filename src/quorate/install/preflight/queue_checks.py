@@ -28,6 +28,7 @@ from quorate.queueing.inactive_reasons import (
     inactive_message,
 )
 from quorate.queueing.inadmissible_reasons import InadmissibleReason, QueueMissing, ResourceUncovered
+from quorate.queueing.ledger import Ledger
 from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource, as_quantity, base_units
 
@@ -45,8 +46,13 @@ class QueueSetup:
     local_queues: Sequence[LocalQueue]
 
     @property
+    def ledger(self) -> Ledger:
+        """Return the queues with their quota, and the workloads that wait or hold quota."""
+        return self.state.ledger
+
+    @property
     def cluster_queues(self) -> list[ClusterQueueState]:
-        queues = self.state.ledger.cluster_queues
+        queues = self.ledger.cluster_queues
         return [queues[name] for name in sorted(queues)]
 
 
@@ -122,7 +128,7 @@ def _local_queues(setup: QueueSetup) -> Iterator[PreflightFinding]:
     used: set[str] = set()
     for local in setup.local_queues:
         about, name = f"local queue {local.metadata.key}", local.spec.cluster_queue
-        queue = setup.state.ledger.cluster_queues.get(name)
+        queue = setup.ledger.cluster_queues.get(name)
         used.add(name)
         if queue is None:
             yield error(
@@ -151,7 +157,7 @@ def _local_queues(setup: QueueSetup) -> Iterator[PreflightFinding]:
 
 
 def _cohorts(setup: QueueSetup) -> Iterator[PreflightFinding]:
-    tree = setup.state.ledger.quota
+    tree = setup.ledger.quota
     if tree.cyclic:
         names = ", ".join(sorted(node.name for node in tree.cyclic))
         blocked = [queue.name for queue in setup.cluster_queues if tree.has_cycle(queue.node)]
@@ -203,9 +209,7 @@ def _reclaim(setup: QueueSetup) -> Iterator[PreflightFinding]:
     """Yield queues that lend without limit and cannot reclaim: borrowers keep the quota until they end."""
     fair = setup.state.configuration.fair_sharing is not None
     for queue in setup.cluster_queues:
-        siblings = [
-            other for other in setup.state.ledger.queues_below(queue.node.root) if other.name != queue.name
-        ]
+        siblings = [other for other in setup.ledger.queues_below(queue.node.root) if other.name != queue.name]
         if queue.spec.preemption.reclaim_within_cohort != "Never" or not siblings or fair:
             continue
         lent = sorted(
@@ -237,7 +241,7 @@ def _nodes(setup: QueueSetup) -> Iterator[PreflightFinding]:
     if setup.nodes is None:
         return
     nominal: dict[FlavorResource, int] = defaultdict(int)
-    for node in (*setup.state.ledger.quota.queues.values(), *setup.state.ledger.quota.cohorts.values()):
+    for node in (*(queue.node for queue in setup.cluster_queues), *setup.ledger.cohorts.values()):
         for pair, limits in node.limits.items():
             nominal[pair] += limits.nominal
     reported: set[str] = set()
@@ -278,7 +282,7 @@ def _unsupported(setup: QueueSetup) -> Iterator[PreflightFinding]:
                 "create the queue again without the field, which cannot change",
             )
     for name, flavor in sorted(setup.state.flavors.items()):
-        if flavor.spec.topology_name and not setup.state.ledger.topology.is_on:
+        if flavor.spec.topology_name and not setup.ledger.topology.is_on:
             yield warning(
                 f"flavor {name}",
                 f"topologyName is {flavor.spec.topology_name}, but topology-aware scheduling is off, so its "

@@ -69,7 +69,7 @@ async def _something_waits(replica: Replica, clock: Clock) -> View:
     since: float | None = None
     while True:
         view = replica.view
-        waits = view is not None and len(view.state.ledger.entries) > 0
+        waits = view is not None and len(view.ledger.entries) > 0
         since = (clock.now() if since is None else since) if waits else None
         if view is not None and not replica.estimates.questions.empty():
             return view
@@ -102,7 +102,7 @@ async def _refresh_while_needed(
             processor_s = await answer_question(worker.stdin, worker.stdout, question, clock.now())
             waited_at = clock.now()
             refresh_at += processor_s / rules.cpu
-        elif changes.view.state.ledger.entries:
+        elif changes.view.ledger.entries:
             worker.stdin.write(frame(Play(clock.now(), BUDGET_S)))
             async with asyncio.timeout(DEADLINE_S):
                 await worker.stdin.drain()

@@ -62,6 +62,11 @@ class Target(msgspec.Struct, frozen=True):
     queue: ClusterQueueState
     reason: PreemptionReason
 
+    @property
+    def workload(self) -> Workload:
+        """Return the workload that is to be preempted."""
+        return self.reservation.workload
+
 
 CandidateOrder = tuple[bool, bool, int, float, str]
 
@@ -185,7 +190,7 @@ def fill_back(
 
 def preemption_decision(preemptor: Workload, queue: ClusterQueueState, target: Target) -> Preempt:
     """Return the decision to evict ``target`` for ``preemptor``, which is pending in ``queue``."""
-    victim = target.reservation.workload.metadata
+    victim = target.workload.metadata
     uid, job_uid = preemptor.metadata.uid, preemptor.metadata.labels.get(JOB_UID)
     return Preempt(
         key=victim.key,

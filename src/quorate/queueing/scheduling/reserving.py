@@ -85,8 +85,8 @@ def reserve(
     state: State, queue: ClusterQueueState, entry: Entry, assignment: Assignment, now: float
 ) -> Reserve:
     """Count the quota and the places of ``assignment`` as reserved; return the decision to write."""
-    metadata = entry.workload.metadata
-    by_host_prefix = state.ledger.topology.gates.host_prefix_slices
+    metadata, topology = entry.workload.metadata, state.ledger.topology
+    by_host_prefix = topology.gates.host_prefix_slices
     admission = admission_of(queue.name, assignment, by_host_prefix=by_host_prefix)
     ready = {check.name for check in entry.workload.status.admission_checks if check.state == "Ready"}
     checks = queue.checks_for(admission)

@@ -406,8 +406,7 @@ class Round:
         entry.preempting_assignment = PreemptingAssignment(counts, assignment.borrowing_level)
         queue.pending.set_preemptor(entry, sticky=not queue.is_strict)
         is_refused = all(
-            target.reservation.workload.metadata.uid in ledger.refused_evictions
-            for target in nomination.targets
+            target.workload.metadata.uid in ledger.refused_evictions for target in nomination.targets
         )
         reasons = (*nomination.reasons, AwaitingPreemption(keys, is_refused))
         hold = self._keep_pending(nomination, RequeueReason.PENDING_PREEMPTION, reasons)

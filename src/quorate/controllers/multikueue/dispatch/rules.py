@@ -101,7 +101,8 @@ def _recorded(workload: Workload) -> str:
 
 
 def _is_elastic(info: DispatchInput) -> bool:
-    return info.settings.elastic_jobs and info.workload.metadata.annotations.get(ELASTIC_JOB) == "true"
+    annotations = info.workload.metadata.annotations
+    return info.settings.elastic_jobs and annotations.get(ELASTIC_JOB) == "true"
 
 
 def _is_handed_over(info: DispatchInput) -> bool:

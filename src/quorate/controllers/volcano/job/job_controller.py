@@ -353,7 +353,7 @@ def _changes_only_counts(job: Job, plan: JobPlan) -> bool:
 
 
 def _same_phase(job: Job, plan: JobPlan) -> bool:
-    return plan.status is not None and plan.status.state.phase == job.status.state.phase
+    return plan.status is not None and plan.status.state.phase == job.phase
 
 
 def _is_job(owner: OwnerReference) -> bool:

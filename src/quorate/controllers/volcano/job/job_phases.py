@@ -115,7 +115,8 @@ class KillAction:
 
         A message in another format, such as that of another controller, means RestartJob.
         """
-        action, _, rest = job.status.state.message.partition(" ")
+        state = job.status.state
+        action, _, rest = state.message.partition(" ")
         transition = transition_of(action)
         if transition is None or transition.phase != "Restarting":
             action, transition = "RestartJob", RESTART
@@ -157,7 +158,7 @@ def next_phase(job: Job, counts: PodCounts, unfinished: int) -> JobPhase:
 
     ``unfinished``: the number of pods that have not finished, terminating or not.
     """
-    phase = job.status.state.phase or "Pending"
+    phase = job.phase or "Pending"
     match phase:
         case "Pending":
             started = counts.running + counts.succeeded + counts.failed

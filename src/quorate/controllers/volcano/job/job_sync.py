@@ -135,7 +135,7 @@ def decide(info: JobInfo) -> JobPlan:
     job = with_defaults(info.job)
     if job.metadata.deletion_timestamp is not None:
         return JobPlan(job, handled_commands=tuple(info.commands))  # its dependents are garbage-collected
-    phase: JobPhase = job.status.state.phase or "Pending"
+    phase: JobPhase = job.phase or "Pending"
     admitted = admitted_pod_sets(job) if info.is_queued else None
     if admitted is not None and phase == "Aborted":
         return JobPlan(job, patch=forget_admission(job))  # when it is resumed, it needs quota again
@@ -338,7 +338,7 @@ def _pending_events(group: PodGroup | None) -> tuple[Event, ...]:
 
 def _sync_transition(info: JobInfo) -> JobPlan:
     """Sync a job that is restarting, ending or aborted: delete pods, create none."""
-    if info.job.status.state.phase == "Restarting":
+    if info.job.phase == "Restarting":
         return _sync_restart(info)
     return _delete_unfinished(info)
 

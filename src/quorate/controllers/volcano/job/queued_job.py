@@ -51,7 +51,7 @@ class VolcanoJob(JobKind[Job]):
 
     def is_on_hold(self, state: JobState[Job]) -> bool:
         """Return True for an aborted job: it may be resumed."""
-        return state.suspended and state.job.status.state.phase == "Aborted"
+        return state.suspended and state.job.phase == "Aborted"
 
     def pod_sets(self, job: Job) -> tuple[PodSet, ...]:
         """Return one pod set for each task, with the counts of the admission if the job is admitted."""

@@ -117,9 +117,10 @@ def node_fits(daemon_set: DaemonSet, nodes: Iterable[Node]) -> dict[str, NodeFit
 
 def target_node(pod: Pod) -> str:
     """Return the node of a pod of a DaemonSet, before and after it is bound."""
-    if pod.spec.node_name or pod.spec.affinity is None or pod.spec.affinity.node_affinity is None:
+    affinity = pod.spec.affinity
+    if pod.spec.node_name or affinity is None or affinity.node_affinity is None:
         return pod.spec.node_name
-    required = pod.spec.affinity.node_affinity.required
+    required = affinity.node_affinity.required
     for term in required.node_selector_terms if required else ():
         for wanted in term.match_fields:
             if wanted.key == "metadata.name" and len(wanted.values) == 1:

@@ -43,7 +43,8 @@ async def create_token(context: RequestContext) -> ApiResponse:
     lifetime_s = spec["expirationSeconds"] = spec.get("expirationSeconds") or DEFAULT_LIFETIME_S
     _check_lifetime(lifetime_s)
     bound = spec.get("boundObjectRef")
-    issued = context.server.tokens.service_accounts.issue(
+    tokens = context.server.tokens
+    issued = tokens.service_accounts.issue(
         account, spec["audiences"], lifetime_s, _bound_object(context, bound) if bound else None
     )
     request["metadata"] = {

@@ -63,7 +63,7 @@ def volume_bindings(pod: Pod, node: Node, storage: StorageIndex) -> tuple[Volume
     """
     taken: set[str] = set()
     bindings: list[VolumeBinding] = []
-    claims = sorted(_unselected(pod, storage), key=lambda claim: (_request(claim), claim.metadata.key))
+    claims = sorted(_unselected(pod, storage), key=lambda claim: (claim.requested, claim.metadata.key))
     for claim in claims:
         reachable = [volume for volume in matching_volumes(claim, storage) if _is_reachable(volume, node)]
         if any(volume.spec.claim_ref is not None for volume in reachable):
@@ -84,10 +84,6 @@ def _unselected(pod: Pod, storage: StorageIndex) -> Iterator[PersistentVolumeCla
     for claim in claims_of(pod, storage):
         if waits_for_consumer(claim, storage) and has_no_selected_node(claim):
             yield claim
-
-
-def _request(claim: PersistentVolumeClaim) -> Quantity:
-    return claim.spec.resources.requests.get("storage", Quantity(0))
 
 
 def _capacity(volume: PersistentVolume) -> Quantity:

@@ -195,13 +195,12 @@ def _unbound_claim(claim: PersistentVolumeClaim, storage: StorageIndex) -> Unbou
 
 def _satisfies(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     """Return True if an unreserved volume of the claim's class satisfies the claim."""
-    request = claim.spec.resources.requests.get("storage", Quantity(0))
     return (
         volume.status.phase == "Available"
         and volume.metadata.deletion_timestamp is None
         and volume.spec.volume_mode == claim.spec.volume_mode
         and set(claim.spec.access_modes) <= set(volume.spec.access_modes)
-        and volume.spec.capacity.get("storage", Quantity(0)) >= request
+        and volume.spec.capacity.get("storage", Quantity(0)) >= claim.requested
         and (claim.spec.selector is None or matches_selector(claim.spec.selector, volume.metadata.labels))
     )
 

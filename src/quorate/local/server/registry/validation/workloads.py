@@ -242,7 +242,8 @@ def exit_codes_or_pod_conditions(rule: Json, path: str, _: Scope) -> Causes:
 
 @relation
 def exit_code_container(requirement: Json, path: str, scope: Scope) -> Causes:
-    template = scope.container.container.container.obj["template"].get("spec", {})
+    policy = scope.container.container
+    template = policy.container.obj["template"].get("spec", {})
     names = {
         container.get("name")
         for field in ("containers", "initContainers")

@@ -1,0 +1,61 @@
+"""Limits of the structure of src: the depth of attribute chains and the size of the model of queues.
+
+A long chain ties code to the inside of three other classes. The owner of a fact has a method or a property
+for it, or the caller passes the part.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, cast
+
+import pytest
+
+from quorate.queueing.queue_objects import QueueObjects
+
+SOURCE: Final = Path(__file__).resolve().parents[1] / "src"
+
+DEEPEST: Final = 3  # attributes after a name; ``self`` and ``cls`` are no names
+MOST_METHODS: Final = 25
+
+
+def chains(source: str) -> Iterator[tuple[str, int]]:
+    """Yield each attribute chain that begins with a name and is deeper than ``DEEPEST``, and its line."""
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)]
+    inner = {id(node.value) for node in nodes}
+    for node in nodes:
+        depth, first = 0, cast(ast.expr, node)
+        while isinstance(first, ast.Attribute):
+            depth, first = depth + 1, first.value
+        if id(node) in inner or not isinstance(first, ast.Name):
+            continue
+        if depth - (first.id in ("self", "cls")) > DEEPEST:
+            yield ast.unparse(node), node.lineno
+
+
+@pytest.mark.parametrize(
+    ("source", "want"),
+    [
+        ("a.b.c.d", []),
+        ("a.b.c.d.e", [("a.b.c.d.e", 1)]),
+        ("a.b.c.d.e()", [("a.b.c.d.e", 1)]),
+        ("self.a.b.c.d", []),
+        ("self.a.b.c.d.e", [("self.a.b.c.d.e", 1)]),
+        ("a.b().c.d.e.f", []),
+    ],
+)
+def test_a_chain_begins_with_a_name(source: str, want: list[tuple[str, int]]) -> None:
+    assert list(chains(source)) == want
+
+
+def test_no_chain_of_attributes_is_deeper_than_three() -> None:
+    assert [
+        f"{path.relative_to(SOURCE)}:{line}: {chain}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for chain, line in chains(path.read_text())
+    ] == []
+
+
+def test_the_model_of_queues_has_few_methods() -> None:
+    methods = [name for name, value in vars(QueueObjects).items() if callable(value)]
+    assert len(methods) <= MOST_METHODS, methods
