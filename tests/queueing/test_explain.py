@@ -13,6 +13,7 @@ from quorate.queueing.explain import (
     pending_facts,
     run,
 )
+from quorate.queueing.explanation.workload import explain_workload
 from quorate.queueing.inadmissible_reasons import QuotaExceeded, QuotaShort
 from quorate.queueing.limits import STEP
 from quorate.queueing.state import State
@@ -171,6 +172,33 @@ def test_an_inactive_queue_is_the_reason_whatever_the_quota() -> None:
         "Inadmissible",
         "ClusterQueue a is inactive",
     )
+
+
+@pytest.mark.parametrize(
+    ("strategy", "first", "is_blocked"),
+    [
+        pytest.param("StrictFIFO", {"requests": {"cpu": 9}}, True, id="more than the queue can have"),
+        pytest.param("StrictFIFO", {"requests": {"gpu": 1}}, True, id="a resource without quota"),
+        pytest.param("StrictFIFO", {"requests": {"cpu": 4}}, False, id="fits once another has ended"),
+        pytest.param("BestEffortFIFO", {"requests": {"cpu": 9}}, False, id="is passed"),
+    ],
+)
+def test_a_workload_behind_one_that_never_fits_is_told_what_blocks_it(
+    strategy: str, first: Json, is_blocked: bool
+) -> None:
+    workloads = [
+        {"name": "runs", "queue": "a", "requests": {"cpu": 2}, "admitted": "default"},
+        {"name": "first", "queue": "a", "created": 1, **first},
+        {"name": "second", "queue": "a", "created": 2, "requests": {"cpu": 3}},
+    ]
+    queues = {"a": {"strategy": strategy, "quota": [{"default": {"cpu": 4}}]}}
+    world = World({"flavors": ["default"], "clusterQueues": queues, "workloads": workloads})
+    world.run({"cycle": 3})
+    second = world.workloads["second"]
+    found = explain_workload(world.state, second, facts(world.state, second.metadata.key))
+    told = (*(found.enough), found.message)
+    assert any("can never start as it is" in text for text in told) is is_blocked
+    assert not is_blocked or not any("wait for the workloads ahead" in text for text in told)
 
 
 def test_a_workload_that_is_not_pending_has_no_explanation() -> None:

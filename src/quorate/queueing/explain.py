@@ -8,7 +8,7 @@ these points: a count is then between its values before and after the changes.
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import nullcontext
 from heapq import nsmallest
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ from quorate.queueing.decisions import Hold
 from quorate.queueing.inadmissible_reasons import (
     BackingOff,
     InadmissibleReason,
+    Misconfiguration,
+    NamespaceMismatched,
     NodesLackRoom,
     PlacementRefused,
     QueueInactive,
@@ -34,6 +36,9 @@ from quorate.queueing.scheduling.nomination import could_ever_fit
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
+
+# Reasons of workloads that do not keep others of a StrictFIFO queue waiting.
+_PASSED: Final = BackingOff | NamespaceMismatched | QueueInactive
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
@@ -54,6 +59,7 @@ class PendingFacts(msgspec.Struct, frozen=True):
     can_never_fit: bool  # not even with its minimum counts in an empty tree
     ahead: int | None = None  # pending workloads that precede it in its cluster queue; None: not counted
     first_ahead: tuple[Key, ...] = ()  # the first of them
+    blocked: bool = False  # its queue is StrictFIFO, and the first workload there starts only after a change
     holders: tuple[QuotaHolder, ...] = ()  # the largest, in its cluster queue and cohorts
     exceeds_nodes: bool = False  # it fits the tree, and the nodes that exist never hold its pods
     preemptor: Key | None = None  # for which it was preempted last, if that still exists
@@ -82,10 +88,33 @@ def pending_facts(state: State, key: Key) -> Steps[PendingFacts | None]:
     preemptor = yield from _preemptor(state, entry.workload)
     if state.ledger.entries.get(key) is not entry:  # it changed meanwhile
         return (yield from pending_facts(state, key))
-    remedies = yield from find_remedies(state, entry, reasons, ahead)
+    blocked = _is_blocked(state, entry, first_ahead)
+    remedies = yield from find_remedies(state, entry, reasons, ahead, blocked=blocked)
     return msgspec.structs.replace(
-        facts, ahead=ahead, first_ahead=first_ahead, holders=holders, preemptor=preemptor, remedies=remedies
+        facts,
+        ahead=ahead,
+        first_ahead=first_ahead,
+        blocked=blocked,
+        holders=holders,
+        preemptor=preemptor,
+        remedies=remedies,
     )
+
+
+def _is_blocked(state: State, entry: Entry, first_ahead: tuple[Key, ...]) -> bool:
+    """Return True if the first workload of a StrictFIFO queue, not ``entry``, starts only when changed."""
+    queue = state.ledger.cluster_queues.get(entry.cluster_queue)
+    if queue is None or not queue.is_strict or not first_ahead:
+        return False
+    first = outcome_of(state, first_ahead[0])
+    if (
+        first is None
+        or first.hold is None
+        or any(isinstance(reason, _PASSED) for reason in first.hold.reasons)
+    ):
+        return False
+    is_misconfigured = any(isinstance(reason, Misconfiguration) for reason in first.hold.reasons)
+    return first.can_never_fit or first.exceeds_nodes or is_misconfigured
 
 
 def outcome_of(state: State, key: Key) -> PendingFacts | None:

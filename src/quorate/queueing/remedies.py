@@ -28,6 +28,10 @@ from quorate.queueing.scheduling.remedy_search import RemedySearch
 from quorate.queueing.state import State
 
 TURN: Final = Change(action="Wait", text="wait for the workloads ahead of it")
+BLOCKED_TURN: Final = Change(
+    action="Wait",
+    text="wait until the first workload of its queue, which can never start as it is, is changed or deleted",
+)
 _END_PODS: Final = Change(action="EndPods", text="the pods of the evicted workloads must end")
 _READY_PODS: Final = Change(action="ReadyPods", text="all workloads with quota must have ready pods, or end")
 
@@ -39,10 +43,11 @@ class Remedies(msgspec.Struct, frozen=True):
 
 
 def find_remedies(
-    state: State, entry: Entry, reasons: Sequence[InadmissibleReason], ahead: int
+    state: State, entry: Entry, reasons: Sequence[InadmissibleReason], ahead: int, *, blocked: bool = False
 ) -> Generator[None, None, Remedies]:
     """Return the remedies of a pending workload with ``ahead`` others before it in its cluster queue.
 
+    ``blocked``: the first of these starts only after a change, and the queue is StrictFIFO.
     Yields between steps of bounded cost.
     """
     queue = _cluster_queue(state, entry)
@@ -64,7 +69,7 @@ def find_remedies(
     if changes is None or _has_used_its_time(queue, entry):
         return Remedies(rivals=rivals)
     if ahead and queue.is_strict:
-        changes = (*changes, TURN)
+        changes = (*changes, BLOCKED_TURN if blocked else TURN)
     any_of = yield from RemedySearch(state, queue, entry).find()
     any_of = tuple(replace(remedy, all_of=(*changes, *remedy.all_of) or (TURN,)) for remedy in any_of)
     return Remedies(any_of, is_searched=True, rivals=rivals)

@@ -46,7 +46,7 @@ from quorate.queueing.inadmissible_reasons import (
     TopologyProblem,
 )
 from quorate.queueing.pending.shape import PodSetShape
-from quorate.queueing.remedies import TURN
+from quorate.queueing.remedies import BLOCKED_TURN, TURN
 from quorate.queueing.scheduling.pod_sets_to_place import may_need_places
 from quorate.queueing.state import State
 from quorate.queueing.typed_reasons import reason_of
@@ -155,7 +155,7 @@ def sufficient(state: State, workload: Workload, facts: PendingFacts) -> tuple[s
     key, found = workload.metadata.key, facts.remedies
     reasons = facts.hold.reasons if facts.hold is not None else ()
     is_known = all(isinstance(reason, PodSetReason | _CHANGEABLE) for reason in reasons)
-    if not is_known or all(remedy.all_of == (TURN,) for remedy in found.any_of):
+    if not is_known or all(remedy.all_of in ((TURN,), (BLOCKED_TURN,)) for remedy in found.any_of):
         sentences = remedies(state, key, reasons, facts)
         if found.is_searched and not found.any_of and sentences:
             sentences = (*sentences, "this removes the reasons that are known: others may follow")
@@ -382,4 +382,8 @@ def _wait_for_turn(facts: PendingFacts) -> str:
         return "wait until it is evaluated: workloads ahead of it are evaluated first"
     if not facts.first_ahead:
         return "wait: it is the first of its queue"
+    if facts.blocked:
+        return (
+            f"change or delete {facts.first_ahead[0]}, the first of its queue, which can never start as it is"
+        )
     return f"wait for the workloads ahead of it, {facts.first_ahead[0]} first"

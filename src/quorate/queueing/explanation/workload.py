@@ -366,7 +366,11 @@ def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Ex
     shown: ExplainedState = "NeverFits" if facts.can_never_fit or facts.exceeds_nodes else "Queued"
     if any(isinstance(each, _HELD) for each in pending):
         shown = "Held"
-    if facts.hold is None:
+    if facts.hold is None and facts.blocked:
+        message = (
+            "not evaluated: the first workload of its queue, which is StrictFIFO, can never start as it is"
+        )
+    elif facts.hold is None:
         message = "not evaluated yet: workloads ahead of it are evaluated first"
     else:
         message = f"{NEVER}: {facts.hold.message}" if facts.can_never_fit else facts.hold.message
