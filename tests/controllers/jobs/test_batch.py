@@ -7,7 +7,7 @@ import pytest
 
 from quorate.api.core import Toleration
 from quorate.api.kueue import PodSet
-from quorate.controllers.jobframework.interface import Outcome
+from quorate.controllers.jobframework.interface import Outcome, Stop
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.kube.writes import Patch
@@ -221,6 +221,22 @@ def test_a_template_is_restored_when_the_last_pod_is_gone(suspend: bool, want: l
     )
     assert [patch.body for patch in stop.patches] == want
     assert stop.waits_for_pods
+
+
+@pytest.mark.parametrize("decided", ["SuccessCriteriaMet", "FailureTarget"])
+@pytest.mark.parametrize(
+    "suspend", [pytest.param(False, id="runs"), pytest.param(True, id="is being stopped")]
+)
+def test_a_job_of_which_the_end_is_decided_keeps_its_start_time(suspend: bool, decided: str) -> None:
+    """Without a start time the API server refuses the status with which the Job controller finishes it."""
+    condition = {"type": decided, "status": "True", "reason": "R", "message": ""}
+    job = a_job(
+        suspend=suspend,
+        annotations={"kueue.x-k8s.io/stopping": "true"} if suspend else {},
+        template=STARTED,
+        status={"startTime": "2024-01-01T00:00:00Z", "conditions": [condition]},
+    )
+    assert KIND.stop(job, [ORIGINAL]) == Stop(waits_for_pods=True)
 
 
 def test_a_stop_is_completed_without_the_original_pod_sets() -> None:

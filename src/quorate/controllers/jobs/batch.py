@@ -136,7 +136,7 @@ class BatchJob(JobKind[Job]):
         """
         status, size = job.status, parallel_pods(job)
         succeeded, failed = _ended(job)
-        if is_true(status.conditions, "FailureTarget") or is_true(status.conditions, "SuccessCriteriaMet"):
+        if _end_is_decided(job):
             wanted = 0
         elif job.spec.completions is None:
             wanted = 0 if succeeded else job.spec.parallelism
@@ -173,10 +173,13 @@ class BatchJob(JobKind[Job]):
         """Suspend with one patch if there is nothing to restore, otherwise with three.
 
         An annotation marks a stop in progress, which is resumed after an interruption, and when the last pod
-        is gone: before, the API does not allow changes of the pod template.
+        is gone: before, the API does not allow changes of the pod template.  A job of which the end is
+        decided is left to the Job controller, which cannot finish a job without a start time.
         """
         if self.is_suspended(job):
             return Stop()
+        if _end_is_decided(job):
+            return Stop(waits_for_pods=True)
         if not job.spec.suspend and originals is None:
             return Stop((_patch(job, {"spec": {"suspend": True}}),), begins=True)
         patches: list[Patch] = []
@@ -191,6 +194,12 @@ class BatchJob(JobKind[Job]):
             body["spec"] = spec
         patches.append(_patch(job, body))
         return Stop(tuple(patches), begins=not job.spec.suspend)
+
+
+def _end_is_decided(job: Job) -> bool:
+    """Return True if the Job controller only waits for pods before it declares the job complete or failed."""
+    conditions = job.status.conditions
+    return is_true(conditions, "FailureTarget") or is_true(conditions, "SuccessCriteriaMet")
 
 
 def _patch(job: Job, body: dict[str, Any], subresource: str = "") -> Patch:
