@@ -5,7 +5,7 @@ import pytest
 from quorate.api.meta import Key, find_condition
 from quorate.queueing.explain import pending_facts, run
 from quorate.queueing.explanation.workload import explain_workload
-from quorate.queueing.inadmissible_reasons import PlacementRefused
+from quorate.queueing.inadmissible_reasons import EvaluationFailed, PlacementRefused
 from quorate.queueing.typed_reasons import reason_of
 from tests.queueing.notation import Json
 from tests.queueing.world import World
@@ -220,3 +220,28 @@ def test_pods_never_start_if_no_node_has_the_labels_of_the_topology(topology: Js
 def test_an_invalid_request_has_no_numbers() -> None:
     reason = reason_of(PlacementRefused("main", "failed to assign flavors"))
     assert (reason.resource, reason.needed, reason.free) == ("", "", "")
+
+
+@pytest.mark.parametrize("quota", [pytest.param(4, id="explained"), pytest.param(10**20, id="decided")])
+@pytest.mark.parametrize("huge", ["leader", "workers"])
+def test_a_request_beyond_64_bits_fits_no_host(huge: str, quota: int) -> None:
+    def pod_set(name: str, count: int) -> Json:
+        requests, topology = {"cpu": 10**19 if name == huge else 1}, {"required": "rack", "group": "g"}
+        return {"name": name, "count": count, "requests": requests, "topology": topology}
+
+    world = World(
+        {
+            "topologies": {"dc": {"levels": ["rack", HOST]}},
+            "flavors": {"tas": {"topologyName": "dc"}},
+            "nodes": {"n": {"labels": {"rack": "r", HOST: "n"}, "allocatable": {"cpu": 4, "pods": 10}}},
+            "clusterQueues": {"cq": {"quota": [{"tas": {"cpu": quota}}]}},
+            "workloads": [
+                {"name": "w", "queue": "cq", "podSets": [pod_set("leader", 1), pod_set("workers", 2)]}
+            ],
+        }
+    )
+    world.run("cycle")
+    facts = run(pending_facts(world.state, Key("default", "w")))
+    assert facts is not None
+    assert facts.hold is not None
+    assert not any(isinstance(reason, EvaluationFailed) for reason in facts.hold.reasons)

@@ -16,7 +16,7 @@ from quorate.placement.filters.taints import first_untolerated
 from quorate.placement.topology.leaf_fits import LeafFit
 from quorate.placement.topology.leaf_hosts import HostRequest, Pods
 from quorate.placement.topology.request import PodSetRequest, SearchParameters
-from quorate.placement.topology.tree import DomainTree
+from quorate.placement.topology.tree import DomainTree, vector_amount
 from quorate.placement.vectors import Mask, Vector
 
 _MANY: Final = 2**31 - 1  # pods that request nothing have no limit; Kueue counts in int32
@@ -205,7 +205,7 @@ def _beside_leader(
     remaining = {resource: capacity.remaining(resource) for resource in resources}
     leaders = np.minimum(capacity.fitting(leader), 1)
     beside = {
-        resource: amounts - leaders * leader.per_pod.get(resource, 0)
+        resource: amounts - leaders * vector_amount(leader.per_pod.get(resource, 0))
         for resource, amounts in remaining.items()
     }
     fitting = fitting_pods(beside, workers.per_pod, accepted)[0]
@@ -277,7 +277,7 @@ def fitting_pods(
     limiting = np.full(len(fitting), -1, np.int64)
     for number, resource in enumerate(sorted(per_pod)):
         if per_pod[resource] > 0:
-            count = np.maximum(remaining[resource] // per_pod[resource], 0)
+            count = np.maximum(remaining[resource] // vector_amount(per_pod[resource]), 0)
             limiting[count < fitting] = number
             fitting = np.minimum(fitting, count)
     return fitting, limiting

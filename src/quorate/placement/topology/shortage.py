@@ -5,6 +5,7 @@ import numpy as np
 
 from quorate.placement.topology.counting import Capacity, Exclusions, accepted_leaves, fitting_pods
 from quorate.placement.topology.request import PodSetRequest
+from quorate.placement.topology.tree import vector_amount
 from quorate.placement.vectors import Mask
 
 
@@ -53,7 +54,7 @@ def host_shortage(
             return HostShortage(fitting, tree.leaf_count, accepting, fitting_at_most=fitting_at_most)
         accepting = int(np.count_nonzero(accepted))
     left = {
-        resource: (amounts - counts * pods.per_pod[resource])[accepted]
+        resource: (amounts - counts * vector_amount(pods.per_pod[resource]))[accepted]
         for resource, amounts in remaining.items()
     }
     short = {

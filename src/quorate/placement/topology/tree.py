@@ -24,6 +24,12 @@ _MAX_SHARE: Final = 2**50  # of one node in a sum: a thousand of them add up to 
 _NO_COLUMN: Final = -1
 _SPARE: Final = 32  # columns to allocate at least when leaves are added
 
+
+def vector_amount(requested: int) -> int:
+    """Return an amount of one pod for calculations in 64 bits: what no leaf has remains more than it has."""
+    return min(requested, MAX_AMOUNT + 1)
+
+
 Path = tuple[str, ...]
 
 
