@@ -127,7 +127,14 @@ class QueueController:
             self._enqueue_soon(key)
 
     def _enqueue_at_pace(self, key: Key) -> None:
-        """Reconcile a queue of which only counts and usage may differ."""
+        """Reconcile a queue of which only counts and usage may differ.
+
+        A queue that is being deleted may lose its finalizer with its last workload, which waits for no pace.
+        """
+        queue = self._queue(key)
+        if queue is not None and queue.metadata.deletion_timestamp is not None:
+            self._enqueue_soon(key)
+            return
         if key in self._paced:
             return
         self._paced.add(key)
