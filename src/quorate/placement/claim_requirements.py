@@ -16,6 +16,15 @@ class DeviceId(NamedTuple):
     device: str
 
 
+class CounterId(NamedTuple):
+    """A counter that devices of one pool share."""
+
+    driver: str
+    pool: str
+    set: str
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """One request, or one alternative of it, as devices are chosen for it."""

@@ -186,6 +186,13 @@ class ResourcePool(Struct):
     resource_slice_count: Int64 = 0
 
 
+class CounterSet(Struct):
+    """Counters that devices of the pool share."""
+
+    name: str = ""
+    counters: dict[str, DeviceCounter] = {}
+
+
 class ResourceSliceSpec(Struct):
     driver: str = ""
     pool: ResourcePool = ResourcePool()
@@ -193,6 +200,7 @@ class ResourceSliceSpec(Struct):
     node_selector: NodeSelector | None = None
     all_nodes: bool = False
     per_device_node_selection: bool = False
+    shared_counters: tuple[CounterSet, ...] = ()
     devices: tuple[Device, ...] = ()
 
 

@@ -5,11 +5,11 @@ kube-scheduler does; alternatives of a request in their order.  The search ends 
 because constraints between many requests have many combinations.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from quorate.api.core import Toleration
-from quorate.placement.claim_requirements import ClaimDemand, DeviceId, Wanted
+from quorate.placement.claim_requirements import ClaimDemand, CounterId, DeviceId, Wanted
 from quorate.placement.filters.devices.demand import MAX_DEVICES
 from quorate.placement.filters.devices.inventory import PublishedDevice, Usable
 from quorate.placement.filters.devices.selectors import SelectorProblem
@@ -54,9 +54,13 @@ def choose_devices(
     claims: Sequence[ClaimDemand],
     devices: Sequence[PublishedDevice],
     is_free: Callable[[PublishedDevice], bool],
+    counters: Mapping[CounterId, int],
 ) -> Chosen | DeviceShortage:
-    """Return devices among ``devices`` for all ``claims`` of a pod, or why there are none."""
-    search = _Search(claims, devices, is_free)
+    """Return devices among ``devices`` for all ``claims`` of a pod, or why there are none.
+
+    ``counters``: what is left of those that devices share, in thousandths.
+    """
+    search = _Search(claims, devices, is_free, counters)
     if shortage := search.shortage():
         return shortage
     return search.run()
@@ -68,11 +72,13 @@ class _Search:
         claims: Sequence[ClaimDemand],
         devices: Sequence[PublishedDevice],
         is_free: Callable[[PublishedDevice], bool],
+        counters: Mapping[CounterId, int],
     ) -> None:
         self._claims = claims
         self._requests = [(at, request) for at, claim in enumerate(claims) for request in claim.requests]
         self._devices = devices
-        self._is_free = is_free
+        self._is_unused = is_free
+        self._counters_left = dict(counters)
         self._matching: dict[Wanted, list[PublishedDevice]] = {}
         self._taken: list[tuple[int, Wanted, PublishedDevice]] = []  # with the claim
         self._taken_ids: set[DeviceId] = set()
@@ -144,17 +150,32 @@ class _Search:
             if self._steps >= MAX_STEPS:
                 return False
             published = candidates[position]
+            if not (wanted.admin_access or self._has_counters(published)):
+                continue
             if not self._is_consistent(claim, wanted, published):
                 continue
             self._taken.append((claim, wanted, published))
             if not wanted.admin_access:
                 self._taken_ids.add(published.id)
+                self._consume(published, 1)
             if self._choose(at, claim, wanted, candidates, position + 1, count - 1):
                 return True
             self._taken.pop()
             if not wanted.admin_access:
                 self._taken_ids.discard(published.id)
+                self._consume(published, -1)
         return False
+
+    def _consume(self, published: PublishedDevice, times: int) -> None:
+        for counter, amount in published.consumes:
+            self._counters_left[counter] -= times * amount
+
+    def _has_counters(self, published: PublishedDevice) -> bool:
+        return all(amount <= self._counters_left[counter] for counter, amount in published.consumes)
+
+    def _is_free(self, published: PublishedDevice) -> bool:
+        """Return whether the device is not in use, and enough is left of the counters that it shares."""
+        return self._has_counters(published) and self._is_unused(published)
 
     def _is_available(self, published: PublishedDevice, wanted: Wanted) -> bool:
         return wanted.admin_access or (published.id not in self._taken_ids and self._is_free(published))

@@ -6,7 +6,7 @@ name is allocated with the first of them: until it is, the others can be placed 
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,6 +21,7 @@ from quorate.placement.failures import FilterFailure, NodeStatuses
 from quorate.placement.filters.devices.allocation import Chosen, DeviceShortage, choose_devices
 from quorate.placement.filters.devices.demand import allocated_devices
 from quorate.placement.filters.devices.inventory import DeviceInventory, PublishedDevice
+from quorate.placement.filters.devices.pools import Pool
 from quorate.placement.filters.node_affinity import match_any_term
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.framework import Capacity
@@ -221,7 +222,7 @@ class DeviceIndex:
         if not isinstance(chosen, DeviceShortage):
             return None
         visible = self._inventory.visible(self._nodes)[node]
-        ever = choose_devices(demand.claims, visible, lambda _: True)
+        ever = self._choose_among(demand.claims, visible, lambda _: True)
         return failures.devices_missing(str(chosen), is_permanent=isinstance(ever, DeviceShortage))
 
     def _elsewhere(self, demand: DeviceDemand, node: int) -> Iterator[ClaimDemand]:
@@ -241,7 +242,15 @@ class DeviceIndex:
         def is_free(published: PublishedDevice) -> bool:
             return self._is_free(published.id, capacity)
 
-        return choose_devices(claims, visible, is_free)
+        return self._choose_among(claims, visible, is_free)
+
+    def _choose_among(
+        self,
+        claims: Sequence[ClaimDemand],
+        devices: Sequence[PublishedDevice],
+        is_free: Callable[[PublishedDevice], bool],
+    ) -> Chosen | DeviceShortage:
+        return choose_devices(claims, devices, is_free, self._inventory.counters_left(devices, is_free))
 
     def _is_free(self, device: DeviceId, capacity: Capacity) -> bool:
         if self._kept[device]:
@@ -265,13 +274,16 @@ class DeviceIndex:
                 published.id: node
                 for node, visible in enumerate(self._inventory.visible(self._nodes))
                 for published in visible
-                if published.is_local
+                if published.is_local and not self._shares_with_other_nodes(published)
             }
         node = self._node_of.get(device)
         if node is None:
             self._epoch += 1
         else:
             self._changes.append(node)
+
+    def _shares_with_other_nodes(self, published: PublishedDevice) -> bool:
+        return bool(published.consumes) and self._inventory.spans_nodes(Pool(*published.id[:2]))
 
 
 def _ids(chosen: Chosen) -> Iterator[DeviceId]:

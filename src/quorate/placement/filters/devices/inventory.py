@@ -1,18 +1,19 @@
 """The devices of each node, as drivers publish them in resource slices.
 
-Devices that share counters with others, that several claims may share, or that wait for conditions after
-their allocation, do not count: what is left of them is not known here.
+Devices that several claims may share, or that wait for conditions after their allocation, do not count: what
+is left of them is not known here.  Devices that share counters count if their pool publishes the counters.
 
 Source: resource.k8s.io/v1 and kube-scheduler's plugin DynamicResources (KEP-4381).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from quorate.api.core import NodeSelector
 from quorate.api.core.device_claims import Device, ResourceSlice, ResourceSliceSpec
-from quorate.placement.claim_requirements import DeviceId
+from quorate.placement.claim_requirements import CounterId, DeviceId
 from quorate.placement.filters.devices.pools import Pool, ResourcePools
+from quorate.placement.filters.devices.quantities import milli_of
 from quorate.placement.filters.devices.selectors import SelectorProblem, attribute_of, capacity_of, compiled
 from quorate.placement.filters.node_affinity import match_any_term
 from quorate.placement.filters.node_columns import NodeColumns
@@ -22,10 +23,11 @@ from quorate.placement.vectors import Mask
 class PublishedDevice:
     """One device of a pool; compared by identity, and replaced when its slice changes."""
 
-    __slots__ = ("_selected", "device", "id", "usable")
+    __slots__ = ("_selected", "consumes", "device", "id", "usable")
 
     def __init__(self, id: DeviceId, device: Device, usable: "Usable") -> None:
         self.id, self.device, self.usable = id, device, usable
+        self.consumes = tuple(_consumption(id, device))  # of shared counters, in thousandths
         self._selected: dict[str, bool | SelectorProblem] = {}
 
     def is_selected(self, expressions: Iterable[str]) -> bool | SelectorProblem:
@@ -70,7 +72,8 @@ class DeviceInventory:
     def __init__(self) -> None:
         self.version = 0
         self._pools = ResourcePools()
-        self._of_pool: dict[Pool, list[tuple[Usable, PublishedDevice]]] = {}  # those that are computed
+        self._of_pool: dict[Pool, list[PublishedDevice]] = {}  # those that are computed
+        self._counters: dict[Pool, dict[CounterId, int]] = {}  # of these pools, in thousandths
         self._by_place: dict[Usable, list[PublishedDevice]] | None = {}  # None: to be computed
         self._has_shared = False
         self._seen: tuple[int, int] | None = None  # versions of slices and nodes of ``_visible``
@@ -112,7 +115,7 @@ class DeviceInventory:
 
     @property
     def has_shared(self) -> bool:
-        """Whether any device can be used by several nodes."""
+        """Whether any device can be used by several nodes, or shares counters with one of another node."""
         self._places()
         return self._has_shared
 
@@ -121,11 +124,44 @@ class DeviceInventory:
             self._by_place = {}
             for pool in self._pools:
                 if pool not in self._of_pool:
-                    self._of_pool[pool] = list(_usable_devices(pool, self._pools.devices(pool)))
-                for place, published in self._of_pool[pool]:
-                    self._by_place.setdefault(place, []).append(published)
-            self._has_shared = any(not place.node for place in self._by_place)
+                    counters = self._counters[pool] = self._pools.counters(pool)
+                    found = _usable_devices(pool, self._pools.devices(pool))
+                    self._of_pool[pool] = [
+                        published for published in found if _has_counters(published, counters)
+                    ]
+                for published in self._of_pool[pool]:
+                    self._by_place.setdefault(published.usable, []).append(published)
+            self._has_shared = any(not place.node for place in self._by_place) or any(
+                map(self.spans_nodes, self._of_pool)
+            )
         return self._by_place
+
+    def counters_left(
+        self, devices: Iterable[PublishedDevice], is_free: Callable[[PublishedDevice], bool]
+    ) -> dict[CounterId, int]:
+        """Return what is left of the counters that ``devices`` share, in thousandths."""
+        left: dict[CounterId, int] = {}
+        for pool in {Pool(*published.id[:2]) for published in devices if published.consumes}:
+            left |= self._counters[pool]
+            for published in self._of_pool[pool]:
+                if published.consumes and not is_free(published):
+                    for counter, amount in published.consumes:
+                        left[counter] -= amount
+        return left
+
+    def spans_nodes(self, pool: Pool) -> bool:
+        """Return True if devices of several nodes share counters."""
+        return len({published.usable for published in self._of_pool[pool] if published.consumes}) > 1
+
+
+def _consumption(id: DeviceId, device: Device) -> Iterator[tuple[CounterId, int]]:
+    for consumption in device.consumes_counters:
+        for name, counter in consumption.counters.items():
+            yield CounterId(id.driver, id.pool, consumption.counter_set, name), milli_of(counter.value)
+
+
+def _has_counters(published: PublishedDevice, counters: Mapping[CounterId, int]) -> bool:
+    return all(counter in counters for counter, _ in published.consumes)
 
 
 def _usable_on(nodes: NodeColumns, selector: NodeSelector | None) -> Mask:
@@ -134,14 +170,14 @@ def _usable_on(nodes: NodeColumns, selector: NodeSelector | None) -> Mask:
 
 def _usable_devices(
     pool: Pool, devices: Iterable[tuple[ResourceSliceSpec, Device]]
-) -> Iterator[tuple[Usable, PublishedDevice]]:
-    """Yield the devices of one pool that count, with where they can be used."""
+) -> Iterator[PublishedDevice]:
+    """Yield the devices of one pool that count and can be used somewhere."""
     for piece, device in devices:
-        if device.consumes_counters or device.binding_conditions or device.allow_multiple_allocations:
+        if device.binding_conditions or device.allow_multiple_allocations:
             continue
         place = _place(piece, device)
         if place is not None:
-            yield place, PublishedDevice(DeviceId(*pool, device.name), device, place)
+            yield PublishedDevice(DeviceId(*pool, device.name), device, place)
 
 
 def _place(piece: ResourceSliceSpec, device: Device) -> Usable | None:

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from quorate.api.core.device_claims import Device, ResourceSlice, ResourceSliceSpec
-from quorate.placement.claim_requirements import DeviceId
+from quorate.placement.claim_requirements import CounterId, DeviceId
+from quorate.placement.filters.devices.quantities import milli_of
 from quorate.placement.filters.devices.selectors import SelectorProblem, compiled
 
 
@@ -50,14 +51,25 @@ class ResourcePools:
             del self._of_pool[pool]
         return (pool,)
 
-    def devices(self, pool: Pool) -> list[tuple[ResourceSliceSpec, Device]]:
-        """Return the devices of ``pool`` with their slices; empty if the pool is incomplete."""
+    def _current(self, pool: Pool) -> list[ResourceSliceSpec]:
+        """Return the slices of the newest generation; empty if some are missing."""
         pieces = [self._slices[name] for name in sorted(self._of_pool[pool])]
         newest = max(piece.pool.generation for piece in pieces)
         current = [piece for piece in pieces if piece.pool.generation == newest]
-        if len(current) != current[0].pool.resource_slice_count:
-            return []
-        devices = [(piece, device) for piece in current for device in piece.devices]
+        return current if len(current) == current[0].pool.resource_slice_count else []
+
+    def counters(self, pool: Pool) -> dict[CounterId, int]:
+        """Return the counters that devices of ``pool`` share, in thousandths."""
+        return {
+            CounterId(*pool, counter_set.name, name): milli_of(counter.value)
+            for piece in self._current(pool)
+            for counter_set in piece.shared_counters
+            for name, counter in counter_set.counters.items()
+        }
+
+    def devices(self, pool: Pool) -> list[tuple[ResourceSliceSpec, Device]]:
+        """Return the devices of ``pool`` with their slices; empty if the pool is incomplete."""
+        devices = [(piece, device) for piece in self._current(pool) for device in piece.devices]
         if len({device.name for _, device in devices}) != len(devices):
             return []  # the driver made a mistake: no device is known by its name
         return devices
