@@ -15,12 +15,13 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from quorate.api import codec
-from quorate.api.meta import ObjectMeta
+from quorate.api.meta import Condition, ObjectMeta
 
 CACHE_SIZE: Final = 4096  # entries per cache
 CACHE_BYTES: Final = 8 * 2**20  # of content per cache; the values take a few times as much
 _MAX_CACHED_TEXTS: Final = 4096  # characters of a mapping
 _MAX_SHARED_FIELDS: Final = 64 * 1024  # bytes of JSON of one field, or of all fields of a struct
+_MAX_SHARED_TEXT: Final = 256  # characters of a message
 _MAX_COMPACT: Final = 64  # entries of a mapping in which a key is searched
 _MAX_INTERNED: Final = 1024  # entries: to intern the texts of 20,000 takes 70 ms
 _LASTING_FIELDS: Final = ("name", "namespace", "uid", "creation_timestamp", "labels", "annotations")
@@ -168,17 +169,21 @@ def intern_strings(texts: Mapping[str, str]) -> Mapping[str, str]:
 
     Only one of many entries is a dict, in which each access takes the same time.
     """
+    if not texts:
+        return _EMPTY  # which is not encoded, as any default
     if len(texts) > _MAX_INTERNED:
         return dict(texts)
     if len(texts) > _MAX_COMPACT:
         return {intern(key): intern(value) for key, value in texts.items()}
-    keys, values = tuple(texts), tuple(map(intern, texts.values()))
-    if sum(map(len, keys)) + sum(map(len, values)) > _MAX_CACHED_TEXTS:
-        return CompactMapping(tuple(map(intern, keys)), values)
-    return _intern_mapping(_intern_keys(keys), values)
+    keys, values = tuple(texts), tuple(texts.values())
+    if len("".join(keys)) + len("".join(values)) > _MAX_CACHED_TEXTS:
+        return CompactMapping(tuple(map(intern, keys)), tuple(map(intern, values)))
+    return _intern_mapping(keys, values)
 
 
-_intern_mapping = lru_cache(maxsize=CACHE_SIZE)(CompactMapping)
+@lru_cache(maxsize=CACHE_SIZE)
+def _intern_mapping(keys: tuple[str, ...], values: tuple[str, ...]) -> CompactMapping:
+    return CompactMapping(_intern_keys(keys), tuple(map(intern, values)))
 
 
 @lru_cache(maxsize=CACHE_SIZE)
@@ -193,8 +198,8 @@ def share_unchanged_metadata(known: ObjectMeta, newer: ObjectMeta) -> None:
     them.
     """
     for name in _LASTING_FIELDS:
-        value = getattr(known, name)
-        if value == getattr(newer, name):
+        value, newer_value = getattr(known, name), getattr(newer, name)
+        if value is not newer_value and value == newer_value:
             msgspec.structs.force_setattr(newer, name, value)
 
 
@@ -209,6 +214,38 @@ def identity_of(metadata: ObjectMeta) -> ObjectMeta:
         labels=_EMPTY,  # otherwise each has a mapping of its own
         annotations=_EMPTY,
     )
+
+
+def intern_metadata(metadata: ObjectMeta) -> bool:
+    """Replace what ``metadata`` has in common with that of others; return False if that was done before."""
+    if metadata.labels is _EMPTY or isinstance(metadata.labels, CompactMapping):
+        return False
+    msgspec.structs.force_setattr(metadata, "namespace", intern(metadata.namespace))
+    msgspec.structs.force_setattr(metadata, "labels", intern_strings(metadata.labels))
+    msgspec.structs.force_setattr(metadata, "annotations", intern_strings(metadata.annotations))
+    msgspec.structs.force_setattr(metadata, "finalizers", _shared_texts(metadata.finalizers))
+    msgspec.structs.force_setattr(metadata, "creation_timestamp", intern_time(metadata.creation_timestamp))
+    return True
+
+
+def intern_condition(condition: Condition) -> None:
+    """Replace the texts and the time of a condition that was just decoded, except a long message."""
+    msgspec.structs.force_setattr(condition, "type", intern(condition.type))
+    msgspec.structs.force_setattr(condition, "reason", intern(condition.reason))
+    if len(condition.message) <= _MAX_SHARED_TEXT:
+        msgspec.structs.force_setattr(condition, "message", _shared_text(condition.message))
+    time = intern_time(condition.last_transition_time)
+    msgspec.structs.force_setattr(condition, "last_transition_time", time)
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _shared_text(text: str) -> str:
+    return text
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _shared_texts(texts: tuple[str, ...]) -> tuple[str, ...]:
+    return texts
 
 
 @lru_cache(maxsize=CACHE_SIZE)

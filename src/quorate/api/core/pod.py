@@ -24,7 +24,7 @@ from quorate.api.core.scheduling import (
     PodAffinity,
     PodSpec,
 )
-from quorate.api.interning import CACHE_SIZE, InternCache, SharedStructs, intern_strings, intern_time
+from quorate.api.interning import CACHE_SIZE, InternCache, SharedStructs, intern_metadata
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct
 from quorate.api.names import volcano as annotations
 from quorate.api.names.kueue import ADMISSION_GATE, MANAGED
@@ -138,13 +138,10 @@ class PodMeta(ObjectMeta):
         if not self.is_managed:
             read = {key: value for key, value in read.items() if _is_read(key)}
             owners = tuple(owner for owner in owners if owner.controller)[:1]
-        msgspec.structs.force_setattr(self, "annotations", intern_strings(read))
-        msgspec.structs.force_setattr(self, "labels", intern_strings(self.labels))
-        msgspec.structs.force_setattr(self, "namespace", intern(self.namespace))
+        msgspec.structs.force_setattr(self, "annotations", read)
         msgspec.structs.force_setattr(self, "generate_name", "")
-        msgspec.structs.force_setattr(self, "finalizers", _intern_finalizers(self.finalizers))
         msgspec.structs.force_setattr(self, "owner_references", _intern_owners(owners))
-        msgspec.structs.force_setattr(self, "creation_timestamp", intern_time(self.creation_timestamp))
+        intern_metadata(self)
 
     @property
     def is_managed(self) -> bool:
@@ -159,9 +156,6 @@ class PodMeta(ObjectMeta):
 
 def _is_read(annotation: str) -> bool:
     return annotation in annotations.POD_ANNOTATIONS or annotation.partition("/")[0].endswith(_READ_DOMAINS)
-
-
-_intern_finalizers = lru_cache(maxsize=CACHE_SIZE)(tuple[str, ...])
 
 
 def _intern_owners(owners: tuple[OwnerReference, ...]) -> tuple[OwnerReference, ...]:

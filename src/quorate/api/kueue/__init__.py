@@ -5,12 +5,14 @@ represents *unlimited* with a value of its own.
 """
 
 from datetime import datetime
+from sys import intern
 from typing import Literal
 
 import msgspec
 
 from quorate.api.batch import EMPTY_OBJECT, intern_raw
 from quorate.api.core import Resources, Taint, Toleration
+from quorate.api.interning import intern_condition, intern_fields, intern_metadata
 from quorate.api.kueue.topology import PodSetTopologyRequest, TopologyAssignment
 from quorate.api.meta import Condition, Int32, Int64, LabelSelector, ObjectMeta, Struct, always_encoded
 from quorate.api.quantity import Quantity
@@ -205,6 +207,7 @@ class PodSet(Struct, omit_defaults=False):
     topology_request: PodSetTopologyRequest | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "name", intern(self.name))
         msgspec.structs.force_setattr(self, "template", intern_raw(self.template))
 
 
@@ -319,9 +322,31 @@ class WorkloadStatus(Struct):
 
 
 class Workload(Struct):
+    """A decoded workload shares with others what is equal: processes keep all of them, also finished ones."""
+
     metadata: ObjectMeta
     spec: WorkloadSpec = WorkloadSpec()
     status: WorkloadStatus = WorkloadStatus()
+
+    def __post_init__(self) -> None:
+        if not intern_metadata(self.metadata):
+            return  # it is another version of an interned workload
+        msgspec.structs.force_setattr(self.spec, "queue_name", intern(self.spec.queue_name))
+        for condition in self.status.conditions:
+            intern_condition(condition)
+        if (admission := self.status.admission) is not None:
+            _intern_admission(admission)
+
+
+_SHARED_FIELDS = {"pod_set_assignments": tuple[PodSetAssignment, ...]}
+
+
+def _intern_admission(admission: Admission) -> None:
+    msgspec.structs.force_setattr(admission, "cluster_queue", intern(admission.cluster_queue))
+    for assignment in admission.pod_set_assignments:
+        if assignment.topology_assignment is not None:
+            return  # places differ from workload to workload
+    intern_fields(admission, _SHARED_FIELDS)
 
 
 class WorkloadPriorityClass(Struct):
