@@ -20,7 +20,7 @@ from quorate.observe.replica import Replica
 from quorate.processes.configuration_reload import ConfigurationInForce
 from quorate.processes.estimation.supervisor import run_estimation
 from quorate.queueing.state import State
-from quorate.simulate.estimates.snapshot import KINDS as SNAPSHOT_KINDS
+from quorate.simulate.estimates.exchange import KINDS as SNAPSHOT_KINDS
 from tests.e2e.test_refused_changes import FastClock
 
 DEADLINE_S = 120.0

@@ -18,7 +18,8 @@ from quorate.api.names.kueue import ADMISSION_GATE, ELASTIC_JOB, TOPOLOGY_GATE
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS
 from quorate.queueing.state import State
 from quorate.simulate.engine.player import play
-from quorate.simulate.estimates.rolling_forecast import RollingForecast, WaitingStart
+from quorate.simulate.estimates.exchange import WaitingStart
+from quorate.simulate.estimates.rolling_forecast import RollingForecast
 from quorate.simulate.inputs.world import RESOURCES
 from quorate.simulate.limits import PLAYS
 from tests.simulate.inputs.test_existing import running, workload

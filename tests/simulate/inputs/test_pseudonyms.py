@@ -13,7 +13,7 @@ from quorate.api.batch import decode_template
 from quorate.kube.resources import PLACEABLE_NODES
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.recorder import Run
-from quorate.simulate.estimates.snapshot import KINDS
+from quorate.simulate.estimates.exchange import KINDS
 from quorate.simulate.inputs import pseudonyms
 from quorate.simulate.inputs.pseudonyms import pseudonymised
 from quorate.simulate.inputs.world import read_world

@@ -12,8 +12,8 @@ from quorate.kube.resources import (
     PLACEABLE_NODES,
     Resource,
 )
-from quorate.simulate.estimates.rolling_forecast import Answer, Refresh
-from quorate.simulate.estimates.snapshot import KINDS as SNAPSHOT_KINDS
+from quorate.simulate.estimates.exchange import KINDS as SNAPSHOT_KINDS
+from quorate.simulate.estimates.exchange import Answer, Refresh
 
 # What is sent, by the number of the kind in messages.
 KINDS: Final[tuple[Resource[Any], ...]] = (*SNAPSHOT_KINDS, PLACEABLE_NODES)

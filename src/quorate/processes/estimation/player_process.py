@@ -18,7 +18,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import metadata_of
 from quorate.observe.estimates import Question
 from quorate.processes.estimation.messages import KINDS, Ask, Put, Remove, frame, read_reply
-from quorate.simulate.estimates.rolling_forecast import Answer
+from quorate.simulate.estimates.exchange import Answer
 
 QUESTION_BUDGET_S: Final = 2.0  # of processor time, for one question
 DEADLINE_S: Final = 300.0  # of one refresh: it is starved of processor time, or does not end

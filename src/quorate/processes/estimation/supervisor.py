@@ -30,7 +30,7 @@ from quorate.processes.estimation.player_process import (
     answer_question,
     player_process,
 )
-from quorate.simulate.estimates.rolling_forecast import Refresh
+from quorate.simulate.estimates.exchange import Refresh
 
 FIRST_AFTER_S: Final = 10.0  # of waiting: most workloads of a cluster with room start sooner
 INTERVAL_S: Final = 10.0  # between refreshes, at least

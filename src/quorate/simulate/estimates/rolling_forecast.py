@@ -14,12 +14,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from quorate.api.configuration import Configuration, default_configuration
-from quorate.api.explanation import FEWEST_RUNS, Confidence, StartAnswer, StartQuestion
+from quorate.api.explanation import FEWEST_RUNS, StartAnswer, StartQuestion
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, at_epoch
 from quorate.kube.resources import WORKLOADS, Resource
 from quorate.queueing.conditions import is_finished
-from quorate.queueing.planning.work_kinds import WorkKind, kind_of
+from quorate.queueing.planning.work_kinds import kind_of
+from quorate.simulate.estimates.exchange import Answer, LearnedBound, Refresh, WaitingStart
 from quorate.simulate.estimates.expected_arrivals import ArrivalStore, can_be_played
 from quorate.simulate.estimates.forecast import (
     confidence_of,
@@ -33,43 +34,6 @@ from quorate.simulate.estimates.snapshot import RunTimes, run_times, snapshot_wo
 from quorate.simulate.limits import ASSUMED_RUN_S, LONGEST_KEPT_S, PLAYS, QUESTION_PLAYS, REPEATED
 
 _ORDER_S: Final = 1.0  # between submissions that are named in one question: the precision of the API
-
-
-class WaitingStart(msgspec.Struct, frozen=True):
-    """When one waiting workload is expected to start, epoch seconds; None: in fewer of the runs."""
-
-    namespace: str
-    name: str
-    p50: float | None
-    p90: float | None
-    runs: int
-    run_times: str  # where its run time is from
-    samples: int  # finished workloads that its run time is of
-    confidence: Confidence
-
-    @property
-    def key(self) -> Key:
-        return Key(self.namespace, self.name)
-
-
-class LearnedBound(msgspec.Struct, frozen=True):
-    """How long work of one kind runs at most, mostly."""
-
-    kind: WorkKind
-    seconds: float
-
-
-class Refresh(msgspec.Struct, frozen=True):
-    at: float  # the moment of the world, epoch seconds
-    starts: tuple[WaitingStart, ...]  # by key
-    runs: int  # of this refresh
-    processor_s: float  # that it took, with all that was put since the refresh before
-    bounds: tuple[LearnedBound, ...] = ()
-
-
-class Answer(msgspec.Struct, frozen=True):
-    answer: StartAnswer
-    processor_s: float  # that it took, with all that was put since the last refresh or answer
 
 
 class _Run(NamedTuple):

@@ -20,17 +20,6 @@ from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import ObjectMeta, at_epoch
 from quorate.api.syntax import is_dns_label
 from quorate.kube.resources import (
-    ADMISSION_CHECKS,
-    CLUSTER_QUEUES,
-    COHORTS,
-    LIMIT_RANGES,
-    LOCAL_QUEUES,
-    NAMESPACES,
-    RESERVATIONS,
-    RESOURCE_FLAVORS,
-    RUNTIME_CLASSES,
-    TOPOLOGIES,
-    WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     Resource,
 )
@@ -43,20 +32,6 @@ from quorate.simulate.inputs.world import World
 from quorate.simulate.limits import FEWEST_RUN_TIMES, HORIZON_S, MAX_RUN_TIMES
 
 # In the order of the file.  Nodes are added where a flavor has a Topology.
-KINDS: Final[tuple[Resource[Any], ...]] = (
-    NAMESPACES,
-    LIMIT_RANGES,
-    RUNTIME_CLASSES,
-    TOPOLOGIES,
-    RESOURCE_FLAVORS,
-    ADMISSION_CHECKS,
-    WORKLOAD_PRIORITY_CLASSES,
-    COHORTS,
-    CLUSTER_QUEUES,
-    LOCAL_QUEUES,
-    RESERVATIONS,
-    WORKLOADS,
-)
 _OWN_DOMAINS: Final = ("kueue.x-k8s.io/", "quorate.dev/")
 
 
