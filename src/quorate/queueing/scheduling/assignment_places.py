@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from quorate.queueing.assignment import Assignment, AssignmentMode, PodSetFlavors
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import (
     InadmissibleReason,
@@ -15,12 +16,7 @@ from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.preemption.candidates import Target
 from quorate.queueing.preemption.simulation import UsageSimulation
-from quorate.queueing.scheduling.flavor_assigner import (
-    Assignment,
-    AssignmentMode,
-    FlavorCandidate,
-    PodSetFlavors,
-)
+from quorate.queueing.scheduling.flavor_assigner import FlavorCandidate
 from quorate.queueing.scheduling.pod_sets_to_place import pod_sets_to_place
 from quorate.queueing.scheduling.preemption_search import PreemptionSearch
 from quorate.queueing.state import State

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from quorate.api.meta import Key
+from quorate.queueing.assignment import Assignment
 from quorate.queueing.cluster_queue import Reservation
 from quorate.queueing.inadmissible_reasons import Shortage
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.nodes.places import Places
 from quorate.queueing.preemption.simulation import UsageSimulation
-from quorate.queueing.scheduling.flavor_assigner import Assignment
 from quorate.queueing.scheduling.nomination import Nomination
 from quorate.queueing.scheduling.reserving import shortages_at
 from quorate.queueing.topology.placing import NO_PLACEMENT, Placement, fits

@@ -9,7 +9,6 @@ The result contains every refusal, so that all messages come from the same value
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -18,12 +17,11 @@ from msgspec.structs import replace
 from quorate.api.core import NodeSelectorTerm, Taint, Toleration
 from quorate.api.kueue import FlavorFungibility, Preemption, ResourceFlavor
 from quorate.api.meta import matches_requirement
+from quorate.queueing.assignment import Assignment, AssignmentMode, PodSetFlavors
 from quorate.queueing.cluster_queue import FlavorGroup
 from quorate.queueing.inadmissible_reasons import (
     AffinityMismatched,
     FlavorMissing,
-    NodesLackRoom,
-    PlacementRefused,
     PodSetReason,
     QuotaExceeded,
     QuotaShort,
@@ -32,24 +30,9 @@ from quorate.queueing.inadmissible_reasons import (
     TopologyMismatched,
 )
 from quorate.queueing.pending.shape import PodSetShape
-from quorate.queueing.topology.placing import NO_PLACEMENT, Placement
 from quorate.quota import tree
 from quorate.quota.amount import PODS, FlavorResource
 from quorate.quota.tree import Node
-
-
-class AssignmentMode(IntEnum):
-    """How a request can be satisfied, worst first."""
-
-    NO_FIT = 0
-    NO_CANDIDATES = 1  # preemption would help, but there are no candidates
-    PREEMPT = 2  # by preemption within the own cluster queue, or there as well
-    RECLAIM = 3  # by preemption in other cluster queues only
-    FIT = 4
-
-    @property
-    def needs_preemption(self) -> bool:
-        return AssignmentMode.NO_FIT < self < AssignmentMode.FIT
 
 
 class FlavorCandidate(NamedTuple):
@@ -68,13 +51,6 @@ class PreemptionOracle(Protocol):
     def __call__(self, pair: FlavorResource, amount: int) -> FlavorCandidate:
         """Return the mode, never FIT, and the borrowing level once the targets are removed."""
         ...
-
-
-class PodSetFlavors(msgspec.Struct, frozen=True):
-    name: str
-    count: int
-    flavors: dict[str, str]  # by resource
-    requests: dict[str, int]  # for all pods, exactly of the resources that have a flavor
 
 
 class PlacesOracle(Protocol):
@@ -120,27 +96,6 @@ class FlavorSearchInput(msgspec.Struct, frozen=True):
         if self.fair_sharing and self.preemption.reclaim_within_cohort != "Never":
             return True
         return self.preemption.borrow_within_cohort.policy != "Never"
-
-
-class Assignment(msgspec.Struct, frozen=True):
-    pod_sets: tuple[PodSetFlavors, ...]  # up to the first that got no flavor
-    mode: AssignmentMode  # the worst of all resources
-    borrowing_level: int  # the highest of all resources
-    usage: dict[FlavorResource, int]
-    pairs_needing_preemption: frozenset[FlavorResource]
-    reasons: tuple[PodSetReason, ...]  # every refusal, except those of groups in which a flavor fits
-    last_tried_flavors: tuple[dict[str, int], ...]  # per pod set and resource: see ``LastAssignment``
-    placement: Placement = NO_PLACEMENT  # of the pods that need places in a topology
-    quota_mode: AssignmentMode = AssignmentMode.FIT  # the mode without regard to places
-    delayed: frozenset[str] = frozenset()  # pod sets that get places once all admission checks are Ready
-    fewer_need_room: bool = False  # fewer pods, with which it may start, have quota and no places
-
-    @property
-    def needs_room(self) -> bool:
-        """Return True if more room on nodes may help, for all of its pods or for fewer."""
-        return self.fewer_need_room or any(
-            isinstance(reason, PlacementRefused | NodesLackRoom) for reason in self.reasons
-        )
 
 
 def assign_in_turn(

@@ -14,11 +14,10 @@ from itertools import islice, product
 
 from msgspec.structs import replace
 
+from quorate.queueing.assignment import Assignment, AssignmentMode
 from quorate.queueing.limits import MAX_COMBINATIONS
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.scheduling.flavor_assigner import (
-    Assignment,
-    AssignmentMode,
     FlavorCandidate,
     FlavorSearchInput,
     NominatedFlavors,

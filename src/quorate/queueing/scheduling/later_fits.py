@@ -10,12 +10,12 @@ from contextlib import nullcontext
 from typing import Final, NamedTuple
 
 from quorate.api.kueue import ResourceFlavor
+from quorate.queueing.assignment import Assignment, AssignmentMode
 from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup, Reservation
 from quorate.queueing.inadmissible_reasons import ReservedForEarlierWorkload
 from quorate.queueing.nodes.places import Place, without_places
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.shape import Shape
-from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
 from quorate.queueing.scheduling.nomination import Supposition, evaluate_supposing
 from quorate.queueing.scheduling.pod_sets_to_place import may_need_places
 from quorate.queueing.scheduling.reserved_windows import ReservedWindows

@@ -2,6 +2,7 @@
 
 from quorate.api.configuration.queueing import NodeFitMode
 from quorate.api.kueue import Workload
+from quorate.queueing.assignment import Assignment
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
 from quorate.queueing.nodes.node_fit import has_other_nodes
@@ -9,7 +10,6 @@ from quorate.queueing.nodes.pod_constraints import VOLUMES_UNKNOWN
 from quorate.queueing.nodes.pod_templates import template_of
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.shape import Shape
-from quorate.queueing.scheduling.flavor_assigner import Assignment
 from quorate.queueing.state import State
 from quorate.queueing.topology.elastic_slices import previous_domains
 from quorate.queueing.topology.placing import PodSetToPlace, lack_of_room, place_pod_sets

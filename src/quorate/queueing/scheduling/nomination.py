@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor, Workload
 from quorate.api.names.kueue import SLICE_REPLACEMENT_FOR
+from quorate.queueing.assignment import Assignment, AssignmentMode
 from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup
 from quorate.queueing.conditions import has_failed_check
 from quorate.queueing.inadmissible_reasons import (
@@ -24,12 +25,7 @@ from quorate.queueing.pending.ordering import affects_scheduling
 from quorate.queueing.pending.shape import ShapeRegistry
 from quorate.queueing.preemption.candidates import Target
 from quorate.queueing.scheduling.assignment_places import Choice, candidate_with_places, with_places
-from quorate.queueing.scheduling.flavor_assigner import (
-    Assignment,
-    AssignmentMode,
-    FlavorSearchInput,
-    NominatedFlavors,
-)
+from quorate.queueing.scheduling.flavor_assigner import FlavorSearchInput, NominatedFlavors
 from quorate.queueing.scheduling.flavor_combinations import assign_flavors
 from quorate.queueing.scheduling.pod_sets_to_place import kept_nodes, may_need_places
 from quorate.queueing.scheduling.podset_reducer import PodSetCounts, reduce_counts

@@ -22,6 +22,7 @@ from quorate.api.configuration.planned_starts import PlannedStartRules
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.queueing import conditions as c
+from quorate.queueing.assignment import Assignment, AssignmentMode
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.decisions import Evict
 from quorate.queueing.inadmissible_reasons import ReservedForEarlierWorkload
@@ -31,7 +32,6 @@ from quorate.queueing.pending.entry import Entry
 from quorate.queueing.planning.announced_starts import AnnouncedStart, as_read_in
 from quorate.queueing.planning.bounds import LONGEST, LearnedBounds
 from quorate.queueing.scheduling.announcing import announced_start, overrunning, slack_left_s
-from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
 from quorate.queueing.scheduling.later_fits import LaterFits, may_compete, reaches
 from quorate.queueing.scheduling.nomination import Nomination, place_again
 from quorate.queueing.scheduling.reserved_windows import ReservedWindows

@@ -9,6 +9,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.api.names.kueue import ELASTIC_JOB
 from quorate.placement.topology.request import NO_TOPOLOGY
+from quorate.queueing.assignment import Assignment, AssignmentMode
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import PlacementRefused
 from quorate.queueing.nodes.model import TopologyModel
@@ -16,7 +17,6 @@ from quorate.queueing.nodes.node_fit import has_other_nodes
 from quorate.queueing.nodes.pod_templates import template_of
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.shape import PodSetShape, Shape
-from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
 from quorate.queueing.scheduling.node_check import pods_to_check
 from quorate.queueing.state import State
 from quorate.queueing.topology.elastic_slices import previous_domains

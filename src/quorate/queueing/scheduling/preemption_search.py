@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection
 
 from quorate.api.kueue import Workload
+from quorate.queueing.assignment import Assignment, AssignmentMode
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.limits import TIMESTAMP_BUFFER_S
 from quorate.queueing.pending.ordering import QueueOrder
@@ -10,7 +11,7 @@ from quorate.queueing.preemption.candidates import Preemptor, Target
 from quorate.queueing.preemption.classical import classical_targets
 from quorate.queueing.preemption.fair_sharing import fair_sharing_targets
 from quorate.queueing.preemption.simulation import UsageSimulation
-from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode, FlavorCandidate
+from quorate.queueing.scheduling.flavor_assigner import FlavorCandidate
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage

@@ -16,6 +16,7 @@ from quorate.api.explanation import Change, ObjectName, Remedy
 from quorate.api.kueue import ResourceFlavor, Workload
 from quorate.api.meta import ObjectMeta
 from quorate.placement.supposed_nodes import NAMINGS, nodes_text, supposed_nodes
+from quorate.queueing.assignment import Assignment, AssignmentMode
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import (
     AffinityMismatched,
@@ -38,7 +39,7 @@ from quorate.queueing.pending.changed_pods import (
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.ordering import effective_priority, queue_order
 from quorate.queueing.preemption.candidates import Target
-from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode, NominatedFlavors
+from quorate.queueing.scheduling.flavor_assigner import NominatedFlavors
 from quorate.queueing.scheduling.nomination import Nomination, Supposition, evaluate_supposing
 from quorate.queueing.scheduling.provided_nodes import nodes_for
 from quorate.queueing.scheduling.reserved_windows import ReservedWindows

@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 from quorate.api.meta import Key
 from quorate.api.quorate.occurrences import Interval
+from quorate.queueing.assignment import Assignment
 from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.inadmissible_reasons import ReservedWindow, Shortage
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.limits import MAX_BREAKS
 from quorate.queueing.pending.entry import Entry
-from quorate.queueing.scheduling.flavor_assigner import Assignment
 from quorate.queueing.scheduling.nomination import Nomination
 from quorate.queueing.scheduling.timeline import ends_at
 from quorate.queueing.window_usage import Pool, nominal_quota, outside_of_quota, pool_of, queues_of

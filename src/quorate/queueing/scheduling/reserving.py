@@ -2,12 +2,12 @@
 
 from quorate.api.kueue import Admission, PodSetAssignment
 from quorate.api.kueue.topology import topology_assignment
+from quorate.queueing.assignment import Assignment
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.conditions import executed_s, queued_since
 from quorate.queueing.decisions import Reserve
 from quorate.queueing.inadmissible_reasons import Shortage
 from quorate.queueing.pending.entry import Entry
-from quorate.queueing.scheduling.flavor_assigner import Assignment
 from quorate.queueing.scheduling.node_check import unplaced_pods
 from quorate.queueing.state import State
 from quorate.quota import tree

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec.structs import replace
 
 from quorate.api.meta import Key
+from quorate.queueing.assignment import Assignment, AssignmentMode
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.conditions import has_closed_preemption_gate
 from quorate.queueing.decisions import (
@@ -38,7 +39,6 @@ from quorate.queueing.inadmissible_reasons import (
 from quorate.queueing.pending.entry import Entry, PreemptingAssignment, RequeueReason
 from quorate.queueing.preemption.candidates import preemption_decision
 from quorate.queueing.scheduling.earlier_heads import EarlierHeads
-from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
 from quorate.queueing.scheduling.nomination import (
     Nomination,
     assign_again,

@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 
 from quorate.api.configuration.planned_starts import PlannedStartRules
 from quorate.api.meta import Key
+from quorate.queueing.assignment import Assignment
 from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.nodes.places import Places
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.ordering import QueueOrder
 from quorate.queueing.planning.bounds import LONGEST, LearnedBounds, Origin
-from quorate.queueing.scheduling.flavor_assigner import Assignment
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
 from quorate.quota.tree import Node
