@@ -22,11 +22,16 @@ class LateStarts:
     def observe(self, state: State, now: float) -> None:
         """Compare the planned starts at the end of an instant with the earlier ones."""
         ledger = state.ledger
-        for key, announced in ledger.announced.items():
-            if key not in ledger.entries or not math.isfinite(announced.at):
-                continue
-            order, made_at, at = self._waiting.get(key, (ledger.entries[key].order, now, announced.at))
-            self._made.add(key)
+        current = {
+            key: announced
+            for key, announced in ledger.announced.items()
+            if key in ledger.entries and math.isfinite(announced.at)
+        }
+        for key, announced in current.items():
+            self._waiting.setdefault(key, (ledger.entries[key].order, now, announced.at))
+        self._made.update(current)
+        for key, announced in current.items():
+            order, made_at, at = self._waiting[key]
             if announced.at > at + TOLERANCE_S:
                 self._note_late(key, state)
                 made_at, at = now, announced.at

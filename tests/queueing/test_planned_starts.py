@@ -16,7 +16,8 @@ from quorate.queueing.explanation.reasons import remedies
 from quorate.queueing.inadmissible_reasons import ReservedForEarlierWorkload
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.planning.work_kinds import WorkKind
-from quorate.queueing.scheduling.planned_starts import PlannedStarts, Plans
+from quorate.queueing.scheduling.planned_starts import PlannedStarts
+from quorate.queueing.scheduling.start_search import Plans
 from tests.queueing.notation import Json
 from tests.queueing.world import World
 

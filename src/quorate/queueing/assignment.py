@@ -1,9 +1,13 @@
 """What a workload gets of its cluster queue, or would get: flavors, quota, and places of its pods."""
 
+from collections.abc import Mapping
 from enum import IntEnum
+from typing import NamedTuple, Self
 
 import msgspec
 
+from quorate.api.kueue import ResourceFlavor
+from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup
 from quorate.queueing.inadmissible_reasons import NodesLackRoom, PlacementRefused, PodSetReason
 from quorate.queueing.topology.placing import NO_PLACEMENT, Placement
 from quorate.quota.amount import FlavorResource
@@ -49,3 +53,27 @@ class Assignment(msgspec.Struct, frozen=True):
         return self.fewer_need_room or any(
             isinstance(reason, PlacementRefused | NodesLackRoom) for reason in self.reasons
         )
+
+
+class KeptAssignment(NamedTuple):
+    """An assignment that is used again later, with the flavors and flavor groups that it was made from."""
+
+    assignment: Assignment
+    groups: Mapping[str, FlavorGroup]  # of the cluster queue, by resource
+    flavors: tuple[tuple[str, ResourceFlavor], ...]  # that it uses, with their names
+
+    @classmethod
+    def of(
+        cls, assignment: Assignment, queue: ClusterQueueState, flavors: Mapping[str, ResourceFlavor]
+    ) -> Self:
+        names = {name for pods in assignment.pod_sets for name in pods.flavors.values()}
+        return cls(assignment, queue.groups, tuple((name, flavors[name]) for name in names))
+
+    def is_of(self, queue: ClusterQueueState, flavors: Mapping[str, ResourceFlavor]) -> bool:
+        """Return True if neither the flavor groups of the queue nor the flavors have changed since."""
+        if self.groups is not queue.groups:
+            return False
+        for name, flavor in self.flavors:  # noqa: SIM110  called for each comparison, where all() costs more
+            if flavors.get(name) is not flavor:
+                return False
+        return True

@@ -12,6 +12,7 @@ from quorate.api.kueue import Admission, Workload
 from quorate.api.meta import Key, Uid, find_condition
 from quorate.queueing import conditions as c
 from quorate.queueing.aging_queues import AgingQueues
+from quorate.queueing.assignment import KeptAssignment
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState, Reservation
 from quorate.queueing.inadmissible_reasons import (
     DevicesUncounted,
@@ -53,6 +54,7 @@ class Ledger(AgingQueues):
         self.planned: dict[str, list[Entry]] = {}
         # What was told of planned starts; also of pending workloads of which that is to be taken back.
         self.announced: dict[Key, AnnouncedStart] = {}
+        self.planned_assignments: dict[Key, KeptAssignment] = {}  # of ``announced``; none in a new process
         self._unplanned: dict[Key, None] = {}  # announced or planned before, and perhaps not planned any more
         self._unevaluated: dict[Key, None] = {}  # became inadmissible since, in queues that plan starts
         self.bound_inputs = BoundInputs(configuration.planned_starts)
@@ -173,6 +175,7 @@ class Ledger(AgingQueues):
         return unevaluated
 
     def _dequeue(self, entry: Entry) -> None:
+        self.planned_assignments.pop(entry.key, None)
         if entry.cluster_queue:
             queue = self.cluster_queues[entry.cluster_queue]
             if queue.pending.in_flight is entry:

@@ -1,7 +1,7 @@
 """Compares a planned start with what was announced, and names what moved it later."""
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -30,7 +30,7 @@ def announced_start(
     ledger: Ledger,
     queue: ClusterQueueState,
     plan: PlannedStart,
-    earlier: list[PlannedStart],
+    earlier: Sequence[PlannedStart],
     timeline: Timeline,
     now: float,
 ) -> AnnouncedStart:
@@ -78,7 +78,7 @@ def _cause(
     queue: ClusterQueueState,
     plan: PlannedStart,
     former: AnnouncedStart,
-    earlier: list[PlannedStart],
+    earlier: Sequence[PlannedStart],
     timeline: Timeline,
 ) -> Cause:
     """Return what moved a planned start later, the plainest cause first."""

@@ -5,13 +5,12 @@ its pods need no places.  Then its amounts are compared with the free amounts, w
 """
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import nullcontext
-from typing import Final, NamedTuple
+from typing import Final
 
-from quorate.api.kueue import ResourceFlavor
-from quorate.queueing.assignment import Assignment, AssignmentMode
-from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup, Reservation
+from quorate.queueing.assignment import Assignment, AssignmentMode, KeptAssignment
+from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.inadmissible_reasons import ReservedForEarlierWorkload
 from quorate.queueing.nodes.places import Place, without_places
 from quorate.queueing.pending.entry import Entry
@@ -29,21 +28,13 @@ from quorate.quota.amount import FlavorResource, Usage
 _WITHOUT_PREEMPTION: Final = Supposition(preempts=False)  # of what has ended by then
 
 
-class _Known(NamedTuple):
-    """What workloads of a shape use at any time at which they fit, and what that was made from."""
-
-    groups: Mapping[str, FlavorGroup]
-    flavors: tuple[tuple[str, ResourceFlavor], ...]
-    assignment: Assignment
-
-
 class LaterFits:
     """Evaluates workloads at later times; an assignment is kept as long as it depends on quota alone."""
 
     def __init__(self, state: State, windows: ReservedWindows) -> None:
         self._state = state
         self._windows = windows
-        self._known: dict[str, dict[Shape, _Known]] = {}  # by queue
+        self._known: dict[str, dict[Shape, KeptAssignment]] = {}  # by queue
         self._beside_windows = True
         self.refused_until = -math.inf  # since ``begin``: at no earlier time a window lets a workload start
 
@@ -71,42 +62,76 @@ class LaterFits:
         others: Sequence[PlannedStart],
     ) -> Assignment | None:
         """Return what ``entry`` would use if it starts at a time; None if it does not fit then."""
-        ledger = self._state.ledger
         assignment = self.known_assignment(queue, entry)
         if assignment is None or any(plan.replaced for plan in others):
             assignment = self._evaluated(at, timeline, queue, entry, others)
         elif not timeline.fits(at, queue.node, _with_running(assignment.usage, others, at)):
             return None
-        if assignment is None:
+        if assignment is None or not self._is_beside(assignment, at, timeline, queue, entry, others):
             return None
+        return assignment
+
+    def as_planned(
+        self,
+        at: float,
+        timeline: Timeline,
+        queue: ClusterQueueState,
+        entry: Entry,
+        others: Sequence[PlannedStart],
+    ) -> Assignment | None:
+        """Return what ``entry`` was planned to use, with its places, if that is free at a time.
+
+        None also if it needs no places: then the places of no other plan depend on where its pods are.
+        """
+        ledger = self._state.ledger
+        kept = ledger.planned_assignments.get(entry.key)
+        if (
+            kept is None
+            or not kept.assignment.placement.pod_sets
+            or not kept.is_of(queue, self._state.flavors)
+            or ledger.replaced_reservation(entry.workload, queue) is not None
+        ):
+            return None
+        with timeline.moved_to(at, queue, others):
+            usage, placement = kept.assignment.usage, kept.assignment.placement
+            if shortages_at(queue.node, usage) or not fits(ledger.topology, placement):
+                return None
+        is_beside = self._is_beside(kept.assignment, at, timeline, queue, entry, others)
+        return kept.assignment if is_beside else None
+
+    def _is_beside(
+        self,
+        assignment: Assignment,
+        at: float,
+        timeline: Timeline,
+        queue: ClusterQueueState,
+        entry: Entry,
+        others: Sequence[PlannedStart],
+    ) -> bool:
+        """Return True if ``entry``, from a time on, delays no plan of ``others`` and enters no window."""
+        ledger = self._state.ledger
         if self._beside_windows and ledger.windows and at < math.inf:
             refusal = self._windows.refusal_at(queue, entry, assignment, at)
             if refusal is not None:
                 if self.known_assignment(queue, entry) is assignment:
                     # Also a later start would run into the beginning of the window, with the same flavors.
                     self.refused_until = max(self.refused_until, at, refusal.opens)
-                return None
+                return False
         ends = at + queue.bound(entry.workload).seconds
-        if any(
+        return not any(
             at < plan.at
             and reaches(ends, plan)
             and self._delays(plan, timeline, queue, others, entry, assignment)
             for plan in others
-        ):
-            return None
-        return assignment
+        )
 
     def known_assignment(self, queue: ClusterQueueState, entry: Entry) -> Assignment | None:
         """Return what ``entry`` uses at any time at which it fits; None if that depends on the time."""
         of_queue = self._known.get(queue.name)
         known = None if of_queue is None else of_queue.get(entry.shape)
-        if known is None or known.groups is not queue.groups or may_need_places(self._state, entry):
+        if known is None or may_need_places(self._state, entry):
             return None
-        flavors = self._state.flavors
-        for name, flavor in known.flavors:
-            if flavors.get(name) is not flavor:
-                return None
-        return known.assignment
+        return known.assignment if known.is_of(queue, self._state.flavors) else None
 
     def _evaluated(
         self,
@@ -130,12 +155,8 @@ class LaterFits:
             and all(len(group.flavors) == 1 for group in queue.groups.values())
             and not may_need_places(self._state, entry)
         ):
-            flavors = tuple(
-                (name, self._state.flavors[name])
-                for name in {name for pods in assignment.pod_sets for name in pods.flavors.values()}
-            )
             by_shape = self._known.setdefault(queue.name, {})
-            by_shape[entry.shape] = _Known(queue.groups, flavors, assignment)
+            by_shape[entry.shape] = KeptAssignment.of(assignment, queue, self._state.flavors)
         return assignment
 
     def _delays(

@@ -13,8 +13,7 @@ A plan is a function of the state and the time, so a new process makes the same 
 """
 
 import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -22,7 +21,7 @@ from quorate.api.configuration.planned_starts import PlannedStartRules
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.queueing import conditions as c
-from quorate.queueing.assignment import Assignment, AssignmentMode
+from quorate.queueing.assignment import Assignment, AssignmentMode, KeptAssignment
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.decisions import Evict
 from quorate.queueing.inadmissible_reasons import ReservedForEarlierWorkload
@@ -30,17 +29,16 @@ from quorate.queueing.limits import OVERDUE_S
 from quorate.queueing.nodes.places import Place, Places, without_places
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.planning.announced_starts import AnnouncedStart, as_read_in
-from quorate.queueing.planning.bounds import LONGEST, LearnedBounds
+from quorate.queueing.planning.bounds import LearnedBounds
 from quorate.queueing.scheduling.announcing import announced_start, overrunning, slack_left_s
-from quorate.queueing.scheduling.later_fits import LaterFits, may_compete, reaches
+from quorate.queueing.scheduling.later_fits import may_compete, reaches
 from quorate.queueing.scheduling.nomination import Nomination, place_again
 from quorate.queueing.scheduling.reserved_windows import ReservedWindows
+from quorate.queueing.scheduling.start_search import Plans, StartSearch
 from quorate.queueing.scheduling.timeline import PlannedStart, Timeline, UsedAfter
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.tree import Node
-
-Plans = tuple[PlannedStart, ...]  # of one queue, in queueing order
 
 
 class _Made(msgspec.Struct):
@@ -51,6 +49,7 @@ class _Made(msgspec.Struct):
     plans: Plans
     until: float  # the first planned start: if it has passed, plans are made again
     generation: int  # of the queue, see ``Ledger.generation``
+    are_announced: bool = False
     used: UsedAfter | None = None  # at the only planned start, if that is known
     # What the bound of the only planned workload was of
     bound_by: tuple[Workload, PlannedStartRules, LearnedBounds] | None = None
@@ -68,11 +67,11 @@ class PlannedStarts:
         self._changed: dict[Key, AnnouncedStart | None] = {}  # what changed since the last review
         self._plans: dict[str, _Made] = {}  # by queue
         self.windows = ReservedWindows(state.ledger)
-        self._fits = LaterFits(state, self.windows)
+        self._search = StartSearch(state, self.windows)
+        self._fits = self._search.fits
         self._timelines: dict[Node, tuple[int, Timeline]] = {}  # by root
         self._overdue: dict[str, float] = {}  # by queue: when its first planned start is late
         self._overdue_at = math.inf  # the first of these times, or before it
-        self._refused: Entry | None = None  # a head that nothing lets start now, while its plan is made
         self._due: dict[str, float] = {}  # by queue: when its workloads are to be evaluated again
 
     # Which workloads get a planned start.
@@ -129,12 +128,14 @@ class PlannedStarts:
             self._due[queue.name] = min(due, self._due.get(queue.name, math.inf))
             return
         ledger.set_planned(queue, sorted((*former, entry), key=order)[: queue.planned_workloads])
-        planned = [plan.entry for plan in self.of_queue(queue, now)]
+        made = self._made(queue, now)  # announced only if it stays
+        planned = [] if made is None else [plan.entry for plan in made.plans]
         if entry not in planned:  # it would not fit an empty cluster, or not beside earlier plans
             planned = former
         elif len(planned) <= len(former) and len(planned) < queue.planned_workloads:
             ledger.schedule_requeue(queue.node)  # one has lost its plan beside this: others may get one
         ledger.set_planned(queue, planned)
+        self.of_queue(queue, now)
 
     def offer_refused(self, heads: Iterable[Nomination], now: float) -> set[Key]:
         """Plan the starts of the heads that nothing lets start, in queues that backfill; return these heads.
@@ -145,10 +146,10 @@ class PlannedStarts:
         for head in heads:
             assignment = head.assignment if head.queue.backfills else None
             if assignment is not None and assignment.mode is not AssignmentMode.FIT and not head.targets:
-                self._refused = head.entry
+                self._search.refused = head.entry
                 self.offer(head.queue, head.entry, now)
                 offered.add(head.entry.key)
-        self._refused = None
+        self._search.refused = None
         return offered
 
     def _late(self, now: float) -> list[str]:
@@ -208,6 +209,7 @@ class PlannedStarts:
         self._forget_unplanned()
         for key in ledger.take_unplanned():
             self._changed.setdefault(key, ledger.announced.pop(key))
+            ledger.planned_assignments.pop(key, None)
         changed, self._changed = self._changed, {}
         return tuple(key for key, former in changed.items() if _differs(former, ledger.announced.get(key)))
 
@@ -228,10 +230,20 @@ class PlannedStarts:
 
     def of_queue(self, queue: ClusterQueueState, now: float) -> Plans:
         """Return the planned starts in a queue, in queueing order."""
+        made = self._made(queue, now)
+        if made is None:
+            return ()
+        if self._announces and not made.are_announced:
+            made.are_announced = True
+            self._announce(queue, made.plans, now)
+        return made.plans
+
+    def _made(self, queue: ClusterQueueState, now: float) -> _Made | None:
+        """Return the planned starts in a queue, which need not be announced; None if nothing is planned."""
         ledger, root = self._state.ledger, queue.node.root
         entries = ledger.planned.get(queue.name)
         if entries is None:
-            return ()
+            return None
         if queue.planned_workloads > 1:
             entries = sorted(entries, key=queue.pending.order)
         changes, known = ledger.changes(root), self._plans.get(queue.name)
@@ -239,17 +251,15 @@ class PlannedStarts:
             used = None if known is None else self._still_used(queue, entries, known, now)
             if known is not None and used is not None:
                 known.changes, known.used = changes, used
-                return known.plans
-            former = {plan.entry.key: plan.at for plan in self._known(queue.name)}
-            plans, generation = self._plan_all(queue, entries, now), ledger.generation(queue)
-            if any(plan.at > former.get(plan.entry.key, plan.at) for plan in plans):
-                self._due[queue.name] = now  # what was held back may start before the new time
+                return known
+            timeline = self.timeline(queue, now)
+            plans, generation = self._search.plans(timeline, queue, entries, now), ledger.generation(queue)
             until = min((plan.at for plan in plans), default=math.inf)
             known = self._plans[queue.name] = _Made(changes, entries, plans, until, generation)
             later = (plan.at + OVERDUE_S for plan in plans if plan.at > now)
             self._overdue[queue.name] = min(later, default=math.inf)
             self._overdue_at = min(self._overdue_at, self._overdue[queue.name])
-        return known.plans
+        return known
 
     def _still_used(
         self, queue: ClusterQueueState, entries: list[Entry], known: _Made, now: float
@@ -281,7 +291,7 @@ class PlannedStarts:
         used = timeline.used_after(at)
         if (used is not known.used or node not in used) and not tree.fits_while(node, usage, used):
             return None
-        if before == now and entry is self._refused and not timeline.has_ended(now):
+        if before == now and entry is self._search.refused and not timeline.has_ended(now):
             return used
         return None if timeline.fits(before, node, usage) else used
 
@@ -295,123 +305,17 @@ class PlannedStarts:
             self._timelines[root] = changes, timeline
         return timeline
 
-    def _plan_all(self, queue: ClusterQueueState, entries: Sequence[Entry], now: float) -> Plans:
-        """Return a plan for each of ``entries`` that can have one, beside those before it.
-
-        What has ended early lets a workload start earlier than announced, but not at the cost of a later one.
-        """
-        ledger, timeline, plans = self._state.ledger, self.timeline(queue, now), list[PlannedStart]()
-        self._fits.keep(queue.name, entries)
-        for number, entry in enumerate(entries):
-            last = number == len(entries) - 1
-            kept = () if last else self._as_announced(timeline, queue, entries[number:], plans, now)
-            own = next((plan for plan in kept if plan.entry is entry), None)
-            later = [plan for plan in kept if plan is not own]
-            plan = self._plan(timeline, queue, entry, (*plans, *later), now)
-            announced = ledger.announced.get(entry.key)
-            if later and (plan is None or (announced is not None and plan.at > announced.planned_at)):
-                plan = own or self._plan(timeline, queue, entry, plans, now)
-            if plan is None:
-                continue
-            if self._announces:
-                self._announce(entry.key, announced_start(ledger, queue, plan, plans, timeline, now))
-            plans.append(plan)
-        return tuple(plans)
-
-    def _as_announced(
-        self,
-        timeline: Timeline,
-        queue: ClusterQueueState,
-        entries: Iterable[Entry],
-        earlier: Sequence[PlannedStart],
-        now: float,
-    ) -> Plans:
-        """Return the starts of ``entries`` as they are announced, if these can be kept beside ``earlier``."""
-        plans = list(earlier)
-        self._fits.begin(beside_windows=True)
-        for entry in entries:
-            announced = self._state.ledger.announced.get(entry.key)
-            if announced is None or not now <= announced.planned_at < math.inf:
-                continue
-            at = announced.planned_at
-            assignment = self._fits.assignment_at(at, timeline, queue, entry, plans)
-            if assignment is not None:
-                plans.append(self._planned_start(timeline, queue, entry, plans, at, assignment))
-        return tuple(plans[len(earlier) :])
-
-    def _announce(self, key: Key, announced: AnnouncedStart) -> None:
-        by_workload = self._state.ledger.announced
-        self._changed.setdefault(key, by_workload.get(key))
-        by_workload[key] = announced
-
-    def _plan(
-        self,
-        timeline: Timeline,
-        queue: ClusterQueueState,
-        entry: Entry,
-        others: Sequence[PlannedStart],
-        now: float,
-    ) -> PlannedStart | None:
-        """Return the earliest start of ``entry`` beside ``others``; None if it would never fit."""
-        start = self._search(timeline, queue, entry, others, now, now)
-        if start is None or not self._state.ledger.windows:
-            return start
-        bound_s = queue.bound(entry.workload).seconds
-        windows = self.windows.breaks(queue.node.root, bound_s)
-        return self._search(timeline, queue, entry, others, now, start.at, windows) if windows else start
-
-    def _search(
-        self,
-        timeline: Timeline,
-        queue: ClusterQueueState,
-        entry: Entry,
-        others: Sequence[PlannedStart],
-        now: float,
-        after: float,
-        windows: Sequence[float] | None = None,
-    ) -> PlannedStart | None:
-        """Return the earliest start of ``entry`` from ``after`` on; without ``windows`` as if none were."""
-        bound_s = queue.bound(entry.workload).seconds
-        announced = self._state.ledger.announced.get(entry.key)
-        if windows is None and self._state.ledger.windows:
-            starts_later = False  # perhaps only a window has refused it
-        else:
-            starts_later = entry is self._refused and not timeline.has_ended(now)
-        former = -math.inf if announced is None else announced.planned_at
-        self._fits.begin(beside_windows=windows is not None)
-        for moments in timeline.stretches(others, windows or (), bound_s, after):
-            # More is free at each moment than at those before it.
-            least, most = bisect_right(moments, self._fits.refused_until), len(moments)
-            least = max(least, int(moments[0] == now and starts_later))
-            best: Assignment | None = None
-            likely = bisect_left(moments, former)  # mostly a plan stays as it was
-            for probe in (likely, likely - 1, most - 1):
-                if least <= probe < most:
-                    assignment = self._fits.assignment_at(moments[probe], timeline, queue, entry, others)
-                    least, most, best = _narrowed(least, most, best, probe, assignment)
-            while best is not None and least < most:
-                middle = (least + most) // 2
-                assignment = self._fits.assignment_at(moments[middle], timeline, queue, entry, others)
-                least, most, best = _narrowed(least, most, best, middle, assignment)
-            if best is not None:
-                return self._planned_start(timeline, queue, entry, others, moments[most], best)
-        return None
-
-    def _planned_start(
-        self,
-        timeline: Timeline,
-        queue: ClusterQueueState,
-        entry: Entry,
-        others: Iterable[PlannedStart],
-        at: float,
-        assignment: Assignment,
-    ) -> PlannedStart:
-        rest = timeline.rest(at, assignment.usage)
-        before = [other for other in others if other.ends <= at < math.inf]
-        latest = max(at, rest.latest, *(_latest_end(queue, other) for other in before))
-        replaced = self._state.ledger.replaced_reservation(entry.workload, queue)
-        ends = at + queue.bound(entry.workload).seconds
-        return PlannedStart(entry, at, latest, ends, assignment, rest.origin, rest.ended, replaced)
+    def _announce(self, queue: ClusterQueueState, plans: Plans, now: float) -> None:
+        """Record in the ledger what is told of the plans of a queue, and what they use."""
+        ledger, timeline = self._state.ledger, self.timeline(queue, now)
+        for number, plan in enumerate(plans):
+            key = plan.entry.key
+            former = ledger.announced.get(key)
+            if former is not None and plan.at > former.planned_at:
+                self._due[queue.name] = now  # what was held back may start before the new time
+            self._changed.setdefault(key, former)
+            ledger.announced[key] = announced_start(ledger, queue, plan, plans[:number], timeline, now)
+            ledger.planned_assignments[key] = KeptAssignment.of(plan.assignment, queue, self._state.flavors)
 
     # What may start before them.
 
@@ -478,19 +382,6 @@ class PlannedStarts:
             for other in ledger.queues_with_pending(queue.node.root):
                 if other is not queue and other.name in ledger.planned:
                     yield other
-
-
-def _narrowed(
-    least: int, most: int, best: Assignment | None, probe: int, assignment: Assignment | None
-) -> tuple[int, int, Assignment | None]:
-    """Return the bounds of a search, and what fits at the upper one, after a probe between them."""
-    return (probe + 1, most, best) if assignment is None else (least, probe, assignment)
-
-
-def _latest_end(queue: ClusterQueueState, plan: PlannedStart) -> float:
-    """Return when a planned workload ends that runs ``LONGEST`` times what was learned."""
-    factor = LONGEST if queue.bound(plan.entry.workload).origin == "Learned" else 1
-    return plan.latest + factor * (plan.ends - plan.at)
 
 
 def _differs(former: AnnouncedStart | None, announced: AnnouncedStart | None) -> bool:

@@ -1,0 +1,163 @@
+"""The search for planned starts: the earliest time at which each of some workloads fits beside the others."""
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+
+from quorate.queueing.assignment import Assignment
+from quorate.queueing.cluster_queue import ClusterQueueState
+from quorate.queueing.pending.entry import Entry
+from quorate.queueing.planning.bounds import LONGEST
+from quorate.queueing.scheduling.later_fits import LaterFits
+from quorate.queueing.scheduling.reserved_windows import ReservedWindows
+from quorate.queueing.scheduling.timeline import PlannedStart, Timeline
+from quorate.queueing.state import State
+
+Plans = tuple[PlannedStart, ...]  # of one queue, in queueing order
+
+
+class StartSearch:
+    """Searches for the starts of the first workloads of a queue, and keeps what is announced of them."""
+
+    def __init__(self, state: State, windows: ReservedWindows) -> None:
+        self._state = state
+        self._windows = windows
+        self.fits = LaterFits(state, windows)
+        self.refused: Entry | None = None  # a head that nothing lets start now, while its plan is made
+
+    def plans(
+        self, timeline: Timeline, queue: ClusterQueueState, entries: Sequence[Entry], now: float
+    ) -> Plans:
+        """Return a plan for each of ``entries`` that can have one, beside those before it.
+
+        What has ended early lets a workload start earlier than announced, but not at the cost of a later one.
+        """
+        announced_starts, plans = self._state.ledger.announced, list[PlannedStart]()
+        self.fits.keep(queue.name, entries)
+        for number, entry in enumerate(entries):
+            is_last = number == len(entries) - 1
+            needs_no_places = is_last and self.fits.known_assignment(queue, entry) is not None
+            kept = (
+                () if needs_no_places else self._as_announced(timeline, queue, entries[number:], plans, now)
+            )
+            own = next((plan for plan in kept if plan.entry is entry), None)
+            later = [plan for plan in kept if plan is not own]
+            plan = self._plan(timeline, queue, entry, (*plans, *later), now)
+            announced = announced_starts.get(entry.key)
+            if own is not None and (plan is None or plan.at >= own.at):
+                plan = own
+            elif later and (plan is None or (announced is not None and plan.at > announced.planned_at)):
+                plan = self._plan(timeline, queue, entry, plans, now)
+            if plan is not None:
+                plans.append(plan)
+        return tuple(plans)
+
+    def _as_announced(
+        self,
+        timeline: Timeline,
+        queue: ClusterQueueState,
+        entries: Iterable[Entry],
+        earlier: Sequence[PlannedStart],
+        now: float,
+    ) -> Plans:
+        """Return the starts of ``entries`` as they are announced, if these can be kept beside ``earlier``.
+
+        Pods keep the places that are planned for them: with others, a plan might leave no places for the
+        plans after it.  New places are chosen only for plans of which the places are not free any more.
+        """
+        plans = list(earlier)
+        self.fits.begin(beside_windows=True)
+        left = dict[Entry, float]()  # planned starts
+        for entry in entries:
+            announced = self._state.ledger.announced.get(entry.key)
+            if announced is not None and now <= announced.planned_at < math.inf:
+                left[entry] = announced.planned_at
+        for assignment_at in (self.fits.as_planned, self.fits.assignment_at):
+            for entry, at in list(left.items()):
+                assignment = assignment_at(at, timeline, queue, entry, plans)
+                if assignment is not None:
+                    plans.append(self._planned_start(timeline, queue, entry, plans, at, assignment))
+                    del left[entry]
+        return tuple(plans[len(earlier) :])
+
+    def _plan(
+        self,
+        timeline: Timeline,
+        queue: ClusterQueueState,
+        entry: Entry,
+        others: Sequence[PlannedStart],
+        now: float,
+    ) -> PlannedStart | None:
+        """Return the earliest start of ``entry`` beside ``others``; None if it would never fit."""
+        start = self._search(timeline, queue, entry, others, now, now)
+        if start is None or not self._state.ledger.windows:
+            return start
+        bound_s = queue.bound(entry.workload).seconds
+        windows = self._windows.breaks(queue.node.root, bound_s)
+        return self._search(timeline, queue, entry, others, now, start.at, windows) if windows else start
+
+    def _search(
+        self,
+        timeline: Timeline,
+        queue: ClusterQueueState,
+        entry: Entry,
+        others: Sequence[PlannedStart],
+        now: float,
+        after: float,
+        windows: Sequence[float] | None = None,
+    ) -> PlannedStart | None:
+        """Return the earliest start of ``entry`` from ``after`` on; without ``windows`` as if none were."""
+        bound_s = queue.bound(entry.workload).seconds
+        announced = self._state.ledger.announced.get(entry.key)
+        if windows is None and self._state.ledger.windows:
+            starts_later = False  # perhaps only a window has refused it
+        else:
+            starts_later = entry is self.refused and not timeline.has_ended(now)
+        former = -math.inf if announced is None else announced.planned_at
+        self.fits.begin(beside_windows=windows is not None)
+        for moments in timeline.stretches(others, windows or (), bound_s, after):
+            # More is free at each moment than at those before it.
+            least, most = bisect_right(moments, self.fits.refused_until), len(moments)
+            least = max(least, int(moments[0] == now and starts_later))
+            best: Assignment | None = None
+            likely = bisect_left(moments, former)  # mostly a plan stays as it was
+            for probe in (likely, likely - 1, most - 1):
+                if least <= probe < most:
+                    assignment = self.fits.assignment_at(moments[probe], timeline, queue, entry, others)
+                    least, most, best = _narrowed(least, most, best, probe, assignment)
+            while best is not None and least < most:
+                middle = (least + most) // 2
+                assignment = self.fits.assignment_at(moments[middle], timeline, queue, entry, others)
+                least, most, best = _narrowed(least, most, best, middle, assignment)
+            if best is not None:
+                return self._planned_start(timeline, queue, entry, others, moments[most], best)
+        return None
+
+    def _planned_start(
+        self,
+        timeline: Timeline,
+        queue: ClusterQueueState,
+        entry: Entry,
+        others: Iterable[PlannedStart],
+        at: float,
+        assignment: Assignment,
+    ) -> PlannedStart:
+        rest = timeline.rest(at, assignment.usage)
+        before = [other for other in others if other.ends <= at < math.inf]
+        latest = max(at, rest.latest, *(_latest_end(queue, other) for other in before))
+        replaced = self._state.ledger.replaced_reservation(entry.workload, queue)
+        ends = at + queue.bound(entry.workload).seconds
+        return PlannedStart(entry, at, latest, ends, assignment, rest.origin, rest.ended, replaced)
+
+
+def _narrowed(
+    least: int, most: int, best: Assignment | None, probe: int, assignment: Assignment | None
+) -> tuple[int, int, Assignment | None]:
+    """Return the bounds of a search, and what fits at the upper one, after a probe between them."""
+    return (probe + 1, most, best) if assignment is None else (least, probe, assignment)
+
+
+def _latest_end(queue: ClusterQueueState, plan: PlannedStart) -> float:
+    """Return when a planned workload ends that runs ``LONGEST`` times what was learned."""
+    factor = LONGEST if queue.bound(plan.entry.workload).origin == "Learned" else 1
+    return plan.latest + factor * (plan.ends - plan.at)
