@@ -1,6 +1,7 @@
 """The Workload constructed for a job: its name, its priority and what it inherits."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,9 @@ from quorate.controllers.jobframework.construct_workload import (
     resolve_priority,
     workload_name,
 )
+from quorate.controllers.jobframework.ensure_one_workload import is_equivalent
 from quorate.controllers.jobframework.job_plan import job_options
+from quorate.controllers.jobframework.podset_info import read_template
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.kube.resources import JOBS
 from tests.controllers.objects import a_job, template
@@ -72,6 +75,35 @@ def test_priority(label: bool, own: str | None, pods: str, want: Priority | Miss
     pod_classes = pc("batch", 7) | pc("low", 1, default=True) | pc("mid", 5, default=True)
     got = resolve_priority(LABEL if label else {}, own, pod_sets, wpc("high", 100), pod_classes)
     assert got == want
+
+
+REPEATED: list[tuple[str, list[dict[str, Any]], list[int]]] = [
+    ("env", [{"name": "A", "value": "1"}, {"name": "B"}, {"name": "A", "value": "2"}], [2, 1]),
+    ("ports", [{"containerPort": 1}, {"containerPort": 1, "protocol": "UDP"}], [0, 1]),
+    ("ports", [{"containerPort": 1, "name": "a"}, {"containerPort": 1, "protocol": "TCP"}], [1]),
+    ("imagePullSecrets", [{"name": "a"}, {"name": "b"}, {"name": "a"}], [0, 1]),
+    ("hostAliases", [{"ip": "10.0.0.1", "hostnames": ["a"]}, {"ip": "10.0.0.1", "hostnames": ["b"]}], [1]),
+]
+
+
+@pytest.mark.parametrize(("field", "items", "kept"), REPEATED)
+@pytest.mark.parametrize("containers", ["containers", "initContainers"])
+def test_a_workload_has_the_last_of_items_with_one_key(
+    containers: str, field: str, items: list[dict[str, Any]], kept: list[int]
+) -> None:
+    def of_job(listed: list[dict[str, Any]]) -> PodSet:
+        if field in ("imagePullSecrets", "hostAliases"):
+            spec: dict[str, Any] = {field: listed}
+        else:
+            spec = {"containers": [{"name": "c"}]} | {containers: [{"name": "c", field: listed}]}
+        return PodSet(template=template(**spec))
+
+    repeated = of_job(items)
+    workload = construct_workload(JOBS, a_job().metadata, (repeated,), Priority(0, None), ())
+    assert [read_template(each.template) for each in workload.spec.pod_sets] == [
+        read_template(of_job([items[index] for index in kept]).template)
+    ]
+    assert is_equivalent(workload, (repeated,), None, suspended=True)
 
 
 def test_the_label_of_a_missing_class_gives_no_priority() -> None:

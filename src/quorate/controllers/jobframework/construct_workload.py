@@ -19,6 +19,7 @@ from quorate.api.names.kueue import (
     RESOURCE_IN_USE,
 )
 from quorate.api.syntax import is_label_value, positive_int32
+from quorate.controllers.jobframework.unique_items import with_unique_items
 from quorate.controllers.limits import MAX_LABEL, MAX_NAME
 from quorate.kube.resources import WORKLOADS, Resource
 from quorate.kube.writes import Patch
@@ -212,7 +213,7 @@ def construct_workload(
             owner_references=(owner_of(resource, metadata),),
         ),
         spec=WorkloadSpec(
-            pod_sets=pod_sets,
+            pod_sets=with_unique_items(pod_sets),
             queue_name=queue_name_of(metadata),
             priority=priority.value,
             priority_class_ref=priority.source,

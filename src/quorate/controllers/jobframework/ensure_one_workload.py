@@ -23,6 +23,7 @@ from quorate.controllers.jobframework.construct_workload import NotComposed, wor
 from quorate.controllers.jobframework.interface import NO_MATCHING_WORKLOAD, J, JobState, ValidationScope
 from quorate.controllers.jobframework.job_plan import IDLE, JobPlan
 from quorate.controllers.jobframework.podset_info import read_template
+from quorate.controllers.jobframework.unique_items import unique_spec
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Create, Delete, Write, status_patch
 from quorate.queueing.conditions import has_quota_reservation, is_finished
@@ -297,7 +298,7 @@ def _are_equal(
 
 
 def _shape(template: msgspec.Raw, tolerations: bool) -> tuple[Any, ...]:
-    spec = read_template(template).get("spec") or {}
+    spec = unique_spec(read_template(template).get("spec") or {})
     shape = (
         _containers(spec.get("initContainers")),
         _containers(spec.get("containers")),
@@ -307,21 +308,7 @@ def _shape(template: msgspec.Raw, tolerations: bool) -> tuple[Any, ...]:
 
 
 def _containers(containers: list[dict[str, Any]] | None) -> list[Any]:
-    """Return the containers to compare; of variables with one name the last one is used."""
-    return [
-        _without_nulls({**container, "env": _effective(container["env"])})
-        if container.get("env")
-        else _without_nulls(container)
-        for container in containers or []
-    ]
-
-
-def _effective(env: Any) -> Any:
-    """Return ``env`` without entries that a later one replaces; a job without a schema may have anything."""
-    try:
-        return list({entry["name"]: entry for entry in env}.values())
-    except (TypeError, KeyError):
-        return env
+    return [_without_nulls(container) for container in containers or []]
 
 
 def _without_nulls(value: Any) -> Any:

@@ -17,6 +17,7 @@ from quorate.controllers.jobframework.construct_workload import (
 )
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.jobframework.podset_info import read_template
+from quorate.controllers.jobframework.unique_items import with_unique_items
 from quorate.controllers.limits import MAX_POD_SETS
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.pod_group import PodGroup, by_age, by_precedence
@@ -89,7 +90,7 @@ def construct_group_workload(
             owner_references=tuple(map(owner_reference, pods)),
         ),
         spec=WorkloadSpec(
-            pod_sets=pod_sets,
+            pod_sets=with_unique_items(pod_sets),
             queue_name=queue_name_of(first),
             priority=priority.value,
             priority_class_ref=priority.source,

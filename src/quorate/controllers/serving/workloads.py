@@ -28,6 +28,7 @@ from quorate.controllers.jobframework.construct_workload import (
 )
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.jobframework.sync_workload import workload_update
+from quorate.controllers.jobframework.unique_items import with_unique_items
 from quorate.controllers.limits import MAX_LABEL
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import is_gated
@@ -131,7 +132,7 @@ def _create(
             owner_references=(owner_of(resource, metadata),),
         ),
         spec=WorkloadSpec(
-            pod_sets=group.pod_sets,
+            pod_sets=with_unique_items(group.pod_sets),
             queue_name=queue_name_of(metadata),
             priority=priority.value,
             priority_class_ref=priority.source,
