@@ -60,14 +60,6 @@ def api_service_name(api_service: Json, path: str, _: Scope) -> Causes:
         yield invalid_value("metadata.name", name, message)
 
 
-@relation
-def insecure_or_ca_bundle(api_service: Json, path: str, _: Scope) -> Causes:
-    spec = api_service["spec"]
-    if spec.get("insecureSkipTLSVerify") and spec.get("caBundle"):
-        message = "may not be true if caBundle is present"
-        yield invalid_value("spec.insecureSkipTLSVerify", True, message)
-
-
 def validate_definition(definition: Json) -> list[Cause]:
     conversion = (definition.get("spec") or {}).get("conversion") or {}
     return [*definitions.definition_findings(definition), *_conversion(conversion)]

@@ -6,7 +6,6 @@ from quorate.api.codec import Json
 from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.local.objects.errors import (
     duplicate,
-    forbidden_field,
     invalid_value,
     missing_reference,
     not_supported,
@@ -48,23 +47,6 @@ def host_names(spec: Json, path: str, scope: Scope) -> Causes:
         for field in ("hostname", "subdomain"):
             if spec.get(field):
                 yield from check_format(spec[field], f"{path}.{field}", label)
-
-
-@relation
-def hostname_override(spec: Json, path: str, _: Scope) -> Causes:
-    for field in ("hostNetwork", "setHostnameAsFQDN"):
-        if spec.get("hostnameOverride") and spec.get(field):
-            yield forbidden_field(f"{path}.hostnameOverride", f"may not be specified when {field} is true")
-
-
-@relation
-def namespaces_of_the_host(spec: Json, path: str, _: Scope) -> Causes:
-    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
-        where = f"{path}.securityContext.shareProcessNamespace"
-        yield invalid_value(where, True, "ShareProcessNamespace and HostPID cannot both be enabled")
-    for field in ("hostNetwork", "hostPID", "hostIPC"):
-        if spec.get("hostUsers") is False and spec.get(field):
-            yield forbidden_field(f"{path}.{field}", "when `hostUsers` is false")
 
 
 @relation
@@ -145,12 +127,6 @@ def proc_mount_in_user_namespace(container: Json, path: str, scope: Scope) -> Ca
     if mount == "Unmasked" and scope.container.obj.get("hostUsers") is not False:
         message = "`hostUsers` must be false to use `Unmasked`"
         yield invalid_value(f"{path}.securityContext.procMount", mount, message)
-
-
-@relation
-def restart_rules_need_policy(container: Json, path: str, _: Scope) -> Causes:
-    if container.get("restartPolicyRules") and "restartPolicy" not in container:
-        yield required(f"{path}.restartPolicy", "must specify restartPolicy when restart rules are used")
 
 
 @relation
@@ -242,33 +218,6 @@ def sleep_within_grace_period(action: Json, path: str, scope: Scope) -> Causes:
     if not 0 <= seconds <= grace:
         message = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
         yield invalid_value(path, seconds, message)
-
-
-@relation
-def probe_grace_period(probe: Json, path: str, _: Scope) -> Causes:
-    if (seconds := probe.get("terminationGracePeriodSeconds", 1)) <= 0:
-        yield invalid_value(f"{path}.terminationGracePeriodSeconds", seconds, "must be greater than 0")
-
-
-@relation
-def readiness_without_grace_period(container: Json, path: str, _: Scope) -> Causes:
-    seconds = (container.get("readinessProbe") or {}).get("terminationGracePeriodSeconds")
-    if seconds is not None:
-        where = f"{path}.readinessProbe.terminationGracePeriodSeconds"
-        yield invalid_value(where, seconds, "must not be set for readinessProbes")
-
-
-@relation
-def weight_of_term(term: Json, path: str, _: Scope) -> Causes:
-    if not 1 <= term.get("weight", 0) <= 100:
-        yield invalid_value(f"{path}.weight", term.get("weight", 0), "must be in the range 1-100")
-
-
-@relation
-def label_keys_need_selector(term: Json, path: str, _: Scope) -> Causes:
-    for field in ("matchLabelKeys", "mismatchLabelKeys"):
-        if term.get(field) and "labelSelector" not in term:
-            yield forbidden_field(f"{path}.{field}", "must not be specified when labelSelector is not set")
 
 
 @relation

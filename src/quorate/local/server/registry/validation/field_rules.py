@@ -7,7 +7,7 @@ A rule about one field is a row of the table.  A rule that relates fields is a P
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import yaml
@@ -88,6 +88,9 @@ def relation(function: Relation) -> Relation:
     return function
 
 
+State = Literal["given", "absent", "filled", "empty"] | tuple[Any, ...]
+
+
 class FieldRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """One row of the table."""
 
@@ -97,6 +100,8 @@ class FieldRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     required: bool | str = False
     defined: bool | str = False
     forbidden: str = ""
+    excluded: str = ""
+    invalid: str = ""
     max_items: int | None = None
     max_characters: int | None = None
     max_bytes: int | None = None
@@ -107,6 +112,7 @@ class FieldRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     range: tuple[int, int] | None = None
     equals: Any = msgspec.UNSET
     zero_is_unset: bool = False
+    message: str = ""
     format: str = ""
     unique: str = ""
     entries: str = ""
@@ -125,6 +131,8 @@ class FieldRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     surplus: str = ""
     types: dict[str, str] = {}
     relation: str = ""
+    when: dict[str, State] = {}
+    unless: dict[str, State] = {}
 
 
 ENTRIES: dict[str, Callable[[dict[str, str], str], Iterable[Cause]]] = {
@@ -217,6 +225,8 @@ def check(type_name: str, obj: Json, path: str = "", parent: Scope | None = None
     """Yield what is wrong with an object by the rules of its type."""
     scope = Scope(type_name, obj, parent)
     for rule, fields, checks in _rows(type_name):
+        if (rule.when or rule.unless) and not _applies(rule, obj):
+            continue
         if rule.relation:
             yield from RELATIONS[rule.relation](obj, path, scope)
         elif rule.union:
@@ -232,6 +242,22 @@ def check(type_name: str, obj: Json, path: str = "", parent: Scope | None = None
                 where = _join(path, reported)
                 for check_value in checks:
                     yield from check_value(value, where, scope)
+
+
+def _applies(rule: FieldRule, obj: Json) -> bool:
+    return all(_has_state(_value_at(obj, field), state) for field, state in rule.when.items()) and not any(
+        _has_state(_value_at(obj, field), state) for field, state in rule.unless.items()
+    )
+
+
+def _has_state(value: Any, state: State) -> bool:
+    match state:
+        case "given" | "absent":
+            return (value is None) == (state == "absent")
+        case "filled" | "empty":
+            return bool(value) == (state == "filled")
+        case values:
+            return any(value is one or (value == one and type(value) is type(one)) for one in values)
 
 
 def check_update(type_name: str, new: Json, old: Json, path: str = "") -> Causes:
@@ -273,13 +299,18 @@ def _checks(rule: FieldRule) -> Iterator[Check]:
     """Yield the checks of a value that is there, in the order of their findings."""
     if rule.forbidden:
         yield _cause_if(bool, lambda path, _: forbidden_field(path, rule.forbidden))
+    if rule.excluded:
+        yield lambda _, path, __: (forbidden_field(path, rule.excluded),)
+    if rule.invalid:
+        yield _invalid_if(lambda _: True, rule.invalid)
     if (max_items := rule.max_items) is not None:
         yield _cause_if(
             lambda value: len(value) > max_items, lambda path, value: too_many(path, len(value), max_items)
         )
     if (max_characters := rule.max_characters) is not None:
         yield _invalid_if(
-            lambda value: len(value) > max_characters, f"can have at most {max_characters} characters"
+            lambda value: len(value) > max_characters,
+            rule.message or f"can have at most {max_characters} characters",
         )
     yield from _bounds(rule)
     if rule.format or rule.unique:
@@ -307,16 +338,18 @@ def _bounds(rule: FieldRule) -> Iterator[Check]:
             lambda path, value: not_supported(path, value, rule.enum),
         )
     if (minimum := rule.minimum) is not None:
-        yield _invalid_if(lambda value: value < minimum, f"must be greater than or equal to {minimum}")
+        text = rule.message or f"must be greater than or equal to {minimum}"
+        yield _invalid_if(lambda value: value < minimum, text)
     if (maximum := rule.maximum) is not None:
-        yield _invalid_if(lambda value: value > maximum, f"must be less than or equal to {maximum}")
+        text = rule.message or f"must be less than or equal to {maximum}"
+        yield _invalid_if(lambda value: value > maximum, text)
     if rule.positive:
-        yield _invalid_if(lambda value: value <= 0, "must be greater than zero")
+        yield _invalid_if(lambda value: value <= 0, rule.message or "must be greater than zero")
     if rule.range is not None:
         low, high = rule.range
         yield _invalid_if(
             lambda value: applies(value) and not low <= value <= high,
-            f"must be between {low} and {high}, inclusive",
+            rule.message or f"must be between {low} and {high}, inclusive",
         )
     if rule.equals is not msgspec.UNSET:
         yield _invalid_if(lambda value: value != rule.equals, f"must be {rule.equals}")

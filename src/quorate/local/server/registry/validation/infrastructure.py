@@ -65,14 +65,6 @@ def ingress_backend(backend: Json, path: str, _: Scope) -> Causes:
 
 
 @relation
-def parameters_namespace(parameters: Json, path: str, _: Scope) -> Causes:
-    if parameters.get("scope") == "Namespace" and not parameters.get("namespace"):
-        yield required(f"{path}.namespace", "`parameters.scope` is set to 'Namespace'")
-    elif parameters.get("scope") == "Cluster" and "namespace" in parameters:
-        yield forbidden_field(f"{path}.namespace", "`parameters.scope` is set to 'Cluster'")
-
-
-@relation
 def replica_bounds(autoscaler: Json, path: str, _: Scope) -> Causes:
     spec = autoscaler["spec"]
     if spec.get("maxReplicas", 0) < spec.get("minReplicas", 1):
@@ -132,15 +124,6 @@ def positive_metric_target(target: Json, path: str, _: Scope) -> Causes:
     for name in ("value", "averageValue"):
         if name in target:
             yield from positive_amount(target[name], f"{path}.{name}")
-
-
-@relation
-def device_count(request: Json, path: str, _: Scope) -> Causes:
-    count, mode = request.get("count", 0), request.get("allocationMode")
-    if mode == "All" and count:
-        yield invalid_value(f"{path}.count", count, "must not be specified when allocationMode is 'All'")
-    elif mode == "ExactCount" and count <= 0:
-        yield invalid_value(f"{path}.count", count, "must be greater than zero")
 
 
 @relation
@@ -224,15 +207,6 @@ def _conditions(request: Json, type_: str) -> list[Json]:
     return [condition for condition in conditions if condition.get("type") == type_]
 
 
-@relation
-def validations_or_annotations(policy: Json, path: str, _: Scope) -> Causes:
-    spec = policy["spec"]
-    if not spec.get("validations") and not spec.get("auditAnnotations"):
-        message = "validations or auditAnnotations must be non-empty"
-        yield required("spec.validations", message)
-        yield required("spec.auditAnnotations", message)
-
-
 def policy_warnings(policy: Json) -> list[str]:
     return list(unsupported_parts(policy))
 
@@ -246,12 +220,3 @@ def deny_or_warn(binding: Json, path: str, _: Scope) -> Causes:
             " API response and headers serves no purpose)"
         )
         yield invalid_value("spec.validationActions", actions, message)
-
-
-@relation
-def parameter_name_or_selector(reference: Json, path: str, _: Scope) -> Causes:
-    named, selected = bool(reference.get("name")), "selector" in reference
-    if named and selected:
-        yield forbidden_field(f"{path}.name", "name and selector are mutually exclusive")
-    elif not named and not selected:
-        yield required(path, "one of name or selector must be specified")

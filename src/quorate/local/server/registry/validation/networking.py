@@ -21,13 +21,6 @@ def _service_type(spec: Json) -> str:
 
 
 @relation
-def service_needs_ports(spec: Json, path: str, _: Scope) -> Causes:
-    needed = _service_type(spec) != "ExternalName" and spec.get("clusterIP") != HEADLESS
-    if needed and not spec.get("ports"):
-        yield required(f"{path}.ports")
-
-
-@relation
 def name_needed_among_ports(port: Json, path: str, scope: Scope) -> Causes:
     if len(scope.container.obj["ports"]) > 1 and not port.get("name"):
         yield required(f"{path}.name")
@@ -55,29 +48,6 @@ def service_address(spec: Json, path: str, scope: Scope) -> Causes:
         yield from check_format(address, CLUSTER_IP, ip_address)
     elif "clusterIP" in spec and kind in ("LoadBalancer", "NodePort"):
         yield invalid_value(CLUSTER_IP, HEADLESS, f"may not be set to 'None' for {kind} services")
-
-
-@relation
-def external_traffic_policy(spec: Json, path: str, _: Scope) -> Causes:
-    kind = _service_type(spec)
-    internal = kind == "ExternalName" or (kind == "ClusterIP" and not spec.get("externalIPs"))
-    if "externalTrafficPolicy" in spec and internal:
-        message = "may only be set for externally-accessible services"
-        yield invalid_value(f"{path}.externalTrafficPolicy", spec["externalTrafficPolicy"], message)
-
-
-@relation
-def load_balancer_fields(spec: Json, path: str, _: Scope) -> Causes:
-    kind = _service_type(spec)
-    if kind != "LoadBalancer":
-        for field in ("loadBalancerClass", "allocateLoadBalancerNodePorts", "loadBalancerSourceRanges"):
-            if spec.get(field) not in (None, []):
-                where = field if field != "loadBalancerSourceRanges" else "LoadBalancerSourceRanges"
-                yield forbidden_field(f"{path}.{where}", "may only be used when `type` is 'LoadBalancer'")
-    is_local = kind == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
-    if spec.get("healthCheckNodePort") and not is_local:
-        message = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
-        yield invalid_value(f"{path}.healthCheckNodePort", spec["healthCheckNodePort"], message)
 
 
 def validate_new_service(service: Json) -> list[Cause]:
@@ -109,12 +79,6 @@ def _kept_address(new: Json, old: Json) -> list[Cause]:
     if not was or now == was or "ExternalName" in (new["spec"].get("type"), old["spec"].get("type")):
         return []
     return [invalid_value(CLUSTER_IP, [now], "may not change once set")]
-
-
-@relation
-def subset_needs_addresses(subset: Json, path: str, _: Scope) -> Causes:
-    if not subset.get("addresses") and not subset.get("notReadyAddresses"):
-        yield required(path, "must specify `addresses` or `notReadyAddresses`")
 
 
 @relation

@@ -105,10 +105,3 @@ def pod_group_name(group: Json, path: str, _: Scope) -> Causes:
         yield invalid_value(f"{path}.podGroupName", None, "must specify one of: `podGroupName`")
     else:
         yield from check_format(name, f"{path}.podGroupName", long_name)
-
-
-@relation
-def observed_generation(condition: Json, path: str, _: Scope) -> Causes:
-    generation = condition.get("observedGeneration", 0)
-    if generation < 0:
-        yield invalid_value(f"{path}.observedGeneration", generation, "must be greater than or equal to zero")

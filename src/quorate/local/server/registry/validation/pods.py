@@ -40,12 +40,6 @@ def ephemeral_target(container: Json, path: str, scope: Scope) -> Causes:
 
 
 @relation
-def node_name_without_gates(pod: Json, path: str, _: Scope) -> Causes:
-    if pod["spec"].get("nodeName") and pod["spec"].get("schedulingGates"):
-        yield forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
-
-
-@relation
 def host_ports(spec: Json, path: str, scope: Scope) -> Causes:
     for index, container in enumerate(spec.get("containers", ())):
         for position, port in enumerate(container.get("ports", ())):
@@ -91,27 +85,6 @@ def readable_lists(spec: Json, path: str, _: Scope) -> Causes:
     constraints = spec.get("topologySpreadConstraints") or ()
     if len(constraints) > MAX_TERMS:
         yield too_many(f"{path}.topologySpreadConstraints", len(constraints), MAX_TERMS)
-
-
-@relation
-def nameservers_required(spec: Json, path: str, _: Scope) -> Causes:
-    if spec.get("dnsPolicy") == "None" and not spec.get("dnsConfig", {}).get("nameservers"):
-        if "dnsConfig" in spec:
-            message = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-            yield required(f"{path}.dnsConfig.nameservers", message)
-        else:
-            yield required(f"{path}.dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None")
-
-
-@relation
-def init_container_ends(container: Json, path: str, _: Scope) -> Causes:
-    """Forbid probes and hooks of an init container that later containers wait for."""
-    if container.get("restartPolicy") == "Always":
-        return
-    for field in ("lifecycle", *PROBES):
-        if field in container:
-            message = "may not be set for init containers without restartPolicy=Always"
-            yield forbidden_field(f"{path}.{field}", message)
 
 
 @relation

@@ -131,10 +131,3 @@ def _bounds_in_order(item: Json, path: str) -> Causes:
         if ratio < parse_quantity(1):
             message = f"ratio {ratio} is less than 1"
             yield invalid_value(f"{path}.maxLimitRequestRatio[{name}]", str(ratio), message)
-
-
-@relation
-def one_disruption_bound(budget: Json, path: str, _: Scope) -> Causes:
-    spec = budget["spec"]
-    if "minAvailable" in spec and "maxUnavailable" in spec:
-        yield invalid_value("spec", spec, "minAvailable and maxUnavailable cannot be both set")

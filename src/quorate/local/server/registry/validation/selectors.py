@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from quorate.api.codec import Json
-from quorate.local.objects.errors import forbidden_field, invalid_value, required
+from quorate.local.objects.errors import invalid_value, required
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, relation
 from quorate.local.server.registry.validation.formats import check_format, subdomain
 
@@ -14,26 +14,8 @@ UNKNOWN_OPERATOR = "not a valid selector operator"
 
 
 @relation
-def label_selector_operator(requirement: Json, path: str, _: Scope) -> Causes:
-    yield from _operator(requirement, path, (*WITH_VALUES, *WITHOUT_VALUES))
-
-
-@relation
-def node_selector_operator(requirement: Json, path: str, _: Scope) -> Causes:
-    yield from _operator(requirement, path, (*WITH_VALUES, *WITHOUT_VALUES, *NUMERIC))
-
-
-def _operator(requirement: Json, path: str, operators: tuple[str, ...]) -> Causes:
-    """Check that the operator is known and has as many values as it takes."""
-    operator, values = requirement.get("operator", ""), requirement.get("values", [])
-    if operator not in operators:
-        yield invalid_value(f"{path}.operator", operator, UNKNOWN_OPERATOR)
-    elif operator in WITH_VALUES and not values:
-        yield required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
-    elif operator in WITHOUT_VALUES and values:
-        message = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-        yield forbidden_field(f"{path}.values", message)
-    elif operator in NUMERIC and len(values) != 1:
+def one_number(requirement: Json, path: str, _: Scope) -> Causes:
+    if requirement.get("operator") in NUMERIC and len(requirement.get("values", ())) != 1:
         yield required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
 
 

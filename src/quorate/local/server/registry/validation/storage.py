@@ -41,12 +41,6 @@ def volume_capacity(spec: Json, path: str, _: Scope) -> Causes:
         yield from positive_amount(capacity["storage"], where)
 
 
-@relation
-def local_volume_affinity(spec: Json, path: str, _: Scope) -> Causes:
-    if "local" in spec and not spec.get("nodeAffinity"):
-        yield required(f"{path}.nodeAffinity", "Local volume requires node affinity")
-
-
 def validate_volume_update(new: Json, old: Json) -> list[Cause]:
     now, was = new["spec"], old["spec"]
     causes = list(check_update("PersistentVolumeSpec.update", now, was, "spec"))

@@ -56,13 +56,6 @@ def selector_selects_template(spec: Json, path: str, scope: Scope) -> Causes:
 
 
 @relation
-def recreate_without_rolling_update(spec: Json, path: str, _: Scope) -> Causes:
-    if spec["strategy"].get("type") == "Recreate" and "rollingUpdate" in spec["strategy"]:
-        message = "may not be specified when strategy `type` is 'Recreate'"
-        yield forbidden_field(f"{path}.strategy.rollingUpdate", message)
-
-
-@relation
 def progress_deadline_after_ready(spec: Json, path: str, _: Scope) -> Causes:
     seconds = spec.get("progressDeadlineSeconds")
     if seconds is not None and seconds <= spec.get("minReadySeconds", 0):
@@ -103,23 +96,6 @@ def daemon_set_strategy(spec: Json, path: str, _: Scope) -> Causes:
         yield invalid_value(f"{where}.maxSurge", rolling["maxSurge"], message)
     elif not unavailable and not surge:
         yield required(f"{where}.maxUnavailable", "cannot be 0 when maxSurge is 0")
-
-
-@relation
-def cron_job_name(cron_job: Json, path: str, _: Scope) -> Causes:
-    """Check that the names of its jobs, which end in a time, are no longer than a label."""
-    name = cron_job["metadata"].get("name", "")
-    if len(name) > MAX_CRON_JOB_NAME:
-        message = f"must be no more than {MAX_CRON_JOB_NAME} characters"
-        yield invalid_value("metadata.name", name, message)
-
-
-@relation
-def no_selector_in_template(spec: Json, path: str, _: Scope) -> Causes:
-    if "selector" in spec:
-        yield invalid_value(f"{path}.selector", spec["selector"], "`selector` will be auto-generated")
-    if spec.get("manualSelector"):
-        yield not_supported(f"{path}.manualSelector", True, ("nil", "false"))
 
 
 def validate_stateful_set(obj: Json) -> list[Cause]:
@@ -195,13 +171,6 @@ def job_indexes(spec: Json, path: str, scope: Scope) -> Causes:
     for field in ("parallelism", "maxFailedIndexes"):
         if spec.get(field, 0) > limit:
             yield invalid_value(f"{path}.{field}", spec[field], f"must be less than or equal to {limit}")
-
-
-@relation
-def pod_replacement_policy(spec: Json, path: str, _: Scope) -> Causes:
-    supported = ("Failed", "TerminatingOrFailed") if "podFailurePolicy" not in spec else ("Failed",)
-    if "podReplacementPolicy" in spec and spec["podReplacementPolicy"] not in supported:
-        yield not_supported(f"{path}.podReplacementPolicy", spec["podReplacementPolicy"], supported)
 
 
 @relation
