@@ -14,7 +14,7 @@ CORES  := $(shell getconf _NPROCESSORS_ONLN)
 PARALLEL := -n $(shell expr $(CORES) \* 2) --dist worksteal
 # Three workers a core: a story waits for its cluster for most of its time. tests/conftest.py puts the modules of stories
 # first, and a worker runs whole modules: stories that a module starts side by side are started once.
-STORIES := -n $(shell expr $(CORES) \* 3) --dist loadfile --no-loadscope-reorder
+STORIES := --workers $(shell expr $(CORES) \* 3)
 # Modules are compiled when they are imported first: most are never imported.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 CURRENT = $(shell $(BIN)/python -c 'import quorate; print(quorate.__version__)')
@@ -96,7 +96,7 @@ quick: $(STAMP) ## the tests of the cores: quota, placement, queueing, gangs (ab
 	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -p no:benchmark -m 'not slow and not long and not large' $(CORES_TESTS) $(ARGS)
 
 check: lint ## lint and the fast tests (over a minute)
-	@$(BIN)/pytest -q -m 'not slow and not long' $(PARALLEL)
+	@$(BIN)/pytest -q -m 'not slow and not long' $(STORIES)
 
 test: lint ## lint and the tests, end-to-end ones included (under ten minutes)
 	@$(BIN)/pytest -m 'not long' $(STORIES) --durations 15 --durations-min 5 || \

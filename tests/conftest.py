@@ -13,6 +13,8 @@ from importlib.util import find_spec
 import pytest
 from hypothesis import settings
 
+pytest_plugins = ("tests.forked_workers",)
+
 # A third of Hypothesis' default: with all of them, a run of all tests takes more than ten minutes.
 settings.register_profile("steady", max_examples=30, derandomize=True, deadline=None)
 # For `make quick`: the laws meet some worlds, and `make test` the rest.
