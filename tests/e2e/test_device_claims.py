@@ -107,7 +107,7 @@ def test_claimed_devices_need_quota() -> None:
         waiting = await world.until_condition("fits", "QuotaReserved", "False")
         assert "ResourceClaimTemplate two-gpus does not exist" in str(waiting.status.conditions)
 
-        await define(world, "ResourceClaimTemplate")
+        await define(world, "ResourceClaimTemplate", "DeviceClass", "ResourceSlice")
         request = {"name": "r", "exactly": {"deviceClassName": "gpu.example.com", "count": 2}}
         template: dict[str, Any] = {
             "metadata": {"name": "two-gpus"},

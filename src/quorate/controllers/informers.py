@@ -133,7 +133,8 @@ class Informers:
 
     @property
     def of_devices(self) -> tuple[Informer[Any], ...]:
-        return self.device_classes, self.claim_templates, self.resource_slices
+        """The informers of what claims of devices depend on, in the order in which they start."""
+        return self.device_classes, self.resource_slices, self.claim_templates
 
     @property
     def watched(self) -> tuple[Watched, ...]:

@@ -189,6 +189,9 @@ async def _run_devices(
         async with asyncio.TaskGroup() as tasks:
             for informer in informers.of_devices:
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
+                await (
+                    informer.synced.wait()
+                )  # a claim counts once its template is known: then all devices are
 
 
 async def reads_all_pods(client: Client, configuration: Configuration) -> bool:

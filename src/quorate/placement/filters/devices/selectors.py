@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MAX_PROBLEM: Final = 200  # characters of a message
 MAX_EXPRESSION: Final = 10 * 1024  # characters, the API server's limit
 _REFUSED: Final = re.compile(
     r"\b(all|exists|exists_one|existsOne|map|filter|transform\w+|bind|replace|format|join|split)\s*\("
@@ -32,7 +33,7 @@ class SelectorProblem(NamedTuple):
     """Why an expression selects nothing: it does not compile, or fails for a device."""
 
     message: str
-    is_unsupported: bool = False  # it may be valid elsewhere
+    is_unsupported: bool = False  # it may be valid for Kubernetes, which has more functions
 
 
 class Selector:
@@ -52,11 +53,10 @@ class Selector:
             "allowMultipleAllocations": device.allow_multiple_allocations,
         }
         try:
-            result = self._program.eval(data={"device": bound})
-        except RuntimeError as error:
-            return SelectorProblem(f"{error}")
-        value = result.value()
-        return value if isinstance(value, bool) else SelectorProblem(str(value))
+            value = self._program.eval(data={"device": bound}).value()
+        except (RuntimeError, SystemError, TypeError) as error:  # TypeError: an optional, which has no value
+            return SelectorProblem(f"{error!s:.{MAX_PROBLEM}}")
+        return value if isinstance(value, bool) else SelectorProblem(f"{value!s:.{MAX_PROBLEM}}")
 
     def _by_domain(self, driver: str, values: Mapping[str, Any], read: Any) -> dict[str, dict[str, Any]]:
         domains: dict[str, dict[str, Any]] = {domain: {} for domain in self._domains}
@@ -79,8 +79,9 @@ def compiled(text: str) -> Selector | SelectorProblem:
 
     try:
         program = ENVIRONMENT.compile(text)
-    except RuntimeError as refusal:
-        return SelectorProblem(str(refusal).partition("ERROR: ")[2].partition("\n")[0] or str(refusal))
+    except (RuntimeError, TypeError) as refusal:
+        message = str(refusal).partition("ERROR: ")[2].partition("\n")[0] or str(refusal)
+        return SelectorProblem(message[:MAX_PROBLEM], is_unsupported="Syntax error" not in message)
     if program.return_type().name().lower() not in ("bool", "dyn"):
         return SelectorProblem("must evaluate to a bool")
     return Selector(text, program)
