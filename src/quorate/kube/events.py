@@ -13,9 +13,7 @@ remembered events are bounded; events beyond a bound are dropped or forgotten, a
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any, Literal, Protocol
-
-import msgspec
+from typing import Any, Literal, NamedTuple, Protocol
 
 from quorate.api.events import Event, EventSeries, ObjectReference
 from quorate.api.meta import Key, ObjectMeta, micro_time
@@ -68,21 +66,34 @@ class EventText(Protocol):
     def message(self) -> str: ...
 
 
+class _Content(NamedTuple):
+    """What an Event is made of when it is written, in a third of its memory."""
+
+    regarding: ObjectReference
+    type: EventType
+    reason: str
+    note: str
+    action: str
+    at: float
+
+
 class _Series:
     """An event and its count; ``written`` is the count that the server has stored, 0 for none.
 
-    ``event`` is None once it is stored: thousands of series are remembered, each for its count alone.
+    ``content`` is None once it is stored: thousands of series are remembered, each for its count alone.
     """
 
     __slots__ = (
-        "count", "event", "identity", "last_at", "message_hash", "unique", "version", "written", "written_at",
+        "content", "count", "identity", "last_at", "message_hash", "unique", "version", "written",
+        "written_at",
     )  # fmt: skip
 
-    def __init__(self, identity: _Identity, event: Event, version: str, now: float, *, unique: bool) -> None:
+    def __init__(self, identity: _Identity, content: _Content, *, unique: bool) -> None:
+        now = content.at
         self.identity = identity
-        self.event: Event | None = event
-        self.version = version
-        self.message_hash = hash(event.note)
+        self.content: _Content | None = content
+        self.version = content.regarding.resource_version
+        self.message_hash = hash(content.note)
         self.unique = unique
         self.count = 1
         self.last_at = now
@@ -179,10 +190,10 @@ class EventRecorder:
         self._forget_ended(now)
         if self._has_capacity():
             suffix = f".{identity.hex()[:16]}" if unique else self._next_suffix(now)
-            event = self._compose(regarding, type_, reason, note, action or reason, now, suffix)
-            key = event.metadata.key
+            key = _key_of(regarding, suffix)
+            content = _Content(regarding, type_, reason, note, action or reason, now)
             self._keys[identity] = key
-            self._series[key] = _Series(identity, event, regarding.resource_version, now, unique=unique)
+            self._series[key] = _Series(identity, content, unique=unique)
             self._unwritten += 1
             self._writer.enqueue(key)
 
@@ -240,13 +251,13 @@ class EventRecorder:
             return None
         if self._rate_limiter is not None:
             await self._rate_limiter.wait()
-        count, event, counted = series.count, series.event, series.counted()
+        count, content, counted = series.count, series.content, series.counted()
         began = self._steady.now()
         try:
-            if event is None:
+            if content is None:
                 await self._client.patch(EVENTS, key, {"series": counted})
             elif not (series.unique and await self._is_stored(key)):  # by an earlier process
-                await self._client.create(EVENTS, msgspec.structs.replace(event, series=counted))
+                await self._client.create(EVENTS, self._compose(key, content, counted))
         except AlreadyExists:
             pass  # an earlier attempt arrived although its response was lost
         except (Conflict, ServerError, TooManyRequests):
@@ -259,7 +270,7 @@ class EventRecorder:
             return None
         if series.written == 0:
             self._unwritten -= 1
-        series.written, series.written_at, series.event = count, self._clock.now(), None
+        series.written, series.written_at, series.content = count, self._clock.now(), None
         await self._steady.sleep_until(self._steady.now() + pause_s(self._steady.now() - began, self._share))
         return series.count_due_at if series.count > count else None
 
@@ -304,32 +315,26 @@ class EventRecorder:
         self._serial += 1
         return f".{int(now * 1e6):x}.{self._serial:x}"
 
-    def _compose(
-        self,
-        regarding: ObjectReference,
-        type_: EventType,
-        reason: str,
-        note: str,
-        action: str,
-        now: float,
-        suffix: str,
-    ) -> Event:
-        # A DNS subdomain name has no hyphen and no dot before a dot.
-        prefix = regarding.name[: NAME_CHARACTERS - len(suffix)].rstrip("-.")
+    def _compose(self, key: Key, content: _Content, series: EventSeries | None) -> Event:
         return Event(
-            metadata=ObjectMeta(
-                name=prefix + suffix,
-                namespace=regarding.namespace or "default",  # as the API has it for cluster-scoped kinds
-            ),
-            event_time=micro_time(now),
-            type=type_,
-            reason=reason[:WORD_CHARACTERS],
-            note=note,
-            action=action[:WORD_CHARACTERS],
-            regarding=regarding,
+            metadata=ObjectMeta(name=key.name, namespace=key.namespace),
+            event_time=micro_time(content.at),
+            type=content.type,
+            reason=content.reason[:WORD_CHARACTERS],
+            note=content.note,
+            action=content.action[:WORD_CHARACTERS],
+            regarding=content.regarding,
             reporting_controller=self._component,
             reporting_instance=self._instance,
+            series=series,
         )
+
+
+def _key_of(regarding: ObjectReference, suffix: str) -> Key:
+    # A DNS subdomain name has no hyphen and no dot before a dot.
+    prefix = regarding.name[: NAME_CHARACTERS - len(suffix)].rstrip("-.")
+    # The API has events about cluster-scoped kinds in the namespace ``default``.
+    return Key(regarding.namespace or "default", prefix + suffix)
 
 
 def pause_s(write_s: float, share: float) -> float:
