@@ -2,7 +2,7 @@
 
 ``volcano-worlds.jsonl`` has what the sessions of Volcano 1.15.1 decided, in worlds with gangs, queues,
 limits, constraints, evictions, pods of others and pods that end, while groups arrive, and nodes and queues
-change.  Each line is one world
+change, with HyperNodes and sub groups.  Each line is one world
 in the notation of ``gang-cases.yaml``.  Each step has all outcomes of repeated sessions, in which Volcano
 breaks ties at random: pods bound and evicted of each task, and changed phases; ``places``: all bound them to
 the same nodes.  ``then`` is the outcome with which the history goes on, so that each session is compared by

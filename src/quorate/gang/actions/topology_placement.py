@@ -1,7 +1,8 @@
 """The placement of gangs that have a ``networkTopology`` or sub groups.
 
-A gang with a hard limit is placed within one HyperNode of the allowed tiers, or not at all; one without a
+A gang with a hard limit is placed within one HyperNode of the allowed tiers, or not at all; one with a soft
 limit prefers the lowest tier and may use all nodes, and waits for leaving pods only if it would anywhere.
+Sub groups for which no limit holds are on any nodes, as pods of a gang without ``networkTopology`` are.
 The HyperNodes are tried in the order of ``hyper_nodes.domains``; one that does not take the gang leaves no
 trace.  Members that have nodes already stay: the HyperNode must contain these nodes, so later members join
 them.
@@ -261,7 +262,8 @@ class TopologyPlacement:
         """Place a sub group, or one more member of a complete one; return True if it was placed."""
         group = unit.group
         if group is None:
-            filling = _Filling(self._session, self._search, domain, room_of(self._session, unit.tasks, (), 1))
+            room = None if self._limit is None else room_of(self._session, unit.tasks, (), 1)
+            filling = _Filling(self._session, self._search, domain, room)
             return self._place(unit.tasks, filling, statement, all_needed=False)
         counts = group.task_counts
         needed = max(1, group.policy.sub_group_size - counts.ready - counts.pipelined)
@@ -271,7 +273,8 @@ class TopologyPlacement:
         limit = tier_limit(group.policy.network_topology)
         for each in self._sub_group_domains(limit, room, domain, within):
             before = len(statement.moves)
-            filling = _Filling(self._session, self._search, each, room)
+            is_packed = limit is not None or self._limit is not None
+            filling = _Filling(self._session, self._search, each, room if is_packed else None)
             if self._place_sub_group(unit.tasks, needed, filling, statement):
                 _start_together(statement, before)
                 return True
