@@ -8,14 +8,11 @@ from quorate.local.objects.errors import (
     duplicate,
     forbidden_field,
     invalid_value,
-    not_supported,
     required,
     too_long,
 )
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, check, check_update, relation
-from quorate.local.server.registry.validation.formats import check_format, subdomain
 
-RBAC_GROUP = "rbac.authorization.k8s.io"
 RESOURCE_FIELDS = ("apiGroups", "resources", "resourceNames")
 MAX_USER_PRIORITY = 1_000_000_000
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -147,18 +144,7 @@ def resources_or_urls(rule: Json, path: str, scope: Scope) -> Causes:
 
 
 @relation
-def subject_kind(subject: Json, path: str, scope: Scope) -> Causes:
-    group, name = subject.get("apiGroup", ""), subject.get("name", "")
-    match subject.get("kind"):
-        case "ServiceAccount":
-            if name:
-                yield from check_format(name, f"{path}.name", subdomain)
-            if group:
-                yield not_supported(f"{path}.apiGroup", group, [""])
-            if scope.container.type == "ClusterRoleBinding" and not subject.get("namespace"):
-                yield required(f"{path}.namespace")
-        case "User" | "Group":
-            if group not in ("", RBAC_GROUP):
-                yield not_supported(f"{path}.apiGroup", group, [RBAC_GROUP])
-        case kind:
-            yield not_supported(f"{path}.kind", kind or "", ("ServiceAccount", "User", "Group"))
+def namespace_of_account(subject: Json, path: str, scope: Scope) -> Causes:
+    is_bound_everywhere = scope.container.type == "ClusterRoleBinding"
+    if subject.get("kind") == "ServiceAccount" and is_bound_everywhere and not subject.get("namespace"):
+        yield required(f"{path}.namespace")

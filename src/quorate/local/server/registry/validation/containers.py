@@ -110,18 +110,6 @@ def seccomp_file(profile: Json, path: str, _: Scope) -> Causes:
 
 
 @relation
-def app_armor_file(profile: Json, path: str, _: Scope) -> Causes:
-    where, file = f"{path}.localhostProfile", profile.get("localhostProfile")
-    if profile.get("type") != "Localhost":
-        if file is not None and profile.get("type") in ("RuntimeDefault", "Unconfined"):
-            yield invalid_value(where, file, "can only be set when AppArmor type is Localhost")
-    elif not file:
-        yield required(where, "must be set when AppArmor type is Localhost")
-    elif file != file.strip():
-        yield invalid_value(where, file, "must not be padded with whitespace")
-
-
-@relation
 def proc_mount_in_user_namespace(container: Json, path: str, scope: Scope) -> Causes:
     mount = (container.get("securityContext") or {}).get("procMount")
     if mount == "Unmasked" and scope.container.obj.get("hostUsers") is not False:

@@ -371,7 +371,7 @@ def _format_check(rule: FieldRule) -> Check:
         if not value and not check_empty:
             return
         for message in format_function(value) if format_function else ():
-            yield invalid_value(path, value, message)
+            yield invalid_value(path, value, rule.message or message)
         if rule.unique and scope.container.is_duplicate(rule.unique, value):
             yield duplicate(path, value)
 

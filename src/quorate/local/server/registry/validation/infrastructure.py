@@ -117,10 +117,6 @@ def _metric_name(source: Json, path: str) -> Causes:
 
 @relation
 def positive_metric_target(target: Json, path: str, _: Scope) -> Causes:
-    if target.get("averageUtilization", 1) < 1:
-        yield invalid_value(
-            f"{path}.averageUtilization", target["averageUtilization"], "must be greater than 0"
-        )
     for name in ("value", "averageValue"):
         if name in target:
             yield from positive_amount(target[name], f"{path}.{name}")

@@ -33,7 +33,6 @@ STATEFUL_SET_MUTABLE = (
     "minReadySeconds",
 )
 MAX_CRON_JOB_NAME = 52
-INDEXED_ONLY = ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy")
 
 MAX_INDEXED_PARALLELISM = 100_000
 """Pods, or failed indexes, of an indexed job: what its status can list."""
@@ -148,17 +147,10 @@ def generated_job_selector(job: Json, path: str, _: Scope) -> Causes:
 
 @relation
 def job_indexes(spec: Json, path: str, scope: Scope) -> Causes:
-    if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
-        yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
     if spec.get("completionMode") != "Indexed":
-        for field in INDEXED_ONLY:
-            if field in spec:
-                yield invalid_value(f"{path}.{field}", spec[field], "requires indexed completion mode")
         return
     completions, max_failed = spec.get("completions"), spec.get("maxFailedIndexes")
-    if completions is None:
-        yield required(f"{path}.completions", "when completion mode is Indexed")
-    else:
+    if completions is not None:
         if "successPolicy" in spec:
             yield from check("SuccessPolicy", spec["successPolicy"], f"{path}.successPolicy", scope)
         if max_failed is not None and max_failed > completions:
