@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from quorate.api.configuration.queueing import AdmissionFairSharing
 from quorate.api.kueue import LocalQueueFairSharingStatus
 from quorate.api.meta import Key, epoch
+from quorate.queueing.conditions import has_quota_reservation
 from quorate.queueing.consumed_usage import ConsumedUsage
 from quorate.quota.amount import FlavorResource
 from tests.queueing.world import World
@@ -190,3 +191,47 @@ def test_consumed_usage_is_restored_from_the_status() -> None:
         type(local_queue)(metadata=local_queue.metadata, spec=local_queue.spec, status=status)
     )
     assert again.state.ledger.consumed_usage(key) == pytest.approx(used)
+
+
+@pytest.mark.parametrize("backfill", ["None", "EASY", "Conservative"])
+@pytest.mark.parametrize("strategy", ["StrictFIFO", "BestEffortFIFO"])
+def test_a_planned_start_keeps_nothing_from_a_local_queue_that_used_less(
+    strategy: str, backfill: str
+) -> None:
+    """The head of the queue was held back for a workload that is evaluated after it: none of them started."""
+    queue = {
+        "strategy": strategy,
+        "quota": [{"default": {"cpu": 6}}],
+        "admissionMode": "UsageBasedAdmissionFairSharing",
+        "annotations": {"backfill": backfill},
+    }
+    world = World(
+        {
+            "config": {"admissionFairSharing": {"usageHalfLifeTime": "100s", "usageSamplingInterval": "1s"}},
+            "flavors": ["default"],
+            "localQueues": {name: {"clusterQueue": "a"} for name in ("one", "two", "three")},
+            "clusterQueues": {"a": queue},
+            "workloads": [
+                {"name": "earlier", "queue": "one", "requests": {"cpu": 3}, "created": 0},
+                {"name": "runs", "queue": "three", "requests": {"cpu": 3}, "created": 0},
+                {
+                    "name": "urgent", "queue": "one", "requests": {"cpu": 4}, "created": 3, "priority": 100,
+                    "create": "later",
+                },
+                {"name": "modest", "queue": "two", "requests": {"cpu": 3}, "created": 4, "create": "later"},
+            ],
+            "now": 0,
+        }
+    )  # fmt: skip
+    world.run({"cycle": 2})
+    for _ in range(4):
+        world.run({"advance": 1})
+    for name in ("urgent", "modest"):
+        world.run({"create": [name]})
+        world.run({"cycle": 2})
+    world.run({"finish": ["earlier"]})
+    world.run({"cycle": 2})
+    assert has_quota_reservation(world.workloads["modest"])
+    world.run({"finish": ["runs", "modest"]})
+    world.run({"cycle": 2})
+    assert has_quota_reservation(world.workloads["urgent"])

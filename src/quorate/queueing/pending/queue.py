@@ -275,10 +275,19 @@ class PendingQueue:
         return priority - self.aging.increase(since, self._step), since, uid
 
     def precedes(self, first: Entry, second: Entry) -> bool:
-        """Return True if ``first`` does not come after ``second`` in the queue order."""
-        if self.aging is None:
+        """Return True if the turn of ``first`` is not after that of ``second``."""
+        if self.aging is None and self.consumed_usage is None:
             return first.order <= second.order
-        return self.order(first) <= self.order(second)
+        return self.turn(first) <= self.turn(second)
+
+    def turn(self, entry: Entry) -> tuple[float, QueueOrder]:
+        """Return the order of planned starts: the consumed usage of the local queue, then the queue order.
+
+        The first workload that is evaluated is the first that may have a planned start: otherwise it would be
+        held back for one behind it, which a StrictFIFO queue does not evaluate before it.
+        """
+        usage = 0.0 if self.consumed_usage is None else self.consumed_usage(entry.local_queue)
+        return usage, self.order(entry)
 
     def preempting_order(self, entry: Entry) -> QueueOrder:
         """Return the queue order of ``entry`` as far as it decides about preemption."""

@@ -120,14 +120,14 @@ class PlannedStarts:
         if entry in former:
             return
         is_full = len(former) >= queue.planned_workloads
-        order = queue.pending.order
-        if is_full and order(former[-1]) <= order(entry):
+        turn = queue.pending.turn
+        if is_full and turn(former[-1]) <= turn(entry):
             return
         due = c.queued_since(entry.workload) + rules.reserve_after_s
         if due > now:
             self._due[queue.name] = min(due, self._due.get(queue.name, math.inf))
             return
-        ledger.set_planned(queue, sorted((*former, entry), key=order)[: queue.planned_workloads])
+        ledger.set_planned(queue, sorted((*former, entry), key=turn)[: queue.planned_workloads])
         made = self._made(queue, now)  # announced only if it stays
         planned = [] if made is None else [plan.entry for plan in made.plans]
         if entry not in planned:  # it would not fit an empty cluster, or not beside earlier plans
@@ -245,7 +245,7 @@ class PlannedStarts:
         if entries is None:
             return None
         if queue.planned_workloads > 1:
-            entries = sorted(entries, key=queue.pending.order)
+            entries = sorted(entries, key=queue.pending.turn)
         changes, known = ledger.changes(root), self._plans.get(queue.name)
         if known is None or known.changes != changes or known.entries != entries or known.until < now:
             used = None if known is None else self._still_used(queue, entries, known, now)
@@ -321,10 +321,10 @@ class PlannedStarts:
 
     def precede(self, nomination: Nomination, assignment: Assignment) -> bool:
         """Return True if a workload before a nominated one, which this may delay, has a planned start."""
-        order = nomination.queue.pending.order(nomination.entry)
+        entry, queue, planned = nomination.entry, nomination.queue, self._state.ledger.planned
         return any(
-            queue.pending.order(self._state.ledger.planned[queue.name][0]) < order
-            for queue in self._concerned(nomination.queue, assignment)
+            _precedes(other, planned[other.name][0], queue, entry)
+            for other in self._concerned(queue, assignment)
         )
 
     def refusal(
@@ -364,10 +364,10 @@ class PlannedStarts:
     ) -> Iterator[tuple[ClusterQueueState, PlannedStart, Plans]]:
         """Yield the plans that a nomination may delay, with their queue and those that count beside them."""
         entry, queue = nomination.entry, nomination.queue
-        ends, order = now + queue.bound(entry.workload).seconds, queue.pending.order(entry)
+        ends = now + queue.bound(entry.workload).seconds
         for other in self._concerned(queue, assignment):
             known = self.of_queue(other, now)
-            plans = tuple(plan for plan in known if other.pending.order(plan.entry) < order)
+            plans = tuple(plan for plan in known if _precedes(other, plan.entry, queue, entry))
             until = ends - slack_left_s(self._state.ledger, other, known)
             for plan in plans:
                 if reaches(until, plan) and may_compete(plan, assignment):
@@ -382,6 +382,13 @@ class PlannedStarts:
             for other in ledger.queues_with_pending(queue.node.root):
                 if other is not queue and other.name in ledger.planned:
                     yield other
+
+
+def _precedes(planning: ClusterQueueState, planned: Entry, queue: ClusterQueueState, entry: Entry) -> bool:
+    """Return True if a planned workload comes before ``entry``; consumed usage counts within one queue."""
+    if planning is queue:
+        return queue.pending.turn(planned) < queue.pending.turn(entry)
+    return planning.pending.order(planned) < queue.pending.order(entry)
 
 
 def _differs(former: AnnouncedStart | None, announced: AnnouncedStart | None) -> bool:
