@@ -46,6 +46,7 @@ async def scrape(url: str) -> Scrape:
         text = await answer.text()
     result: Scrape = defaultdict(dict)
     for family in text_string_to_metric_families(text):
+        assert family.samples, f"{family.name} has no series"
         kind = "_total" if family.type == "counter" else ""
         names = BY_NAME[family.name + kind].labels
         for sample in family.samples:
@@ -64,6 +65,7 @@ def test_metrics_count_pending_admitted_and_finished_workloads() -> None:
             await world.until_admitted("long")
             await world.job("short", cpu="1", runs="100ms")
             await world.until_finished("short")
+            assert (await scrape(url))["kueue_cluster_queue_resource_pending"] == {("research", "cpu"): 0}
             await world.job("wide", pods=2, cpu="2", suspend=True)
             await world.until_condition("wide", "QuotaReserved", "False")
             got = await world.until("all workloads are counted", lambda: counted(url))

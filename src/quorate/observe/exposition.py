@@ -53,8 +53,8 @@ def metrics_access(request: web.Request) -> Access:
 async def _response(request: web.Request, registry: Collector) -> web.Response:
     """Encode all series of ``registry`` in the requested format.
 
-    The series are collected at once, because the state that they describe changes.  Encoding, which takes as
-    long again, runs in a thread.
+    A family without series is left out, as by the client library of Go.  The series are collected at once,
+    because the state that they describe changes.  Encoding, which takes as long again, runs in a thread.
     """
     collected = _Collected(registry.collect())
     encode, content_type = choose_encoder(request.headers.get("Accept", ""))
@@ -64,7 +64,7 @@ async def _response(request: web.Request, registry: Collector) -> web.Response:
 
 class _Collected(Collector):
     def __init__(self, families: Iterable[Metric]) -> None:
-        self._families = tuple(families)
+        self._families = tuple(family for family in families if family.samples)
 
     def collect(self) -> Iterable[Metric]:
         return self._families

@@ -239,9 +239,18 @@ def _local_queue(queue: LocalQueueState, view: View) -> Iterator[Reading]:
 
 
 def _requested_by_pending(state: State) -> Iterator[Reading]:
-    """Sum by shape first: a hundred thousand pending workloads have few shapes."""
+    """Yield what pending workloads request; of a resource of the queue also if none does.
+
+    Sum by shape first: a hundred thousand pending workloads have few shapes.
+    """
     counts = Counter((entry.cluster_queue, entry.shape) for entry in state.ledger.entries.values())
-    sums: Counter[tuple[str, str]] = Counter()  # in nanos, by queue and resource
+    sums = Counter(  # in nanos, by queue and resource
+        {
+            (queue.name, pair.resource): 0
+            for queue in state.ledger.cluster_queues.values()
+            for pair in queue.node.limits
+        }
+    )
     for (queue, shape), count in counts.items():
         for requested in shape.requests:
             for resource, quantity in requested.resources.items():
