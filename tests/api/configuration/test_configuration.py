@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+import yaml
 
 from quorate.api.configuration import Configuration, default_configuration, load_configuration
 from quorate.api.configuration.gang import GangScheduling, PodGroupWebhooks
@@ -409,6 +410,28 @@ def test_address_of_the_visibility_api(body: str, want: Address | None) -> None:
     loaded = load_configuration(a_file(body))
     assert loaded.configuration.visibility.address == want
     assert loaded.warnings == ()
+
+
+UNSET = """
+health: {healthProbeBindAddress: "", livenessEndpointName: "", readinessEndpointName: ""}
+metrics: {bindAddress: ""}
+leaderElection:
+  {leaseDuration: 0s, renewDeadline: 0s, retryPeriod: 0s, resourceLock: "", resourceName: "",
+   resourceNamespace: ""}
+waitForPodsReady: {timeout: 0s}
+admissionFairSharing: {usageHalfLifeTime: 0s, usageSamplingInterval: 0s}
+fairSharing: {preemptionStrategies: []}
+integrations: {frameworks: []}
+tls: {minVersion: ""}
+webhook: {host: "", certDir: ""}
+"""
+
+
+def test_a_field_that_a_program_in_go_writes_without_setting_it_has_its_default() -> None:
+    sections: dict[str, dict[str, str]] = {name: {} for name in yaml.safe_load(UNSET)}
+    unset = load_configuration(a_file(UNSET))
+    assert unset.warnings == ()
+    assert unset.configuration == load_configuration(a_file(yaml.safe_dump(sections))).configuration
 
 
 def test_leader_election_and_health_endpoints_are_decoded() -> None:

@@ -149,11 +149,6 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
             id="an obsolete lock type",
         ),
         pytest.param(
-            "v1beta2", "integrations: {frameworks: []}",
-            "integrations.frameworks: [] has 0 entries, must have at least 1",
-            id="an empty list of frameworks",
-        ),
-        pytest.param(
             "v1beta2", "integrations: {frameworks: [sparkoperator.k8s.io/sparkapplication]}",
             'integrations.frameworks: ["sparkoperator.k8s.io/sparkapplication"] names '
             "sparkoperator.k8s.io/sparkapplication, which is alpha "
@@ -226,11 +221,6 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
             "metrics.customLabels[0].sourceAnnotationKey: 'c' contradicts sourceLabelKey "
             "(give one of the two)",
             id="two sources",
-        ),
-        pytest.param(
-            "v1beta2", "admissionFairSharing: {usageSamplingInterval: 0s}",
-            "admissionFairSharing.usageSamplingInterval: '0s' is too short, must be more than 0s",
-            id="an interval of zero",
         ),
         pytest.param(
             "v1beta1", "queueVisibility: {clusterQueues: {maxCount: 4001}}",

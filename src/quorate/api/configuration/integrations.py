@@ -126,7 +126,7 @@ def decode_integrations(version: str) -> Decoder[Integrations]:
         if version == "v1beta1" and "podOptions" in fields:
             fields.at("podOptions").warn("is checked but not honoured (write managedJobsNamespaceSelector)")
             fields.take("podOptions", _POD_OPTIONS, None)
-        frameworks = fields.take("frameworks", _frameworks, Integrations().frameworks)
+        frameworks = fields.take_set("frameworks", _frameworks, Integrations().frameworks)
         declared = fields.take("declaredFrameworks", _declared_frameworks(frameworks), ())
         queued = [*frameworks, *(framework.name for framework in declared)]
         return Integrations(

@@ -105,7 +105,7 @@ def _wait_v1beta2(fields: Section) -> WaitForPodsReady:
 def _wait(
     fields: Section, *, timeout_s: float, block_admission: bool, flat: RequeuingTimestamp | None
 ) -> WaitForPodsReady:
-    timeout_s = fields.take("timeout", duration(), timeout_s)
+    timeout_s = fields.take_set("timeout", duration(), timeout_s)
     recovery_s = fields.take("recoveryTimeout", duration(), timeout_s)
     strategy = fields.take("requeuingStrategy", section(_requeuing), RequeuingStrategy())
     all_queues: BlockAdmissionScope = "AllQueues"

@@ -123,28 +123,28 @@ def decode_address(field: Field) -> Address | None:
 def decode_health(fields: Section) -> Health:
     default = Health()
     return Health(
-        address=fields.take("healthProbeBindAddress", decode_address, None),
-        liveness=fields.take("livenessEndpointName", _endpoint, default.liveness),
-        readiness=fields.take("readinessEndpointName", _endpoint, default.readiness),
+        address=fields.take_set("healthProbeBindAddress", decode_address, None),
+        liveness=fields.take_set("livenessEndpointName", _endpoint, default.liveness),
+        readiness=fields.take_set("readinessEndpointName", _endpoint, default.readiness),
     )
 
 
 def decode_leader_election(fields: Section) -> LeaderElection:
     default = LeaderElection()
-    fields.take("resourceLock", choice(("leases",)), "leases")
-    lease_s = fields.take("leaseDuration", _whole_seconds, default.lease_s)
-    renew_deadline_s = fields.take("renewDeadline", duration(exclusive=True), default.renew_deadline_s)
-    retry_s = fields.take("retryPeriod", duration(exclusive=True), default.retry_s)
+    fields.take_set("resourceLock", choice(("leases",)), "leases")
+    lease_s = fields.take_set("leaseDuration", _whole_seconds, default.lease_s)
+    renew_deadline_s = fields.take_set("renewDeadline", duration(exclusive=True), default.renew_deadline_s)
+    retry_s = fields.take_set("retryPeriod", duration(exclusive=True), default.retry_s)
     if not renew_deadline_s < lease_s:
         fields.at("renewDeadline").reject(f"must be less than leaseDuration, which is {lease_s}s")
     elif not retry_s < renew_deadline_s:
         fields.at("retryPeriod").reject(f"must be less than renewDeadline, which is {renew_deadline_s:g}s")
     return LeaderElection(
         elect=fields.take("leaderElect", boolean, default.elect),
-        name=fields.take(
+        name=fields.take_set(
             "resourceName", text_matching(is_dns_subdomain, "the name of a Lease"), default.name
         ),
-        namespace=fields.take("resourceNamespace", text_matching(is_dns_label, "a namespace's name"), ""),
+        namespace=fields.take_set("resourceNamespace", text_matching(is_dns_label, "a namespace's name"), ""),
         lease_s=lease_s,
         renew_deadline_s=renew_deadline_s,
         retry_s=retry_s,
@@ -153,7 +153,7 @@ def decode_leader_election(fields: Section) -> LeaderElection:
 
 def decode_metrics(fields: Section) -> Metrics:
     default = Metrics()
-    listening = fields.take("bindAddress", decode_address, None)
+    listening = fields.take_set("bindAddress", decode_address, None)
     return Metrics(
         address=listening,
         custom_labels=fields.take("customLabels", decode_custom_labels, ()),

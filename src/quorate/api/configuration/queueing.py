@@ -108,7 +108,7 @@ def decode_fair_sharing(version: Version) -> Callable[[Section], FairSharing | N
     def decode_fields(fields: Section) -> FairSharing | None:
         on = fields.take("enable", boolean, False) if version == "v1beta1" else True
         default = FairSharing().preemption_strategies
-        strategies = fields.take("preemptionStrategies", _preemption_strategies, default)
+        strategies = fields.take_set("preemptionStrategies", _preemption_strategies, default)
         return FairSharing(preemption_strategies=strategies) if on else None
 
     return decode_fields
@@ -125,7 +125,7 @@ def _preemption_strategies(field: Field) -> tuple[PreemptionStrategy, ...]:
 def decode_admission_fair_sharing(fields: Section) -> AdmissionFairSharing:
     return AdmissionFairSharing(
         usage_half_life_s=fields.take("usageHalfLifeTime", duration(), 0.0),
-        usage_sampling_interval_s=fields.take("usageSamplingInterval", duration(exclusive=True), 300.0),
+        usage_sampling_interval_s=fields.take_set("usageSamplingInterval", duration(exclusive=True), 300.0),
         resource_weights=fields.take("resourceWeights", map_of(_weight), {}),
     )
 

@@ -87,7 +87,7 @@ def decode_certificate_management(fields: Section) -> CertificateManagement:
 
 
 def decode_tls_options(fields: Section) -> TlsOptions:
-    version = fields.take("minVersion", choice(TLS_VERSIONS), TlsOptions().minimum_version)
+    version = fields.take_set("minVersion", choice(TLS_VERSIONS), TlsOptions().minimum_version)
     if version == "VersionTLS13" and fields.field.value.get("cipherSuites"):
         fields.at("cipherSuites").reject("contradicts minVersion VersionTLS13: its suites are fixed")
     return TlsOptions(

@@ -5,6 +5,7 @@ A ``Decoder`` returns the meaning of one value or raises ``InvalidValue`` with t
 finally reports unknown fields. So one pass finds all mistakes.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any, Final, TypeVar
@@ -125,6 +126,14 @@ class Section:
         field = self.at(name)
         return default if field.value is None else field.decode(decoder, default)
 
+    def take_set(self, name: str, decoder: Decoder[T], default: U) -> T | U:
+        """Like ``take``, but an empty text, an empty list and ``0s`` are absent values, too.
+
+        A program in Go that marshals Kueue's types writes them for fields that are not set.
+        """
+        value = self.at(name).value
+        return default if _is_zero(value) else self.take(name, decoder, default)
+
     def reject_if_present(self, name: str, rule: str) -> None:
         """Reject a field of another version, and say what to write instead."""
         if name in self:
@@ -138,6 +147,13 @@ class Section:
                 near = get_close_matches(name, known, n=1)
                 hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
                 self.at(name).reject(f"is in an unknown field ({hint})")
+
+
+_NO_TIME: Final = re.compile(r"(?:0+(?:ns|us|µs|ms|s|m|h))*")
+
+
+def _is_zero(value: object) -> bool:
+    return value == [] or (isinstance(value, str) and _NO_TIME.fullmatch(value) is not None)
 
 
 def section(decode_fields: Callable[[Section], T]) -> Decoder[T]:
