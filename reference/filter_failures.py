@@ -46,8 +46,8 @@ them for a pipelined pod, which starts after they have terminated.
   bind of one of them is then refused, and its pod is scheduled again.
 - In-tree volumes, of drivers without CSI, in the spec of the pod itself.
 - The default topology spread that an administrator configures for the pods of services.
-- Of devices that a pod claims by dynamic resource allocation: those that several claims may
-  share, or that wait for conditions are not given, and DeviceTaintRules are not read. Claims with
+- Of devices that a pod claims by dynamic resource allocation: those that wait for conditions
+  are not given, and DeviceTaintRules are not read. Claims with
   the constraint `distinctAttribute`, and with selectors that call functions over lists, are refused, with
   the reason.
 - Tolerations with the operators `Lt` and `Gt`, which are disabled in Kubernetes 1.36: they tolerate

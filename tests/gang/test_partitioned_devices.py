@@ -1,4 +1,4 @@
-"""Partitions of devices: pods of gangs get no more of a device than its counters allow."""
+"""Partitions and shares of devices: pods of gangs get no more of a device than it has."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -133,3 +133,94 @@ def test_law_devices_in_use_consume_no_more_than_their_counters(
     bound = Counter(name.partition("-")[0] for name in devices.world.binds)
     assert all(members[gang] == number for gang, number in bound.items())
     assert len(list(devices.in_use())) == sum(bound.values())
+
+
+def a_shared_slice(pool: str, memory: str, node: str = "a", **policy: Any) -> ResourceSlice:
+    """Return a device of which several claims may take ``memory``."""
+    capacity = {
+        "memory": {"value": memory, "requestPolicy": policy},
+        "ports": {"value": "4", "requestPolicy": {"default": "0"}},
+    }
+    spec = {
+        "driver": DRIVER,
+        "pool": {"name": pool, "generation": 1, "resourceSliceCount": 1},
+        "nodeName": node,
+        "devices": [{"name": "gpu", "allowMultipleAllocations": True, "capacity": capacity}],
+    }
+    return codec.convert(ResourceSlice, {"metadata": {"name": pool}, "spec": spec})
+
+
+def of_memory(memory: str) -> Json:
+    return a_request("gpu", 1, capacity={"requests": {"memory": memory}} if memory else {})
+
+
+@pytest.mark.parametrize(
+    ("policy", "memories", "want"),
+    [
+        pytest.param({}, ["20Gi"] * 5, 4, id="as many shares as fit"),
+        pytest.param({}, [""] * 2, 1, id="a claim without a request takes all"),
+        pytest.param({"default": "30Gi"}, [""] * 3, 2, id="a default"),
+        pytest.param({"validRange": {"min": "30Gi"}}, ["10Gi"] * 3, 2, id="shares are rounded up"),
+        pytest.param({}, ["81Gi"], 0, id="more than the device has"),
+        pytest.param({"validValues": ["10Gi"]}, ["20Gi"], 0, id="more than is valid"),
+    ],
+)
+@pytest.mark.parametrize("profile", PROFILES)
+def test_pods_share_a_device_within_its_capacity(
+    profile: str, policy: Json, memories: list[str], want: int
+) -> None:
+    devices = Devices(profile, {"a": ()}, {f"gang{at}": 1 for at in range(len(memories))})
+    devices.devices.set_slice(a_shared_slice("p", "80Gi", **policy))
+    for at, memory in enumerate(memories):
+        devices.add_pods(f"gang{at}", 1, [of_memory(memory)])
+    for _ in range(2):
+        devices.session()
+    assert len(devices.world.binds) == want
+
+
+def test_the_shares_of_a_device_are_told_apart_and_free_after_their_claims() -> None:
+    devices = Devices("design", {"a": ()}, {"train": 2, "more": 1})
+    devices.devices.set_slice(a_shared_slice("p", "80Gi"))
+    two = [a_request(name, 1, capacity={"requests": {"memory": "20Gi"}}) for name in ("x", "y")]
+    pods = devices.add_pods("train", 2, two)
+    assert len(devices.session()) == 2
+    results = [
+        result
+        for claim in devices.devices.claims.values()
+        if claim.status.allocation is not None
+        for result in claim.status.allocation.devices.results
+    ]
+    taken = [{name: str(amount) for name, amount in result.consumed_capacity.items()} for result in results]
+    assert taken == [{"memory": "20Gi", "ports": "0"}] * 4
+    assert len({result.share_id for result in results}) == 4
+    (more,) = devices.add_pods("more", 1, [of_memory("10Gi")])
+    assert devices.session() == {}
+    devices.world.remove_pods(pods[:1])
+    devices.devices.remove_claim(Key("default", f"{pods[0].name}-g"))
+    assert devices.session() == {more.name: "a"}
+
+
+@given(
+    capacities=st.lists(st.integers(1, 80), min_size=1, max_size=2),
+    gangs=st.lists(st.lists(st.integers(1, 60), min_size=1, max_size=3), min_size=1, max_size=4),
+)
+def test_law_shares_of_a_device_take_no_more_than_its_capacity(
+    capacities: list[int], gangs: list[list[int]]
+) -> None:
+    members = {f"gang{at}": len(sizes) for at, sizes in enumerate(gangs)}
+    devices = Devices("design", {"a": (), "b": ()}, members)
+    for at, memory in enumerate(capacities):
+        devices.devices.set_slice(a_shared_slice(f"p{at}", f"{memory}Gi", "ab"[at]))
+    for at, sizes in enumerate(gangs):
+        for size in sizes:
+            devices.add_pods(f"gang{at}", 1, [of_memory(f"{size}Gi")])
+    for _ in range(2):
+        devices.session()
+    taken: Counter[str] = Counter()
+    for claim in devices.devices.claims.values():
+        if claim.status.allocation is not None:
+            for result in claim.status.allocation.devices.results:
+                taken[result.pool] += result.consumed_capacity["memory"].units >> 30
+    assert all(taken[f"p{at}"] <= memory for at, memory in enumerate(capacities))
+    bound = Counter(name.partition("-")[0] for name in devices.world.binds)
+    assert all(members[gang] == number for gang, number in bound.items())

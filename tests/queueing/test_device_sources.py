@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from quorate.api import codec
 from quorate.api.configuration.queueing import DeviceSource
 from quorate.api.core.device_claims import (
-    CapacityRequestPolicy,
+    DeviceCapacity,
     DeviceClass,
     ResourceClaimSpec,
     ResourceClaimTemplate,
@@ -19,8 +19,9 @@ from quorate.api.core.device_claims import (
 from quorate.api.quantity import parse_quantity
 from quorate.placement.claim_requirements import DeviceId
 from quorate.placement.filters.devices.pools import DeviceCatalog
+from quorate.placement.filters.devices.quantities import capacity_charge
 from quorate.queueing.decisions import Hold, Reserve
-from quorate.queueing.pending.device_sources import capacity_charge, charges, matched_counts
+from quorate.queueing.pending.device_sources import charges, matched_counts
 from tests.queueing.world import World
 
 Json = dict[str, Any]
@@ -140,6 +141,8 @@ def unmatched(at: int, device_class: str, matching: int, count: int, more: str =
         pytest.param([a_request("gpu", 1, of_type("gpu")), a_request("gpu", 1, of_type("gpu"))],
                      [a_slice("a:gpu b:mig")],
                      unmatched(1, "gpu", 0, 1), id="one device for two requests"),
+        pytest.param([a_request("gpu", 1, of_type("gpu")), a_request("gpu", 1, of_type("gpu"))],
+                     [a_slice("a:gpu/80Gi")], "", id="a device that requests share"),
         pytest.param([a_request("gpu", 1, of_type("gpu"), adminAccess=True),
                       a_request("gpu", 1, of_type("gpu"))],
                      [a_slice("a:gpu b:mig")], "", id="administrator access takes no device"),
@@ -195,7 +198,8 @@ def test_a_request_of_a_capacity_is_rounded_up_as_the_device_publishes(
     policy: Json, requested: str, want: str
 ) -> None:
     amount = parse_quantity(requested) if requested else None
-    charged = capacity_charge(parse_quantity("80Gi"), codec.convert(CapacityRequestPolicy, policy), amount)
+    capacity = codec.convert(DeviceCapacity, {"value": "80Gi", "requestPolicy": policy})
+    charged = capacity_charge(capacity, amount)
     assert str(charged) == want
 
 

@@ -84,6 +84,8 @@ class AllocatedDevice(Struct):
     pool: str = ""
     device: str = ""
     admin_access: bool | None = None
+    share_id: str = msgspec.field(default="", name="shareID")  # of a device that several claims share
+    consumed_capacity: dict[str, Quantity] = {}
 
 
 class DeviceAllocation(Struct):

@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 
 from quorate.api.configuration.queueing import DeviceSource
 from quorate.api.core.device_claims import (
-    CapacityRequestPolicy,
     Device,
     DeviceClass,
     DeviceSubRequest,
@@ -26,6 +25,7 @@ from quorate.api.quantity import Quantity
 from quorate.placement.claim_requirements import DeviceId
 from quorate.placement.filters.devices.demand import MAX_DEVICES, selector_expressions
 from quorate.placement.filters.devices.pools import DeviceCatalog, SelectedDevices
+from quorate.placement.filters.devices.quantities import capacity_charge
 from quorate.placement.filters.devices.selectors import SelectorProblem, capacity_named, compiled
 from quorate.quota.amount import base_units
 
@@ -107,14 +107,18 @@ def _unmatched(requests: Iterable[_Request], catalog: DeviceCatalog) -> Iterator
         (request, catalog.select(request.expressions)) for request in requests if request.exactly.selectors
     ]
     exclusive = [
-        (request.exactly.count, [id for id, _ in selected.devices])
+        (
+            max(request.exactly.count - _shareable(selected), 0),
+            [id for id, device in selected.devices if not device.allow_multiple_allocations],
+        )
         for request, selected in wanted
         if not request.exactly.admin_access
     ]
     shares = iter(matched_counts(exclusive))
     for request, selected in wanted:
         exactly = request.exactly
-        matching = len(selected.devices) if exactly.admin_access else next(shares)
+        is_admin = exactly.admin_access
+        matching = len(selected.devices) if is_admin else _shareable(selected) + next(shares)
         if matching < exactly.count:
             text = (
                 f"insufficient matching devices for CEL selector in DeviceClass {exactly.device_class_name}: "
@@ -122,6 +126,11 @@ def _unmatched(requests: Iterable[_Request], catalog: DeviceCatalog) -> Iterator
             )
             field = f"{request.field}.exactly.selectors"
             yield ClaimProblem(field, _with_failure(text, selected), exactly.count - matching)
+
+
+def _shareable(selected: SelectedDevices) -> int:
+    """Return how many of the devices may be given to several requests."""
+    return sum(device.allow_multiple_allocations for _, device in selected.devices)
 
 
 def _with_failure(text: str, selected: SelectedDevices) -> str:
@@ -180,9 +189,7 @@ def _charge(
         if not capacities:
             return ClaimProblem(field, f"none of {len(devices)} matching devices has {subject}")
         requested = _requested(exactly, source)
-        charged = [
-            capacity_charge(capacity.value, capacity.request_policy, requested) for capacity in capacities
-        ]
+        charged = [capacity_charge(capacity, requested) for capacity in capacities]
         amounts = [amount for amount in charged if amount is not None]
         if not amounts:
             largest = max(capacity.value for capacity in capacities)
@@ -204,26 +211,3 @@ def _requested(request: DeviceSubRequest, source: DeviceSource) -> Quantity | No
     return next(
         (request.capacity.requests[name] for name in names if name in request.capacity.requests), None
     )
-
-
-def capacity_charge(
-    value: Quantity, policy: CapacityRequestPolicy, requested: Quantity | None
-) -> Quantity | None:
-    """Return what a claim takes of a capacity of ``value``; None if the device cannot satisfy it."""
-    amount = next(given for given in (requested, policy.default, value) if given is not None)
-    valid = policy.valid_range
-    if policy.valid_values:
-        larger = [valid_value for valid_value in policy.valid_values if valid_value >= amount]
-        if not larger:
-            return None
-        amount = min(larger)
-    elif valid is not None:
-        if valid.min is not None:
-            amount = max(amount, valid.min)
-            step = 0 if valid.step is None else valid.step.nanos
-            if step > 0:
-                steps = -(-(amount.nanos - valid.min.nanos) // step)
-                amount = Quantity(valid.min.nanos + steps * step, amount.form)
-        if valid.max is not None and amount > valid.max:
-            return None
-    return None if amount > value else amount

@@ -6,6 +6,7 @@ Source: kube-scheduler's plugin DynamicResources (PreBind) and resource.k8s.io/v
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 import msgspec
 
@@ -23,12 +24,21 @@ class DeviceAllocationStep:
 
     def allocation(self, classes: Mapping[str, DeviceClass], node: str) -> dict[str, Any]:
         """Return ``status.allocation`` of the claim; ``node``: the node of the first pod with the claim."""
-        allocation: dict[str, Any] = {"devices": {"results": [_result(device) for device in self.chosen]}}
+        results = [_result(device) | self._share(at, device) for at, device in enumerate(self.chosen)]
+        allocation: dict[str, Any] = {"devices": {"results": results}}
         if config := [*self._config(classes)]:
             allocation["devices"]["config"] = config
         if self.chosen and (selector := _node_selector(self.chosen, node)):
             allocation["nodeSelector"] = selector
         return allocation
+
+    def _share(self, position: int, device: ChosenDevice) -> dict[str, Any]:
+        """Return what tells a share of a device from other shares of it, with what it takes."""
+        if device.shares is None or device.admin_access:
+            return {}
+        name = f"{self.claim.metadata.uid}/{position}/{'/'.join(device.id)}"
+        taken = {capacity: str(amount) for capacity, amount in device.shares.items()}
+        return {"shareID": str(uuid5(NAMESPACE_OID, name)), "consumedCapacity": taken}
 
     def _config(self, classes: Mapping[str, DeviceClass]) -> Iterator[dict[str, Any]]:
         requests: dict[str, list[str]] = {}  # by class

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from quorate.api.core import Toleration
+from quorate.api.quantity import Quantity
 from quorate.placement.claim_requirements import ClaimDemand, CounterId, DeviceId, Wanted
 from quorate.placement.filters.devices.demand import MAX_DEVICES
-from quorate.placement.filters.devices.inventory import PublishedDevice, Usable
+from quorate.placement.filters.devices.inventory import PublishedDevice, Usable, share_of
+from quorate.placement.filters.devices.quantities import milli_of
 from quorate.placement.filters.devices.selectors import SelectorProblem
 from quorate.placement.filters.taints import first_untolerated
 
@@ -25,6 +27,7 @@ class ChosenDevice(NamedTuple):
     tolerations: tuple[Toleration, ...]
     usable: Usable
     device_class: str
+    shares: Mapping[str, Quantity] | None = None  # of a device that several claims share: taken capacities
 
 
 Chosen = tuple[tuple[ChosenDevice, ...], ...]  # by claim, in the order of the demand
@@ -80,6 +83,10 @@ class _Search:
         self._is_unused = is_free
         self._counters_left = dict(counters)
         self._matching: dict[Wanted, list[PublishedDevice]] = {}
+        self._shares: dict[
+            tuple[Wanted, PublishedDevice], Mapping[str, Quantity]
+        ] = {}  # of shareable devices
+        self._consumed: dict[tuple[Wanted, PublishedDevice], tuple[tuple[CounterId, int], ...]] = {}
         self._taken: list[tuple[int, Wanted, PublishedDevice]] = []  # with the claim
         self._taken_ids: set[DeviceId] = set()
         self._steps = 0
@@ -102,9 +109,15 @@ class _Search:
                 return DeviceShortage(wanted.request, wanted.device_class, wanted.count, 0, 0, problem)
             is_tolerated = first_untolerated(published.device.taints, wanted.tolerations) is None
             if selected and is_tolerated and published.has_capacity(wanted.capacity):
-                matching.append(published)
+                shares = published.shares(wanted.capacity) if published.is_shareable else {}
+                if shares is not None:
+                    taken = ((share_of(published.id, name), milli_of(each)) for name, each in shares.items())
+                    self._consumed[wanted, published] = (*published.consumes, *taken)
+                    if published.is_shareable:
+                        self._shares[wanted, published] = shares
+                    matching.append(published)
         self._matching[wanted] = matching
-        free = len(matching) if wanted.admin_access else sum(map(self._is_free, matching))
+        free = sum(wanted.admin_access or self._is_free(published, wanted) for published in matching)
         enough = 0 < free == len(matching) if wanted.count == 0 else free >= wanted.count
         if enough and (wanted.count or free) <= MAX_DEVICES:
             return None
@@ -123,7 +136,7 @@ class _Search:
             if at == claim:
                 yield ChosenDevice(
                     wanted.request, published.id, wanted.admin_access, wanted.tolerations, published.usable,
-                    wanted.device_class,
+                    wanted.device_class, self._shares.get((wanted, published)),
                 )  # fmt: skip
 
     def _request(self, at: int) -> bool:
@@ -150,35 +163,39 @@ class _Search:
             if self._steps >= MAX_STEPS:
                 return False
             published = candidates[position]
-            if not (wanted.admin_access or self._has_counters(published)):
+            if not (wanted.admin_access or self._has_counters(published, wanted)):
                 continue
             if not self._is_consistent(claim, wanted, published):
                 continue
             self._taken.append((claim, wanted, published))
             if not wanted.admin_access:
-                self._taken_ids.add(published.id)
-                self._consume(published, 1)
+                if not published.is_shareable:
+                    self._taken_ids.add(published.id)
+                self._consume(published, wanted, 1)
             if self._choose(at, claim, wanted, candidates, position + 1, count - 1):
                 return True
             self._taken.pop()
             if not wanted.admin_access:
                 self._taken_ids.discard(published.id)
-                self._consume(published, -1)
+                self._consume(published, wanted, -1)
         return False
 
-    def _consume(self, published: PublishedDevice, times: int) -> None:
-        for counter, amount in published.consumes:
+    def _consume(self, published: PublishedDevice, wanted: Wanted, times: int) -> None:
+        for counter, amount in self._consumed[wanted, published]:
             self._counters_left[counter] -= times * amount
 
-    def _has_counters(self, published: PublishedDevice) -> bool:
-        return all(amount <= self._counters_left[counter] for counter, amount in published.consumes)
+    def _has_counters(self, published: PublishedDevice, wanted: Wanted) -> bool:
+        consumed = self._consumed[wanted, published]
+        return all(amount <= self._counters_left[counter] for counter, amount in consumed)
 
-    def _is_free(self, published: PublishedDevice) -> bool:
-        """Return whether the device is not in use, and enough is left of the counters that it shares."""
-        return self._has_counters(published) and self._is_unused(published)
+    def _is_free(self, published: PublishedDevice, wanted: Wanted) -> bool:
+        """Return whether enough is left of the device, and of the counters that it shares."""
+        return self._has_counters(published, wanted) and self._is_unused(published)
 
     def _is_available(self, published: PublishedDevice, wanted: Wanted) -> bool:
-        return wanted.admin_access or (published.id not in self._taken_ids and self._is_free(published))
+        return wanted.admin_access or (
+            published.id not in self._taken_ids and self._is_free(published, wanted)
+        )
 
     def _is_consistent(self, claim: int, wanted: Wanted, published: PublishedDevice) -> bool:
         """Return whether the device has the attributes of those taken that must have equal ones."""

@@ -10,6 +10,7 @@ from quorate.api import native_groups
 from quorate.api.core import NodeSelector
 from quorate.api.core.device_claims import (
     ALL,
+    AllocatedDevice,
     DeviceClass,
     DeviceSelector,
     DeviceSubRequest,
@@ -18,6 +19,7 @@ from quorate.api.core.device_claims import (
 )
 from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
+from quorate.api.quantity import Quantity
 from quorate.placement import failures
 from quorate.placement.claim_requirements import (
     NO_DEVICES,
@@ -87,10 +89,23 @@ def device_demand(
 
 def allocated_devices(claim: ResourceClaim) -> Iterator[DeviceId]:
     """Yield the devices that no other claim can have."""
+    for device in _results(claim):
+        if not device.share_id:
+            yield DeviceId(device.driver, device.pool, device.device)
+
+
+def allocated_shares(claim: ResourceClaim) -> Iterator[tuple[DeviceId, Mapping[str, Quantity]]]:
+    """Yield the devices of the claim that other claims can share, with what it takes of each capacity."""
+    for device in _results(claim):
+        if device.share_id:
+            yield DeviceId(device.driver, device.pool, device.device), device.consumed_capacity
+
+
+def _results(claim: ResourceClaim) -> Iterator[AllocatedDevice]:
     allocation = claim.status.allocation
-    for each in () if allocation is None else allocation.devices.results:
-        if not each.admin_access:
-            yield DeviceId(each.driver, each.pool, each.device)
+    for device in () if allocation is None else allocation.devices.results:
+        if not device.admin_access:
+            yield device
 
 
 def _is_of_group(claim: ResourceClaim, pod: Pod) -> bool:

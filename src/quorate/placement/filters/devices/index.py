@@ -6,7 +6,7 @@ name is allocated with the first of them: until it is, the others can be placed 
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -14,14 +14,16 @@ import numpy as np
 
 from quorate.api.core.device_claims import DeviceClass, ResourceClaim, ResourceSlice
 from quorate.api.meta import Key
+from quorate.api.quantity import Quantity
 from quorate.placement import failures
 from quorate.placement.change_log import ChangeLog
-from quorate.placement.claim_requirements import ClaimDemand, DeviceDemand, DeviceId
+from quorate.placement.claim_requirements import ClaimDemand, CounterId, DeviceDemand, DeviceId
 from quorate.placement.failures import FilterFailure, NodeStatuses
-from quorate.placement.filters.devices.allocation import Chosen, DeviceShortage, choose_devices
-from quorate.placement.filters.devices.demand import allocated_devices
-from quorate.placement.filters.devices.inventory import DeviceInventory, PublishedDevice
+from quorate.placement.filters.devices.allocation import Chosen, ChosenDevice, DeviceShortage, choose_devices
+from quorate.placement.filters.devices.demand import allocated_devices, allocated_shares
+from quorate.placement.filters.devices.inventory import DeviceInventory, PublishedDevice, share_of
 from quorate.placement.filters.devices.pools import Pool
+from quorate.placement.filters.devices.quantities import milli_of
 from quorate.placement.filters.node_affinity import match_any_term
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.framework import Capacity
@@ -57,6 +59,8 @@ class DeviceIndex:
         self._allocated: Counter[DeviceId] = Counter()  # by claims
         self._staying: Counter[DeviceId] = Counter()  # of allocated claims of pods that stay, and that leave
         self._releasing: Counter[DeviceId] = Counter()
+        # Capacities of shareable devices that allocated claims and placed pods take, also of pods that leave.
+        self._shares: Counter[CounterId] = Counter()
         # Devices of claims that are still allocated although the last pod has left: about to be free.
         self._left: set[DeviceId] = set()
         self._placed: dict[tuple[int, DeviceDemand], list[_Placed]] = {}
@@ -112,6 +116,13 @@ class DeviceIndex:
             for device in allocated_devices(claim):
                 _count(self._allocated, device, count)
                 self._device_changed(device)
+            for device, taken in allocated_shares(claim):
+                self._count_shares(device, taken, count)
+
+    def _count_shares(self, device: DeviceId, taken: Mapping[str, Quantity], count: int) -> None:
+        for name, amount in taken.items():
+            self._shares[share_of(device, name)] += count * milli_of(amount)
+        self._device_changed(device)
 
     def _forget_freed(self) -> None:
         self._left -= {device for device in self._left if not self._allocated[device]}
@@ -160,9 +171,12 @@ class DeviceIndex:
 
     def _count_placed(self, node: int, demand: DeviceDemand, placed: _Placed, count: int) -> None:
         kept = self._kept_releasing if placed.releasing else self._kept
-        for device in _ids(placed.chosen):
-            _count(kept, device, count)
-            self._device_changed(device)
+        for chosen in _taken(placed.chosen):
+            if chosen.shares is None:
+                _count(kept, chosen.id, count)
+                self._device_changed(chosen.id)
+            else:
+                self._count_shares(chosen.id, chosen.shares, count)
         for claim in demand.claims:
             if claim.shared:
                 users = self._node_of_shared.setdefault(claim.shared, Counter())
@@ -176,7 +190,7 @@ class DeviceIndex:
     def chosen(self, node: int, demand: DeviceDemand) -> Chosen | DeviceShortage:
         """Return what is kept for one of the pods with ``demand`` that were placed on the node."""
         for placed in self._placed.get((node, demand), ()):
-            if placed.chosen and not any(self._allocated[device] for device in _ids(placed.chosen)):
+            if placed.chosen and not any(self._allocated[each.id] for each in _taken(placed.chosen)):
                 return placed.chosen
         return self._choose(node, demand, Capacity.IDLE)
 
@@ -222,7 +236,8 @@ class DeviceIndex:
         if not isinstance(chosen, DeviceShortage):
             return None
         visible = self._inventory.visible(self._nodes)[node]
-        ever = self._choose_among(demand.claims, visible, lambda _: True)
+        counters = self._inventory.counters_left(visible, lambda _: True)
+        ever = choose_devices(demand.claims, visible, lambda _: True, counters)
         return failures.devices_missing(str(chosen), is_permanent=isinstance(ever, DeviceShortage))
 
     def _elsewhere(self, demand: DeviceDemand, node: int) -> Iterator[ClaimDemand]:
@@ -242,15 +257,9 @@ class DeviceIndex:
         def is_free(published: PublishedDevice) -> bool:
             return self._is_free(published.id, capacity)
 
-        return self._choose_among(claims, visible, is_free)
-
-    def _choose_among(
-        self,
-        claims: Sequence[ClaimDemand],
-        devices: Sequence[PublishedDevice],
-        is_free: Callable[[PublishedDevice], bool],
-    ) -> Chosen | DeviceShortage:
-        return choose_devices(claims, devices, is_free, self._inventory.counters_left(devices, is_free))
+        counters = self._inventory.counters_left(visible, is_free)
+        left = {counter: amount - self._shares[counter] for counter, amount in counters.items()}
+        return choose_devices(claims, visible, is_free, left)
 
     def _is_free(self, device: DeviceId, capacity: Capacity) -> bool:
         if self._kept[device]:
@@ -286,11 +295,11 @@ class DeviceIndex:
         return bool(published.consumes) and self._inventory.spans_nodes(Pool(*published.id[:2]))
 
 
-def _ids(chosen: Chosen) -> Iterator[DeviceId]:
+def _taken(chosen: Chosen) -> Iterator[ChosenDevice]:
     for claim in chosen:
         for device in claim:
             if not device.admin_access:
-                yield device.id
+                yield device
 
 
 def _count(counter: Counter[DeviceId], device: DeviceId, count: int) -> None:

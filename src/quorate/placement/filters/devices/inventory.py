@@ -1,7 +1,8 @@
 """The devices of each node, as drivers publish them in resource slices.
 
-Devices that several claims may share, or that wait for conditions after their allocation, do not count: what
-is left of them is not known here.  Devices that share counters count if their pool publishes the counters.
+Devices that wait for conditions after their allocation do not count: what is left of them is not known here.
+Devices that share counters count if their pool publishes the counters.  The capacities of a device that
+several claims may share are counters of its own.
 
 Source: resource.k8s.io/v1 and kube-scheduler's plugin DynamicResources (KEP-4381).
 """
@@ -11,9 +12,10 @@ from typing import Final, NamedTuple
 
 from quorate.api.core import NodeSelector
 from quorate.api.core.device_claims import Device, ResourceSlice, ResourceSliceSpec
+from quorate.api.quantity import Quantity
 from quorate.placement.claim_requirements import CounterId, DeviceId
 from quorate.placement.filters.devices.pools import Pool, ResourcePools
-from quorate.placement.filters.devices.quantities import milli_of
+from quorate.placement.filters.devices.quantities import capacity_charge, milli_of
 from quorate.placement.filters.devices.selectors import SelectorProblem, attribute_of, capacity_of, compiled
 from quorate.placement.filters.node_affinity import match_any_term
 from quorate.placement.filters.node_columns import NodeColumns
@@ -23,11 +25,12 @@ from quorate.placement.vectors import Mask
 class PublishedDevice:
     """One device of a pool; compared by identity, and replaced when its slice changes."""
 
-    __slots__ = ("_selected", "consumes", "device", "id", "usable")
+    __slots__ = ("_selected", "consumes", "device", "id", "is_shareable", "usable")
 
     def __init__(self, id: DeviceId, device: Device, usable: "Usable") -> None:
         self.id, self.device, self.usable = id, device, usable
         self.consumes = tuple(_consumption(id, device))  # of shared counters, in thousandths
+        self.is_shareable = device.allow_multiple_allocations  # by several claims
         self._selected: dict[str, bool | SelectorProblem] = {}
 
     def is_selected(self, expressions: Iterable[str]) -> bool | SelectorProblem:
@@ -48,6 +51,20 @@ class PublishedDevice:
     def is_local(self) -> bool:
         """Whether only one node can use it."""
         return bool(self.usable.node)
+
+    def shares(self, wanted: Iterable[tuple[str, int]]) -> dict[str, Quantity] | None:
+        """Return what a claim takes of each capacity of a shareable device; None if it cannot have that."""
+        requested = {self._plain_name(name): Quantity.of_milli(amount) for name, amount in wanted}
+        taken: dict[str, Quantity] = {}
+        for name, capacity in sorted(self.device.capacity.items()):
+            amount = capacity_charge(capacity, requested.get(self._plain_name(name)))
+            if amount is None:
+                return None
+            taken[name] = Quantity(amount.nanos, capacity.value.form)
+        return taken
+
+    def _plain_name(self, name: str) -> str:
+        return name.removeprefix(f"{self.id.driver}/")
 
     def has_capacity(self, wanted: Iterable[tuple[str, int]]) -> bool:
         return all(amount <= capacity_of(self.id.driver, self.device, name) for name, amount in wanted)
@@ -141,6 +158,10 @@ class DeviceInventory:
     ) -> dict[CounterId, int]:
         """Return what is left of the counters that ``devices`` share, in thousandths."""
         left: dict[CounterId, int] = {}
+        for published in devices:
+            if published.is_shareable:
+                for name, capacity in published.device.capacity.items():
+                    left[share_of(published.id, name)] = milli_of(capacity.value)
         for pool in {Pool(*published.id[:2]) for published in devices if published.consumes}:
             left |= self._counters[pool]
             for published in self._of_pool[pool]:
@@ -152,6 +173,11 @@ class DeviceInventory:
     def spans_nodes(self, pool: Pool) -> bool:
         """Return True if devices of several nodes share counters."""
         return len({published.usable for published in self._of_pool[pool] if published.consumes}) > 1
+
+
+def share_of(id: DeviceId, capacity: str) -> CounterId:
+    """Return the counter that is a capacity of a shareable device; no counter set has a name with a slash."""
+    return CounterId(id.driver, id.pool, f"{id.device}/", capacity)
 
 
 def _consumption(id: DeviceId, device: Device) -> Iterator[tuple[CounterId, int]]:
@@ -173,7 +199,7 @@ def _usable_devices(
 ) -> Iterator[PublishedDevice]:
     """Yield the devices of one pool that count and can be used somewhere."""
     for piece, device in devices:
-        if device.binding_conditions or device.allow_multiple_allocations:
+        if device.binding_conditions:
             continue
         place = _place(piece, device)
         if place is not None:
