@@ -9,6 +9,7 @@ import msgspec
 
 from quorate.api.core.pod import Pod
 from quorate.api.meta import Key, find_condition
+from quorate.api.quorate import Reservation
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import PodGroup, PodGroupStatus
 from quorate.gang.cache.model import Model
@@ -54,6 +55,7 @@ class World:
         self._quotas: dict[Key, Json] = {_key_of(quota): quota for quota in given.get("quotas", [])}
         self.pods: dict[Key, Pod] = {}
         self.groups: dict[Key, PodGroup] = {}
+        self.reservations: list[Reservation] = []
         self._delayed: list[Pod] = []
         self._replaced = 0  # how often evicted pods were replaced
         self.model = self.fresh_model()
@@ -93,6 +95,8 @@ class World:
             model.set_queue(objects.queue(queue))
         for quota in self._quotas.values():
             model.set_quota(objects.quota(quota))
+        for reservation in self.reservations:
+            model.set_reservation(reservation)
         for group in self.groups.values():
             model.set_group(group)
         for pod in self.pods.values():

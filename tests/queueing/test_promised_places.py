@@ -96,12 +96,17 @@ def run_to_rest(world: World) -> None:
     raise AssertionError("cycles do not come to rest")
 
 
+@pytest.mark.parametrize("slack", [0, 50])
 @pytest.mark.parametrize("depth", [2, 3, 10])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given_by(Jobs)
-def test_no_announced_start_is_passed(depth: int, jobs: list[Job]) -> None:
+def test_no_announced_start_is_passed(depth: int, slack: int, jobs: list[Job]) -> None:
     """Only what precedes a planned workload may delay it; and what is planned for now starts now."""
-    annotations = {"backfill": "Conservative", "backfill-depth": str(depth)}
+    annotations = {
+        "backfill": "Conservative",
+        "backfill-depth": str(depth),
+        "backfill-slack-percent": str(slack),
+    }
     world = a_cluster(queue(0, annotations=annotations), jobs)
     starts = LateStarts()
     ends: dict[str, float] = {}

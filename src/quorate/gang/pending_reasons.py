@@ -221,10 +221,6 @@ class NotEnoughSubGroups:
         )
 
 
-# Why nodes have too little room for a group that is not admitted.
-RoomReason = NotEnoughResources | NotEnoughNodes | NetworkTopologyUnsatisfied
-
-
 @dataclass(frozen=True, slots=True)
 class Cause:
     """Why members found no node: what the nodes lack for each shape, and what their queue lacks."""
@@ -283,6 +279,10 @@ class ReservedWindow:
     def window(self) -> str:
         times = f"from {_moment(self.opens)} to {_clock(self.closes)}"
         return f"reserved for {self.reservation} {times}: {counted(self.nodes, 'node')}"
+
+
+# Why nodes have too little room for a group that is not admitted.
+RoomReason = NotEnoughResources | NotEnoughNodes | NetworkTopologyUnsatisfied | ReservedWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +350,7 @@ class NotPlanned(StrEnum):
     SUB_GROUPS = "its sub groups need HyperNodes of their own"
     UNKNOWN_REQUESTS = "it needs one HyperNode, and the requests of its members are not known"
     HELD_BY_OTHERS = "what it needs would not be free if all other pod groups had ended"
+    WINDOWS = "it may run into windows of Reservations whenever it starts"
 
 
 @dataclass(frozen=True, slots=True)

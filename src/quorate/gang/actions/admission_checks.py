@@ -28,6 +28,7 @@ from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
 from quorate.gang.actions.hyper_node_rooms import check_topology
 from quorate.gang.actions.member_room import MemberRoom
 from quorate.gang.actions.window_room import WindowRoom
+from quorate.gang.cache.bounds import PlannedGroup
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue, with_ancestors
 from quorate.gang.cache.reservations import NOTHING, node_claim_of, quota_claim_of, scope_attributes_of
@@ -107,6 +108,23 @@ class AdmissionChecks:
             return reason
         kept.update(victims)
         return None if not self.shortages(claim, kept) and self._is_freed(gang) else reason
+
+    def shortages_beside(self, gang: Gang, plan: PlannedGroup) -> list[Shortage] | None:
+        """Return what ``gang`` lacks beside a planned group, on nodes that no window keeps from it.
+
+        The list is empty if only nodes for all members are missing; None: it lacks nothing.
+        """
+        keeping = self._windows.keeping(gang)
+        kept, within = Counter(plan.kept_total), None
+        if keeping:
+            within = self._windows.beside(keeping)
+            kept.update(self._windows.kept(keeping))
+            cluster, nodes = self._session.cluster, self._windows.nodes(keeping)
+            kept.subtract({name: int(plan.kept[row, nodes].sum()) for name, row in cluster.rows.items()})
+        shortages = self.shortages(node_claim_of(gang), {name: -amount for name, amount in kept.items()})
+        factor = self._session.settings.enqueue.idle_factor
+        room = MemberRoom(self._session.cluster, factor, -plan.kept, within)
+        return None if not shortages and room.check(gang) is None else shortages
 
     def checks(self, gang: Gang, *, may_evict: bool) -> Mapping[str, PendingReason | None]:
         """Return the results of all checks by name, in order.

@@ -43,6 +43,7 @@ from quorate.gang.pending_reasons import (
     InqueueTimeout,
     NotPlanned,
     PendingReason,
+    ReservedWindow,
     RoomReason,
     can_never_fit,
 )
@@ -276,7 +277,9 @@ class EnqueuePass:
         plan = None if why_not is not None else plan_start(session, self.admission, gang)
         session.planned_group = plan
         if plan is None:
-            return AwaitsUnplannedStart(reason, why_not or NotPlanned.HELD_BY_OTHERS)
+            by_windows = isinstance(reason, ReservedWindow)
+            why_not = why_not or (NotPlanned.WINDOWS if by_windows else NotPlanned.HELD_BY_OTHERS)
+            return AwaitsUnplannedStart(reason, why_not)
         if self._plans.has_placed or any(_is_to_be_placed(other) for other in session.gangs):
             return reason  # the time depends on the nodes that the action allocate chooses
         return AwaitsPlannedStart(reason, plan.at if math.isfinite(plan.at) else None)

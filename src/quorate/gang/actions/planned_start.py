@@ -9,6 +9,8 @@ A gang without a bound frees nothing by a known time.  If the plan needs it to e
 needs is given to groups without a bound.  A group with a Workload has no plan: the cluster queue plans its
 start.  A group that must be within one HyperNode, or one value of a node label, gets the first that has room
 for its members, by their requests; it is not admitted before, although the nodes together have enough.
+Nodes that a window of a Reservation keeps from the group count from the end of the window on, if the group
+ends before the next one begins.  Until then the plan keeps nothing of these nodes, which the owners use.
 
 A plan is a function of the objects and the time, so a new process makes the same plan.
 """
@@ -21,10 +23,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from quorate.api.meta import Key
 from quorate.gang.actions.admission_checks import AdmissionChecks
 from quorate.gang.actions.hyper_node_rooms import hard_limit, highest_tier
 from quorate.gang.actions.member_packing import Members, places_of
 from quorate.gang.actions.member_room import MemberRoom, amounts_of_member, unequal_members
+from quorate.gang.actions.window_room import ready_nodes
 from quorate.gang.cache.bounds import PlannedGroup, bound_s, ends_at
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.reservations import node_claim_of
@@ -33,7 +37,7 @@ from quorate.gang.pending_reasons import NotPlanned, ReservedForEarlierGroup
 from quorate.gang.session.session import Session
 from quorate.gang.topology_reasons import NetworkTopologyUnsatisfied
 from quorate.placement.cluster import Cluster
-from quorate.placement.vectors import Vector
+from quorate.placement.vectors import Matrix, Vector
 
 
 class _Freed:
@@ -135,6 +139,8 @@ def plan_start(session: Session, checks: AdmissionChecks, gang: Gang) -> Planned
 
     taking = (other for other in session.model.gangs.values() if other.requests.allocated or other.is_active)
     ends = sorted((ends_at(other, now, rules), other.created, other.key) for other in taking)
+    if session.model.reserved_nodes:
+        return _start_beside_windows(session, checks, gang, ends, domains)
     for at, _, key in ends:
         other = session.model.gangs[key]
         freed.add(other, is_charged=other.is_active)
@@ -146,6 +152,46 @@ def plan_start(session: Session, checks: AdmissionChecks, gang: Gang) -> Planned
     return None
 
 
+def _start_beside_windows(
+    session: Session,
+    checks: AdmissionChecks,
+    gang: Gang,
+    ends: Sequence[tuple[float, float, Key]],
+    domains: Sequence[_Domain] | None,
+) -> PlannedGroup | None:
+    """Return the planned start of ``gang`` on nodes that no window keeps from it then; see ``plan_start``."""
+    cluster, windows, claim = session.cluster, session.model.reserved_nodes, node_claim_of(gang)
+    freed, number = _Freed(cluster), 0
+    kept_now = ready_nodes(cluster, windows.that_keep_from(gang))
+    for at in sorted(windows.closings().union(end for end, _, _ in ends)):
+        while number < len(ends) and ends[number][0] <= at:
+            other = session.model.gangs[ends[number][2]]
+            freed.add(other, is_charged=other.is_active)
+            number += 1
+        outside = ready_nodes(cluster, windows.that_keep_from(gang, at))
+        left = Counter(freed.total)
+        left.subtract(_amounts(cluster, np.maximum(_idle(cluster) + freed.matrix, 0), outside))
+        if checks.shortages(claim, left):
+            continue
+        usable = np.setdiff1d(np.arange(cluster.size), outside)
+        within = [usable] if domains is None else [np.intersect1d(each.nodes, usable) for each in domains]
+        factor = session.settings.enqueue.idle_factor if domains is None else Fraction(1)
+        for nodes in within:
+            if MemberRoom(cluster, factor, freed.matrix, nodes).check(gang) is None:
+                return _with_places(cluster, gang, at, claim, freed, nodes, kept_now)
+    return None
+
+
+def _idle(cluster: Cluster) -> Matrix:
+    return cluster.allocatable - cluster.used + cluster.releasing - cluster.pipelined
+
+
+def _amounts(cluster: Cluster, matrix: Matrix, nodes: Sequence[int]) -> dict[str, int]:
+    """Return the sums of ``matrix`` over ``nodes``, by resource."""
+    sums = matrix[:, nodes].sum(axis=1)
+    return {name: int(sums[row]) for name, row in cluster.rows.items()}
+
+
 def _with_places(
     cluster: Cluster,
     gang: Gang,
@@ -153,11 +199,13 @@ def _with_places(
     claim: Mapping[str, int],
     freed: _Freed,
     within: Vector | None,
+    of_windows: Sequence[int] = (),
 ) -> PlannedGroup:
+    """Return the plan with what it keeps; of the nodes ``of_windows`` it keeps nothing."""
     amounts = amounts_of_member(gang)
     missing = gang.min_member - gang.rooms.held.pods
     members = unequal_members(gang) if amounts is None else [Members(amounts, missing)]
-    idle = cluster.allocatable - cluster.used + cluster.releasing - cluster.pipelined
+    idle = _idle(cluster)
     free = idle + freed.matrix
     if within is not None:
         outside = np.ones(cluster.size, np.bool_)
@@ -165,7 +213,9 @@ def _with_places(
         free[:, outside] = 0
     placed = places_of(cluster, free, members) if missing > 0 else None
     kept = np.zeros_like(idle) if placed is None else np.maximum(placed - np.maximum(freed.matrix, 0), 0)
-    total = {name: claim.get(name, 0) - freed.total[name] for name in claim}
+    kept[:, of_windows] = 0
+    idle_there = _amounts(cluster, np.maximum(idle, 0), of_windows)
+    total = {name: claim.get(name, 0) - freed.total[name] - idle_there.get(name, 0) for name in claim}
     for row in np.flatnonzero(kept.any(axis=1)):
         name = cluster.resources[row]
         total[name] = max(total.get(name, 0), int(kept[row].sum()))
@@ -187,10 +237,8 @@ def beside_plan(
         # Without a planned time it ends by its own bound after the latest start that an admission allows.
         latest = now + (session.settings.enqueue.inqueue_timeout_s or 0.0) + bound_s(gang)
         return None, plan.at if math.isfinite(plan.at) else latest
-    kept = {name: -amount for name, amount in plan.kept_total.items()}
-    shortages = checks.shortages(node_claim_of(gang), kept)
-    factor = session.settings.enqueue.idle_factor
-    if not shortages and MemberRoom(session.cluster, factor, -plan.kept).check(gang) is None:
+    shortages = checks.shortages_beside(gang, plan)
+    if shortages is None:
         return None, None
     at = plan.at if math.isfinite(plan.at) else None
     is_of_namespace = plan.gang.key.namespace == gang.key.namespace

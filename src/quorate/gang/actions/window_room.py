@@ -16,6 +16,8 @@ from quorate.gang.cache.reservations import node_claim_of
 from quorate.gang.cache.reserved_nodes import KeptNodes
 from quorate.gang.pending_reasons import ReservedWindow
 from quorate.gang.session.session import Session
+from quorate.placement.cluster import Cluster
+from quorate.placement.vectors import Vector
 
 Keeping = Sequence[KeptNodes]
 
@@ -41,7 +43,7 @@ class WindowRoom:
 
     def kept(self, keeping: Keeping) -> Mapping[str, int]:
         """Return what is idle on the nodes of windows beyond the claims of the groups that may use these."""
-        cluster, index = self._session.cluster, self._nodes(keeping)
+        cluster, index = self._session.cluster, self.nodes(keeping)
         factor = self._session.settings.enqueue.idle_factor
         capacity = cluster.allocatable[:, index] * factor.numerator // factor.denominator
         idle = np.maximum(capacity - cluster.used[:, index] + cluster.releasing[:, index], 0).sum(axis=1)
@@ -58,18 +60,25 @@ class WindowRoom:
 
         ``is_short``: whether these have too little for its ``minResources``.
         """
-        nodes = self._nodes(keeping)
-        others = np.setdiff1d(np.arange(self._session.cluster.size), nodes)
+        nodes = self.nodes(keeping)
         factor = self._session.settings.enqueue.idle_factor
-        short = MemberRoom(self._session.cluster, factor, within=others).check(gang)
+        short = MemberRoom(self._session.cluster, factor, within=self.beside(keeping)).check(gang)
         if short is None and not is_short:
             return None
         missing = gang.min_member if short is None else short.members - short.fitting
         name = keeping[0].reservation.metadata.name
         return ReservedWindow(name, *keeping[0].interval, len(nodes), missing, gang.min_member)
 
-    def _nodes(self, keeping: Keeping) -> list[int]:
+    def beside(self, keeping: Keeping) -> Vector:
+        """Return the indexes of the nodes that none of ``keeping`` keeps."""
+        return np.setdiff1d(np.arange(self._session.cluster.size), self.nodes(keeping))
+
+    def nodes(self, keeping: Keeping) -> list[int]:
         """Return the indexes of the ready nodes of windows."""
-        cluster = self._session.cluster
-        found = (cluster.index(name) for name in {name for each in keeping for name in each.nodes})
-        return sorted(index for index in found if index is not None and cluster.ready[index])
+        return ready_nodes(self._session.cluster, keeping)
+
+
+def ready_nodes(cluster: Cluster, keeping: Keeping) -> list[int]:
+    """Return the indexes of the ready nodes that windows keep."""
+    found = (cluster.index(name) for name in {name for kept in keeping for name in kept.nodes})
+    return sorted(index for index in found if index is not None and cluster.ready[index])

@@ -13,7 +13,7 @@ from quorate.api.meta import Key
 from quorate.api.names.kueue import MAX_EXEC_TIME_SECONDS, QUEUE_NAME
 from quorate.api.quorate import Reservation
 from quorate.api.quorate.nodes import reserved_nodes
-from quorate.api.quorate.occurrences import Interval, Occurrences
+from quorate.api.quorate.occurrences import Interval, Occurrences, occurrences
 from quorate.api.syntax import positive_int32
 from quorate.gang.cache.gang import Gang
 from quorate.placement.cluster import Cluster
@@ -98,15 +98,36 @@ class ReservedNodes:
         finally:
             self._kept = kept
 
-    def that_keep_from(self, gang: Gang) -> list[KeptNodes]:
-        """Return the windows that keep nodes from ``gang``, the first to begin first."""
-        ends = self._now + _bound_s(gang)
+    def closings(self) -> set[float]:
+        """Return when the next windows end, epoch seconds; see ``occurrences`` for how many."""
+        return {interval.closes for kept in self._kept for interval in self._intervals(kept)}
+
+    def that_keep_from(self, gang: Gang, at: float | None = None) -> list[KeptNodes]:
+        """Return the windows that keep nodes from ``gang``, the first to begin first.
+
+        ``at``: when the gang starts, epoch seconds; None: now.
+        """
+        at = self._now if at is None else at
+        ends = at + _bound_s(gang)
         keeping = [
             kept
-            for kept in self._kept
+            for kept in (self._kept if at == self._now else self._kept_at(at))
             if kept.nodes and kept.interval.opens < ends and not _owns(kept.reservation, gang)
         ]
         return sorted(keeping, key=lambda kept: (kept.interval, kept.reservation.metadata.name))
+
+    def _kept_at(self, at: float) -> Iterator[KeptNodes]:
+        """Yield what is kept at a later time: at an infinite time nothing is."""
+        for kept in self._kept:
+            known = self._intervals(kept)
+            if known[-1].closes <= at < math.inf:  # perhaps there are more, which are not computed at once
+                known = occurrences(kept.reservation.spec, at)
+            interval = next((each for each in known if each.closes > at), None)
+            if interval is not None:
+                yield kept._replace(interval=interval)
+
+    def _intervals(self, kept: KeptNodes) -> tuple[Interval, ...]:
+        return self._windows[kept.reservation.metadata.name].occurrences.at(self._now)
 
 
 def _labels(gang: Gang) -> list[Mapping[str, str]]:
