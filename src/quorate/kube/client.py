@@ -22,7 +22,7 @@ from quorate.api import codec
 from quorate.api.limits import LARGE_BYTES
 from quorate.api.meta import Key, ObjectMeta
 from quorate.kube.cancellation import end_tasks, retrieve_exception
-from quorate.kube.errors import AnswerTooLarge, ApiError, Gone, Unauthorized, Unreachable
+from quorate.kube.errors import AnswerTooLarge, ApiError, Gone, NotFound, Unauthorized, Unreachable
 from quorate.kube.flowcontrol import TokenBucketRateLimiter, retry_delay_s
 from quorate.kube.limits import (
     CONNECT_S,
@@ -140,6 +140,13 @@ class Client:
     async def get(self, resource: Resource[T], key: Key) -> T:
         path = resource.path(key.namespace, key.name)
         return decode_answer(resource.type, f"GET {path}", await self.request("GET", path))
+
+    async def find(self, resource: Resource[T], key: Key) -> T | None:
+        """Return the object as the API server has it; None if it does not exist."""
+        try:
+            return await self.get(resource, key)
+        except NotFound:
+            return None
 
     async def list(
         self,

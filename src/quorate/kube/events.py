@@ -24,7 +24,6 @@ from quorate.kube.errors import (
     AlreadyExists,
     ApiError,
     Conflict,
-    NotFound,
     ServerError,
     TooManyRequests,
 )
@@ -275,11 +274,7 @@ class EventRecorder:
         return series.count_due_at if series.count > count else None
 
     async def _is_stored(self, key: Key) -> bool:
-        try:
-            await self._client.get(EVENTS, key)
-        except NotFound:
-            return False
-        return True
+        return await self._client.find(EVENTS, key) is not None
 
     def _has_capacity(self) -> bool:
         if self._unwritten == self._max_unwritten:

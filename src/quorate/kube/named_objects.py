@@ -29,7 +29,7 @@ async def follow(
     selector = f"metadata.name={key.name}"
     while True:
         try:
-            yield await _read(client, resource, key)
+            yield await client.find(resource, key)
             async for event in client.watch(resource, "", key.namespace, field_selector=selector):
                 match event:
                     case WatchEvent(type_, obj):
@@ -45,10 +45,3 @@ async def follow(
         except (ApiError, Unreadable) as error:
             yield error
         await clock.steady.sleep_until(clock.steady.now() + RETRY_S)
-
-
-async def _read(client: "Client", resource: Resource[T], key: Key) -> T | None:
-    try:
-        return await client.get(resource, key)
-    except NotFound:
-        return None

@@ -231,7 +231,7 @@ class Cluster:
                 while True:
                     resource = resource or await find_kind(client, kind)
                     if resource is not None:
-                        last = await _read(client, resource, _key(resource, namespace or own, name))
+                        last = await client.find(resource, _key(resource, namespace or own, name))
                         if wanted(last):
                             return last
                     left_s = deadline - monotonic()
@@ -386,13 +386,6 @@ async def _resource(client: Client, kind: str) -> Resource[Json]:
 
 def _key(resource: Resource[Json], namespace: str, name: str) -> Key:
     return Key(namespace if resource.namespaced else "", name)
-
-
-async def _read(client: Client, resource: Resource[Json], key: Key) -> Json | None:
-    try:
-        return await client.get(resource, key)
-    except NotFound:
-        return None
 
 
 def _manifests(manifests: Manifests) -> tuple[Manifest, ...]:

@@ -12,7 +12,7 @@ from quorate.api.kueue import GROUP
 from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.api.meta import Key
 from quorate.kube.client import Client, PatchKind
-from quorate.kube.errors import ApiError, Conflict, Forbidden, NotFound
+from quorate.kube.errors import ApiError, Conflict, Forbidden
 from quorate.kube.log import logger
 from quorate.kube.resources import Json, Resource, untyped
 
@@ -62,9 +62,8 @@ class CaInjector:
             self._problems[name] = problem
 
     async def _inject(self, resource: Resource[Json], name: str, bundle: str) -> None:
-        try:
-            stored = await self._client.get(resource, Key("", name))
-        except NotFound:
+        stored = await self._client.find(resource, Key("", name))
+        if stored is None:
             return  # not installed
         changes = [
             {"op": "add", "path": f"{path}/caBundle", "value": bundle}

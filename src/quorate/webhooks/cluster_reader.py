@@ -101,14 +101,9 @@ class CachedClusterReader:
 
     async def namespace(self, name: str) -> Namespace | None:
         await synced(self._namespaces)
-        return self._namespaces.get(Key("", name)) or await self._read_namespace(name)
-
-    async def _read_namespace(self, name: str) -> Namespace | None:
-        """Read a namespace that may be too new for the cache from the API server."""
-        try:
-            return await self._client.get(NAMESPACES, Key("", name))
-        except NotFound:
-            return None
+        key = Key("", name)
+        # A namespace may be too new for the cache.
+        return self._namespaces.get(key) or await self._client.find(NAMESPACES, key)
 
     async def managing_ancestor(
         self, metadata: ObjectMeta, resource: Resource[Any] | None = None

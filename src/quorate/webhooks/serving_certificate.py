@@ -170,9 +170,8 @@ class CertificateSecret:
                 logger(__name__).debug("another replica was faster", secret=self._key)
 
     async def _renew(self) -> Certificates:
-        try:
-            secret = await self._client.get(SECRETS, self._key)
-        except NotFound:
+        secret = await self._client.find(SECRETS, self._key)
+        if secret is None:
             return await self._create()
         stored = _decoded(secret)
         certificates = renew(stored, self._hosts, self._clock.now())

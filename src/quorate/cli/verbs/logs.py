@@ -13,7 +13,6 @@ from quorate.inspect.awaited_conditions import ending
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.job_logs import Line, follow_logs, show_logs
 from quorate.inspect.job_names import NamedJob, named_job
-from quorate.kube.errors import NotFound
 
 Job = Annotated[
     str,
@@ -81,9 +80,8 @@ async def outcome_of(connection: Connection, job: NamedJob) -> tuple[bool, str] 
 
     A deleted job has not succeeded, also if a new job has its name.
     """
-    try:
-        document = await connection.client.get(job.resource, job.metadata.key)
-    except NotFound:
+    document = await connection.client.find(job.resource, job.metadata.key)
+    if document is None:
         return False, "it was deleted"
     if document["metadata"]["uid"] != job.metadata.uid:
         return False, "it was deleted"

@@ -21,7 +21,6 @@ from quorate.controllers.jobframework.interface import JobObject
 from quorate.controllers.limits import MAX_DEPTH, MAX_REMEMBERED_OWNERS
 from quorate.kube.client import Client
 from quorate.kube.discovery import plural_of
-from quorate.kube.errors import NotFound
 from quorate.kube.resources import PODS, Resource
 
 Find = Callable[[Key], JobObject | None]
@@ -131,9 +130,8 @@ class AncestorFinder:
         resource = await self._resource(kind)
         if resource is None:
             return None
-        try:
-            stored: Owner = await self._client.get(resource, key)
-        except NotFound:
+        stored: Owner | None = await self._client.find(resource, key)
+        if stored is None:
             return None
         if kind in self._intermediate_kinds or kind == _POD:
             self._remember(stored.metadata)

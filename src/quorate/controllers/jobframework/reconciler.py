@@ -44,7 +44,7 @@ from quorate.controllers.native_groups import NativeGroups
 from quorate.kube.computations import size_of
 from quorate.kube.controller.expectations import Version, versions
 from quorate.kube.controller.reconcile import Reconciler
-from quorate.kube.errors import AlreadyExists, ApiError, Invalid, NotFound, is_refusal
+from quorate.kube.errors import AlreadyExists, ApiError, Invalid, is_refusal
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.object_faults import fault_of
@@ -403,10 +403,8 @@ class JobController(JobSource[J]):
         return None if job is None else self._completed(job)
 
     async def live(self, key: Key) -> J | None:
-        try:
-            return self._completed(await self._client.get(self._kind.resource, key))
-        except NotFound:
-            return None
+        job = await self._client.find(self._kind.resource, key)
+        return None if job is None else self._completed(job)
 
     def is_queued(self, job: J) -> bool:
         """Return True if the job starts only with a workload of its own; what a queued job owns has none."""

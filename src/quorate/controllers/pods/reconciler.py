@@ -24,7 +24,6 @@ from quorate.controllers.pods.pod_kind import PodKind
 from quorate.controllers.pods.queued_pod import group_name_of, is_gated
 from quorate.kube.controller.expectations import Version, versions
 from quorate.kube.controller.reconcile import Reconciler
-from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change
 from quorate.kube.resources import PLACEABLE_PODS
 from quorate.kube.selection import Selection
@@ -50,10 +49,7 @@ class SinglePods(JobSource[Pod]):
         return self._pods.get(key)
 
     async def live(self, key: Key) -> Pod | None:
-        try:
-            return await self._client.get(PLACEABLE_PODS, key)
-        except NotFound:
-            return None
+        return await self._client.find(PLACEABLE_PODS, key)
 
     def versions(self, job: Pod) -> set[Version]:
         return versions(PLACEABLE_PODS, (job,))

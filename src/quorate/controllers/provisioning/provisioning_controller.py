@@ -31,7 +31,7 @@ from quorate.controllers.provisioning.provisioning_plan import (
 from quorate.kube.controller.expectations import versions
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.discovery import wait_until_served
-from quorate.kube.errors import AlreadyExists, ApiError, NotFound, ServerError
+from quorate.kube.errors import AlreadyExists, ApiError, ServerError
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import (
@@ -240,9 +240,8 @@ class ProvisioningController:
             if write.resource is not POD_TEMPLATES:
                 continue
             name = write.body["metadata"].name
-            try:
-                stored = await self._context.client.get(POD_TEMPLATES, Key(workload.metadata.namespace, name))
-            except NotFound:
+            stored = await self._context.client.find(POD_TEMPLATES, Key(workload.metadata.namespace, name))
+            if stored is None:
                 continue
             if stored.metadata.labels.get(MANAGED) != "true":
                 problem = f'{CREATION_ERROR}PodTemplate "{name}": another one has its name (delete that)'

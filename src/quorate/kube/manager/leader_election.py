@@ -28,7 +28,7 @@ from quorate.api.meta import Key, ObjectMeta, micro_time
 from quorate.kube.cancellation import run_cancellable
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, Timer
-from quorate.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreachable, Unreadable
+from quorate.kube.errors import AlreadyExists, ApiError, Conflict, Unreachable, Unreadable
 from quorate.kube.limits import LEASE_MARGIN_S
 from quorate.kube.log import logger
 from quorate.kube.resources import LEASES
@@ -233,9 +233,8 @@ class LeaderElector:
         return held
 
     async def _acquire(self) -> bool:
-        try:
-            lease = await self._client.get(LEASES, self._key)
-        except NotFound:
+        lease = await self._client.find(LEASES, self._key)
+        if lease is None:
             return await self._create()
         self._observe(lease.spec)
         unchanged_s = self._steady.now() - self._observed_at

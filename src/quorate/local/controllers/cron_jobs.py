@@ -269,9 +269,8 @@ class CronJobController(Controller):
 
     async def _is_missing(self, reference: ObjectReference) -> bool:
         """Return True if no such job exists; the watch may not have delivered a new one yet."""
-        try:
-            job = await self._client.get(JOBS, Key(reference.namespace, reference.name))
-        except NotFound:
+        job = await self._client.find(JOBS, Key(reference.namespace, reference.name))
+        if job is None:
             return True
         return job.metadata.uid != reference.uid
 

@@ -186,9 +186,8 @@ class GarbageCollector(Controller):
         if kind is None or (kind.namespaced and not namespace):
             return OwnerState.PRESENT
         key = Key(namespace if kind.namespaced else "", reference.name)
-        try:
-            owner: PartialObjectMetadata = await self._client.get(kind, key)
-        except NotFound:
+        owner: PartialObjectMetadata | None = await self._client.find(kind, key)
+        if owner is None:
             return self._mark_absent(owner_name)
         if owner.metadata.uid != reference.uid:
             return self._mark_absent(owner_name)

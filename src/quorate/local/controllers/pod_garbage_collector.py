@@ -74,9 +74,7 @@ class PodGarbageCollector(Controller):
         due = self._missing_since.setdefault(key.name, now) + QUARANTINE_S
         if now < due:
             return due
-        try:
-            await self._client.get(NODES, key)
-        except NotFound:
+        if await self._client.find(NODES, key) is None:
             await self._delete(pods, "PodGC: node no longer exists")
         return None
 

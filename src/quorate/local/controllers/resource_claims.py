@@ -161,9 +161,8 @@ class ResourceClaimController:
         if named is None:
             return None
         key = Key(pod.metadata.namespace, named.pod_group_name)
-        try:
-            group = await self._client.get(NATIVE_POD_GROUPS, key)
-        except NotFound:
+        group = await self._client.find(NATIVE_POD_GROUPS, key)
+        if group is None:
             return None
         shared = (
             (claim.name, claim.resource_claim_template_name)
@@ -199,11 +198,10 @@ class ResourceClaimController:
 
         The pod is reconciled again when the template appears.
         """
-        try:
-            template: Json = await self._client.get(
-                TEMPLATES, Key(owner.namespace, wanted.resource_claim_template_name)
-            )
-        except NotFound:
+        template: Json | None = await self._client.find(
+            TEMPLATES, Key(owner.namespace, wanted.resource_claim_template_name)
+        )
+        if template is None:
             return None
         described = template["spec"].get("metadata") or {}
         body = {
@@ -257,9 +255,8 @@ class ResourceClaimController:
             return True
         pod = self._pods.get(Key(namespace, consumer.name))
         if pod is None:  # the watch may not have delivered it yet
-            try:
-                pod = await self._client.get(PODS, Key(namespace, consumer.name))
-            except NotFound:
+            pod = await self._client.find(PODS, Key(namespace, consumer.name))
+            if pod is None:
                 return False
         return pod.metadata.uid == consumer.uid and not pod.is_done
 

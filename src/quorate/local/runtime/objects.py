@@ -11,7 +11,7 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Informer
-from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS, Resource, T
+from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS, Resource
 from quorate.local.controllers.services.types import SERVICES, Service
 from quorate.local.runtime.pod_types import (
     CONFIG_MAPS,
@@ -77,15 +77,15 @@ class ApiObjects:
         return self._authority
 
     async def config_map(self, namespace: str, name: str) -> ConfigMap | None:
-        return await self._find(CONFIG_MAPS, Key(namespace, name))
+        return await self._client.find(CONFIG_MAPS, Key(namespace, name))
 
     async def secret(self, namespace: str, name: str) -> Secret | None:
-        return await self._find(SECRETS, Key(namespace, name))
+        return await self._client.find(SECRETS, Key(namespace, name))
 
     async def automounts(self, pod: Pod) -> bool:
         """Return True unless the pod's service account wants no token in its pods."""
         key = Key(pod.metadata.namespace, pod.spec.service_account_name or "default")
-        account = await self._find(SERVICE_ACCOUNTS, key)
+        account = await self._client.find(SERVICE_ACCOUNTS, key)
         return account is None or account.automount_service_account_token
 
     async def token(self, pod: Pod, source: TokenSource) -> str:
@@ -130,15 +130,9 @@ class ApiObjects:
 
     async def claim_path(self, namespace: str, name: str) -> Path | None:
         """Return the directory of a claim's volume, or None if it has none on this machine."""
-        claim = await self._find(PERSISTENT_VOLUME_CLAIMS, Key(namespace, name))
+        claim = await self._client.find(PERSISTENT_VOLUME_CLAIMS, Key(namespace, name))
         if claim is None or not claim.spec.volume_name:
             return None
-        volume = await self._find(VOLUMES, Key("", claim.spec.volume_name))
+        volume = await self._client.find(VOLUMES, Key("", claim.spec.volume_name))
         source = None if volume is None else volume.spec.host_path or volume.spec.local
         return Path(source.path) if source is not None else None
-
-    async def _find(self, resource: Resource[T], key: Key) -> T | None:
-        try:
-            return await self._client.get(resource, key)
-        except NotFound:
-            return None

@@ -22,7 +22,6 @@ from quorate.api.names.multikueue import CONTROLLER
 from quorate.install.manifest_builders import namespace_object
 from quorate.install.multikueue_worker import ACCOUNT, account, manager_kubeconfig
 from quorate.kube.client import Client
-from quorate.kube.errors import NotFound
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
     MULTIKUEUE_CLUSTERS,
@@ -96,8 +95,4 @@ async def _create_queues(client: Client, file: str) -> None:
 
 
 async def _exists(manager: Client, resource: Resource[Any], name: str) -> bool:
-    try:
-        await manager.get(resource, Key("", name))
-    except NotFound:
-        return False
-    return True
+    return await manager.find(resource, Key("", name)) is not None

@@ -165,7 +165,9 @@ class JobCopies:
         if copy is None and may_have_ended and not has_finished:
             # The caches may show neither the job nor its end yet.
             copy = await self._remote.read(worker, kind, key)
-            ended = None if copy is not None else await self._workload(worker, workload)
+            ended = (
+                None if copy is not None else await worker.client.find(WORKLOAD_COPIES, workload.metadata.key)
+            )
             has_finished = copy is None and (ended is None or _has_finished(ended))
         if copy is None:
             if await self._copy_end(worker, kind, job, key, None) is not None:
@@ -183,13 +185,6 @@ class JobCopies:
         if not kind.copies_status:
             return Synced(copied=(0,))
         return await self._copy_status(worker, kind, key, copy, digest)
-
-    async def _workload(self, worker: Worker, workload: Workload) -> WorkloadCopy | None:
-        """Return the copy of the workload from the API server; None: it does not exist any more."""
-        try:
-            return await worker.client.get(WORKLOAD_COPIES, workload.metadata.key)
-        except NotFound:
-            return None
 
     async def _write_end(self, kind: RemoteKind, key: Key, ended: WorkloadCopy | None) -> None:
         """Write into a job how it ended, which is known from the copy of its workload only."""

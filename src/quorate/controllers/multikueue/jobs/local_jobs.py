@@ -22,7 +22,6 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.discovery import wait_until_served
-from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.patches import document_merge_patch
 from quorate.kube.resources import Json, Resource
@@ -105,10 +104,7 @@ class LocalJobs:
 
     async def read(self, kind: RemoteKind, key: Key) -> UnstructuredJob | None:
         """Return the job from the API server; None: it does not exist."""
-        try:
-            return await self._client.get(kind.resource, key)
-        except NotFound:
-            return None
+        return await self._client.find(kind.resource, key)
 
     async def write_status(self, kind: RemoteKind, job: UnstructuredJob, status: Json) -> None:
         """Change the status of the job to ``status``, unless it is that already."""

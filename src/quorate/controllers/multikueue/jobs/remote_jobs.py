@@ -21,7 +21,6 @@ from quorate.controllers.multikueue.jobs.remote_kinds import RemoteKind
 from quorate.controllers.multikueue.workers import Worker, Workers
 from quorate.kube.clock import Clock
 from quorate.kube.discovery import wait_until_served
-from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import Resource
 
@@ -119,10 +118,7 @@ class RemoteJobs:
 
     async def read(self, worker: Worker, kind: RemoteKind, key: Key) -> RemoteJob | None:
         """Return the object with this name, which may not be a copy, from the API server."""
-        try:
-            return await worker.client.get(_resource(kind), key)
-        except NotFound:
-            return None
+        return await worker.client.find(_resource(kind), key)
 
     def cached(self, worker: Worker, kind: RemoteKind, key: Key) -> RemoteJob | None:
         """Return the copy with this name, as far as the copies are listed."""

@@ -80,9 +80,7 @@ class JobResources:
     async def missing_claim(self, job: Job) -> str:
         """Return the first claim that the job names and that does not exist; empty if all claims exist."""
         for name in _named_claims(job):
-            try:
-                await self._client.get(CLAIMS, Key(job.metadata.namespace, name))
-            except NotFound:
+            if await self._client.find(CLAIMS, Key(job.metadata.namespace, name)) is None:
                 return name
         return ""
 

@@ -192,10 +192,7 @@ class PodGroupController:
         resource = _OWNERS.get((reference.api_version, reference.kind))
         if resource is None:
             return None
-        try:
-            return await self._client.get(resource, Key(namespace, reference.name))
-        except NotFound:
-            return None
+        return await self._client.find(resource, Key(namespace, reference.name))
 
     async def reconcile_group(self, key: Key) -> float | None:
         """Delete the pod group of a set that is scaled to zero: it would stay pending forever."""

@@ -83,9 +83,8 @@ class RevisionHistory:
 
     async def template(self, namespace: str, name: str) -> msgspec.Raw | None:
         """Return the pod template of a revision, or None if it no longer exists."""
-        try:
-            stored: Json = await self._client.get(STORED_REVISIONS, Key(namespace, name))
-        except NotFound:
+        stored: Json | None = await self._client.find(STORED_REVISIONS, Key(namespace, name))
+        if stored is None:
             return None
         template = dict(stored["data"]["spec"]["template"])
         template.pop("$patch", None)

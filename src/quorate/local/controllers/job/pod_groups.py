@@ -31,9 +31,8 @@ class JobPodGroups:
         if not _is_gang(job):
             return None
         namespace, name = job.metadata.namespace, _hashed(job.metadata.name, job.metadata.uid)
-        try:
-            workload = await self._client.get(NATIVE_WORKLOADS, Key(namespace, name))
-        except NotFound:
+        workload = await self._client.find(NATIVE_WORKLOADS, Key(namespace, name))
+        if workload is None:
             if not is_new:
                 return None
             workload = await self._created(NATIVE_WORKLOADS, _workload_of(job, name))

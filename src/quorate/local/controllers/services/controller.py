@@ -112,9 +112,8 @@ class EndpointsController(Controller):
         content = encode_sorted(desired)
         if self._applied.get(key) == content:
             return
-        try:
-            present = await self._client.get(ENDPOINTS, key)
-        except NotFound:
+        present = await self._client.find(ENDPOINTS, key)
+        if present is None:
             present = desired
         if present["metadata"].get("labels", {}).get(ENDPOINTS_MANAGED_BY_LABEL) == ENDPOINTS_MANAGER:
             await self._client.apply(ENDPOINTS, key, desired)
