@@ -21,7 +21,6 @@ from quorate.local.server.registry.validation.field_rules import Causes, Scope, 
 from quorate.local.server.registry.validation.formats import FORMATS, check_format, label_value
 from quorate.local.server.registry.validation.resource_amounts import may_overcommit
 
-PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 VALUE_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 RECURSIVE_MODES = ("Disabled", "Enabled", "IfPossible")
 SEVERAL_SOURCES = "may not have more than one field specified at a time"

@@ -8,7 +8,6 @@ from quorate.local.server.registry.validation.field_rules import Causes, Scope, 
 from quorate.local.server.registry.validation.formats import check_format, subdomain
 
 WITH_VALUES = ("In", "NotIn")
-WITHOUT_VALUES = ("Exists", "DoesNotExist")
 NUMERIC = ("Gt", "Lt")
 UNKNOWN_OPERATOR = "not a valid selector operator"
 

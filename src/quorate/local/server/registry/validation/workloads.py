@@ -32,7 +32,6 @@ STATEFUL_SET_MUTABLE = (
     "persistentVolumeClaimRetentionPolicy",
     "minReadySeconds",
 )
-MAX_CRON_JOB_NAME = 52
 
 MAX_INDEXED_PARALLELISM = 100_000
 """Pods, or failed indexes, of an indexed job: what its status can list."""
