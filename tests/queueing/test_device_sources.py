@@ -10,16 +10,13 @@ from hypothesis import strategies as st
 from quorate.api import codec
 from quorate.api.configuration.queueing import DeviceSource
 from quorate.api.core.device_claims import (
-    DeviceCapacity,
     DeviceClass,
     ResourceClaimSpec,
     ResourceClaimTemplate,
     ResourceSlice,
 )
-from quorate.api.quantity import parse_quantity
 from quorate.placement.claim_requirements import DeviceId
 from quorate.placement.filters.devices.pools import DeviceCatalog
-from quorate.placement.filters.devices.quantities import capacity_charge
 from quorate.queueing.decisions import Hold, Reserve
 from quorate.queueing.pending.device_sources import charges, matched_counts
 from tests.queueing.world import World
@@ -176,31 +173,6 @@ def test_what_a_claim_counts_of_devices(requests: list[Json], slices: list[Json]
             text = f"{begin}..."  # the rest is the text of the runtime
         shown.append(f"{text} ({problem.short_by} short)" if problem.short_by else text)
     assert " ".join(shown) == want
-
-
-@pytest.mark.parametrize(
-    ("policy", "requested", "want"),
-    [
-        ({}, "", "80Gi"),
-        ({}, "20Gi", "20Gi"),
-        ({}, "81Gi", "None"),
-        ({"default": "10Gi"}, "", "10Gi"),
-        ({"default": "10Gi"}, "0", "0"),
-        ({"default": "10Gi", "validValues": ["10Gi", "20Gi", "40Gi"]}, "15Gi", "20Gi"),
-        ({"default": "10Gi", "validValues": ["10Gi", "20Gi", "40Gi"]}, "50Gi", "None"),
-        ({"validRange": {"min": "5Gi", "max": "80Gi", "step": "5Gi"}}, "12Gi", "15Gi"),
-        ({"validRange": {"min": "5Gi", "max": "80Gi", "step": "5Gi"}}, "1Gi", "5Gi"),
-        ({"validRange": {"min": "5Gi", "max": "12Gi", "step": "5Gi"}}, "11Gi", "None"),
-        ({"validRange": {"min": "5Gi", "max": "12Gi"}}, "11Gi", "11Gi"),
-    ],
-)
-def test_a_request_of_a_capacity_is_rounded_up_as_the_device_publishes(
-    policy: Json, requested: str, want: str
-) -> None:
-    amount = parse_quantity(requested) if requested else None
-    capacity = codec.convert(DeviceCapacity, {"value": "80Gi", "requestPolicy": policy})
-    charged = capacity_charge(capacity, amount)
-    assert str(charged) == want
 
 
 REQUESTS = st.lists(st.tuples(st.integers(1, 3), st.sets(st.sampled_from("abcde"))), max_size=4)
