@@ -16,7 +16,14 @@ from quorate.inspect import gang_model
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import named_targets
-from quorate.kube.resources import CONFIG_MAPS, JOBS, NAMESPACES, NATIVE_POD_GROUPS, POD_GROUPS
+from quorate.kube.resources import (
+    CONFIG_MAPS,
+    JOBS,
+    NAMESPACES,
+    NATIVE_POD_GROUPS,
+    PLACEABLE_PODS,
+    POD_GROUPS,
+)
 from quorate.local.nodes import NodePool
 from tests.e2e.gangs import GangWorld, run_gang_story
 from tests.e2e.verbs import CommandLine, cells, titles
@@ -170,5 +177,36 @@ def test_pod_groups_of_both_apis_are_listed_and_explained(
         )
         only = json.loads(by_type)
         assert only["podGroup"] == f"{NAMESPACE}/scheduling.k8s.io/same"
+
+    run_gang_story(story, NodePool(1, cpu="4"))
+
+
+def test_a_group_of_kubernetes_is_explained_with_numbers_and_remedies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(world: GangWorld) -> None:
+        command = CommandLine(world, tmp_path, monkeypatch)
+        await world.group("first", 1, {"cpu": "1"})
+        await world.until_phase("first", "Inqueue")  # the scheduler has made the queue
+        spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        native = {"metadata": {"name": "train"}, "spec": spec}
+        await world.client.create(NATIVE_POD_GROUPS, native, NAMESPACE)
+        await world.pods("train", 2, "3", schedulingGroup={"podGroupName": "train"})
+        (pod, _) = (await world.client.list(PLACEABLE_PODS, NAMESPACE)).items
+        for written in (
+            "podgroup.scheduling.k8s.io/train",
+            "scheduling.k8s.io/train",
+            "pg/train",  # Volcano's API has none of this name
+            f"pod/{pod.metadata.name}",
+        ):
+            typed = await command.output_of("explain", written, "-n", NAMESPACE, "-o", "json")
+            explanation = json.loads(typed)
+            assert explanation["object"]["name"] == "scheduling.k8s.io/train", written
+            (reason, *_) = explanation["reasons"]
+            assert (reason["code"], reason["resource"]) == ("NotEnoughResources", "cpu")
+            on_nodes = reason["onNodes"]
+            assert (on_nodes["requested"], on_nodes["fitting"], on_nodes["nodes"]) == (2, 1, 1)
+            assert (explanation["state"], explanation["pods"]["created"]) == ("Queued", 2)
+            assert explanation["enough"] == ["1 more node must have 3 cpu free"]
 
     run_gang_story(story, NodePool(1, cpu="4"))

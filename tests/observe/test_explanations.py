@@ -7,9 +7,12 @@ import aiohttp
 import pytest
 
 from quorate.api.explanation import API_VERSION
+from quorate.api.meta import Key
 from quorate.controllers.unserved import why_not_queued
 from quorate.inspect.cluster_reader import ClusterReader
+from quorate.inspect.explain.served import NotServed, served_explanation
 from quorate.kube.client import Client
+from quorate.kube.resources import NATIVE_POD_GROUPS
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.kube.serving.delegated_auth import DelegatedAuth
@@ -115,6 +118,8 @@ def test_a_tenant_sees_its_own_workload_and_no_names_of_others() -> None:
             app = authorized(app, auth, visibility_access)
             rule = a_rule("get", "workloads", groups="kueue.x-k8s.io", resourceNames=["middle"])
             await grant(api_client, "one-workload", rule, everywhere=True)
+            volcano = a_rule("get", "podgroups", groups="scheduling.volcano.sh")
+            await grant(api_client, "pod-groups", volcano, everywhere=True)
             async with (
                 listening("visibilityServer", app) as url,
                 aiohttp.ClientSession(f"{url}/", headers=robot) as session,
@@ -124,5 +129,34 @@ def test_a_tenant_sees_its_own_workload_and_no_names_of_others() -> None:
                 assert "firstAhead" not in found
                 for hidden in ("namespaces/ns/workloads/early", "clusterqueues/research"):
                     assert (await refused(session, f"{PATH}/{hidden}/explanation"))[0] == 403, hidden
+                of_group = f"{PATH}/namespaces/ns/podgroups/train/explanation"
+                assert (await refused(session, of_group))[0] == 404
+                assert (await refused(session, f"{of_group}?group=scheduling.k8s.io"))[0] == 403
+
+    asyncio.run(story())
+
+
+def test_groups_of_kubernetes_are_explained_by_their_api_group() -> None:
+    async def story() -> None:
+        async with (
+            api_server() as server,
+            Client(RestConfig(server.url, credentials=Token(server.token)), random.Random(1)) as client,
+        ):
+            spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+            native = {"metadata": {"name": "train"}, "spec": spec}
+            await client.create(NATIVE_POD_GROUPS, native, "default")
+            auth, clock = DelegatedAuth(client, VirtualClock(0.0)), VirtualClock(NOW)
+            replica = a_replica(a_state())
+            explainer = Explainer(replica, ClusterReader(client), auth, why_not_queued, clock)
+            async with (
+                listening("visibilityServer", visibility(replica, explainer)) as url,
+                Client(RestConfig(url), random.Random(1)) as controllers,
+            ):
+                key = Key("default", "scheduling.k8s.io/train")
+                explanation = await served_explanation(controllers, "podgroups", key)
+                assert explanation.object.name == key.name
+                assert (explanation.state, explanation.message) == ("Queued", "its pods wait for nodes")
+                with pytest.raises(NotServed):  # Volcano's API has no group of this name
+                    await served_explanation(controllers, "podgroups", Key("default", "train"))
 
     asyncio.run(story())

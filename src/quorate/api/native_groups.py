@@ -12,6 +12,8 @@ from quorate.api.meta import Condition, Int32, ObjectMeta, Struct, always_encode
 GROUP: Final = "scheduling.k8s.io"
 VERSION: Final = "v1alpha2"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
+PREFIX: Final = f"{GROUP}/"
+"""Of the names of these groups where groups of Volcano may have the same ones."""
 BETA: Final = "v1beta1"
 VERSIONS: Final = (VERSION, BETA)  # that are read, the one to prefer first
 PROTECTION_FINALIZER: Final = "scheduling.k8s.io/podgroup-protection"

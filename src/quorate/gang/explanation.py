@@ -19,6 +19,7 @@ from quorate.api.explanation import (
 from quorate.api.kueue import Workload
 from quorate.api.meta import Struct, Uid, at_epoch, true_condition
 from quorate.api.names.kueue import MAX_EXEC_TIME_SECONDS
+from quorate.api.native_groups import PREFIX
 from quorate.api.volcano import (
     COMPLETED,
     INQUEUE,
@@ -67,6 +68,11 @@ ENOUGH_FOR_ONE_THAT_NEVER_FITS: Final[Mapping[str, str]] = {
 }
 
 
+_ENOUGH_FOR_NATIVE: Final[Mapping[str, str]] = {
+    "NetworkTopologyUnsatisfied": "pods must end on nodes with one value of the label, or add such nodes",
+}
+
+
 class GroupFacts(Struct):
     """What a session would decide about a pod group now; see ``remedies``."""
 
@@ -79,18 +85,28 @@ class GroupFacts(Struct):
 
 def may_wait(group: PodGroup) -> bool:
     """Return True if a session may tell why the group waits."""
-    phase, status = group.status.phase, group.status
+    phase, status = _phase_of(group), group.status
     if is_suspended(group.metadata.annotations):
         return False
     return phase in ("", PENDING, INQUEUE, UNKNOWN) or (
-        phase == RUNNING and status.running < group.spec.min_member
+        phase == RUNNING and not _is_native(group) and status.running < group.spec.min_member
     )
+
+
+def _is_native(group: PodGroup) -> bool:
+    return group.metadata.name.startswith(PREFIX)
+
+
+def _phase_of(group: PodGroup) -> str:
+    """Return the phase; a group of Kubernetes, which is admitted when it is created, waits for its nodes."""
+    phase = group.status.phase or PENDING
+    return PENDING if phase == INQUEUE and _is_native(group) else phase
 
 
 def explain_group(group: PodGroup, facts: GroupFacts | None = None) -> Explanation:
     """Return the explanation of a pod group; without ``facts`` it is that of its status."""
     metadata, spec, status = group.metadata, group.spec, group.status
-    phase = status.phase or PENDING
+    phase = _phase_of(group)
     state: ExplainedState = _STATES.get(phase, "Queued")
     reasons, text = _stored_or(facts, group)
     if is_suspended(metadata.annotations) and phase == PENDING:
@@ -102,11 +118,13 @@ def explain_group(group: PodGroup, facts: GroupFacts | None = None) -> Explanati
         state = "NeverFits"
     elif phase == INQUEUE and needs_change:
         state = "Stuck"
-    elif state == "Running" and status.running < spec.min_member:
+    elif state == "Running" and status.running < spec.min_member and not _is_native(group):
         state = "RunningInPart" if status.running else "Admitted"
     admitted = 0 if phase == PENDING else spec.min_member
     counts = PodCounts(requested=spec.min_member, admitted=admitted, running=status.running)
     message = f"its phase is {phase}"
+    if _is_native(group):
+        message = "its pods wait for nodes" if phase == PENDING else "its pods have got nodes"
     if phase == INQUEUE:
         message = f"it is admitted, and {spec.min_member} of its pods may be created and get nodes"
     if state == "Finished":
@@ -133,13 +151,15 @@ def _stored_or(facts: GroupFacts | None, group: PodGroup) -> tuple[tuple[Reason,
     stored = unschedulable(group)
     if facts is None:
         return ((), "") if stored is None else ((stored,), stored.text)
-    if facts.starts and (group.status.phase or PENDING) == PENDING:
+    if facts.starts and _phase_of(group) == PENDING:
         text = "there is room for it now (if it stays pending, check that the gang scheduler runs)"
         return (Reason(code="RoomAvailable", text=text, enough="the gang scheduler must admit it"),), text
     since = {} if stored is None else {stored.code: stored.since}
     reasons = tuple(
         replace(
-            reason, since=since.get(reason.code), enough=_enough_for(reason.code, never=reason.needs_change)
+            reason,
+            since=since.get(reason.code),
+            enough=_enough_for(group, reason.code, never=reason.needs_change),
         )
         for reason in facts.reasons
     )
@@ -247,10 +267,12 @@ def unschedulable(group: PodGroup) -> Reason | None:
         code=condition.reason,
         text=condition.message,
         since=condition.last_transition_time,
-        enough=_enough_for(condition.reason, never=needs_change),
+        enough=_enough_for(group, condition.reason, never=needs_change),
         needs_change=needs_change,
     )
 
 
-def _enough_for(code: str, *, never: bool) -> str:
+def _enough_for(group: PodGroup, code: str, *, never: bool) -> str:
+    if _is_native(group) and code in _ENOUGH_FOR_NATIVE:
+        return _ENOUGH_FOR_NATIVE[code]
     return (ENOUGH_FOR_ONE_THAT_NEVER_FITS if never else ENOUGH).get(code, "")

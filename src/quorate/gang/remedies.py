@@ -385,7 +385,7 @@ class _Search:
         """Change the model while the block lasts."""
         model, queues, quotas = self._model, dict(self._model.queues), dict(self._model.quotas)
         gang = model.gangs[self._key]
-        status = gang.phase, gang.admission
+        status, native = (gang.phase, gang.admission), gang.native
         model.queues.update({name: Queue(name) for name in supposed.created})
         for name in supposed.opened:
             model.queues[name] = replace(model.queues[name], is_open=True)
@@ -404,7 +404,7 @@ class _Search:
             model.set_node(node)
         changed = _changed_group(self._group, supposed)
         if changed is not self._group:
-            model.set_group(changed)
+            model.set_group(changed, native)
         model.note_change()
         try:
             yield
@@ -416,7 +416,7 @@ class _Search:
             model.quotas.clear()
             model.quotas.update(quotas)
             if changed is not self._group:
-                model.set_group(self._group)
+                model.set_group(self._group, native)
             gang.phase, gang.admission = status
             model.note_change()
 

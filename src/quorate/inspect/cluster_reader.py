@@ -7,9 +7,10 @@ from typing import Final
 
 from quorate.api.core.started_pod import FailedCreation, StartedPod
 from quorate.api.meta import Key, Uid
+from quorate.api.native_groups import PREFIX
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import GroupFacts, may_wait
-from quorate.inspect.listed_groups import STARTED_PODS, pod_groups
+from quorate.inspect.listed_groups import STARTED_PODS, native_pod_group, pod_groups
 from quorate.kube.client import Client
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.resources import EVENTS, POD_GROUPS
@@ -46,6 +47,12 @@ class ClusterReader:
         }
 
     async def pod_group(self, key: Key) -> PodGroup | None:
+        """Return the pod group ``key``, of Kubernetes if the name begins with its API group.
+
+        None if it does not exist, or may not be read.
+        """
+        if key.name.startswith(PREFIX):
+            return await native_pod_group(self._client, Key(key.namespace, key.name.removeprefix(PREFIX)))
         try:
             return await self._client.get(POD_GROUPS, key)
         except (NotFound, Forbidden):

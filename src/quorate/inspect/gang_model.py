@@ -44,7 +44,8 @@ class _FirstPage(Struct):
 async def facts_of_group(client: Client, group: PodGroup) -> GroupFacts | None:
     """Return what a session of the scheduler would decide about ``group`` now.
 
-    None if the cluster may not be read or has more than ``MAX_PODS``, or if a session fails.
+    None if the cluster may not be read, does not serve Volcano's API or has more than ``MAX_PODS``, or if a
+    session fails.  None for a group of Kubernetes without pods of the scheduler: it may be of another one.
     """
     clock = WallClock()
     try:
@@ -55,6 +56,9 @@ async def facts_of_group(client: Client, group: PodGroup) -> GroupFacts | None:
         model = await load_model(
             client, clock, SCHEDULER_NAMES, disruption_budgets=settings.has_plugin("pdb")
         )
+        gang = model.gangs.get(group.metadata.key)
+        if gang is None or (gang.native is not None and not gang.tasks):
+            return None
         steps = group_facts(model, group, settings, clock.now())
         while True:
             try:
@@ -63,7 +67,7 @@ async def facts_of_group(client: Client, group: PodGroup) -> GroupFacts | None:
                 facts: GroupFacts = end.value
                 return facts
             await asyncio.sleep(0)
-    except Forbidden:
+    except (Forbidden, NotFound):
         return None
     except SessionFailed as failed:
         logger(__name__).warning(

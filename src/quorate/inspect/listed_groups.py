@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from quorate.api.core.started_pod import StartedPod
+from quorate.api.meta import Key
 from quorate.api.native_groups import VERSIONS
 from quorate.api.volcano import PodGroup
 from quorate.kube.client import Client
@@ -20,6 +21,23 @@ async def pod_groups(client: Client, namespace: str) -> Sequence[PodGroup]:
         return (await client.list(POD_GROUPS, namespace)).items
     except (NotFound, Forbidden):
         return ()
+
+
+async def native_pod_group(client: Client, key: Key) -> PodGroup | None:
+    """Return one of Kubernetes' own pod groups as ``native_pod_groups`` do; ``key`` is without API group.
+
+    None if it does not exist, or may not be read.
+    """
+    try:
+        groups = await served_version(client, NATIVE_POD_GROUPS, VERSIONS)
+        found = None if groups is None else await client.get(groups, key)
+    except (NotFound, Forbidden):
+        return None
+    if found is None:
+        return None
+    from quorate.gang.cache.native_groups import as_volcano_group  # with numpy, as below
+
+    return as_volcano_group(found)
 
 
 async def native_pod_groups(

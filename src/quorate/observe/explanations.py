@@ -17,7 +17,7 @@ from typing import Final, Protocol
 import msgspec
 from aiohttp import web
 
-from quorate.api import codec
+from quorate.api import codec, native_groups
 from quorate.api.configuration.integrations import Integrations
 from quorate.api.explanation import (
     API_VERSION,
@@ -208,7 +208,10 @@ class Explainer:
         return explain_local_queue(view.state, key, first, scope)
 
     async def _pod_group(self, view: View, key: Key, request: web.Request) -> Explanation | None:
-        group = await self._reader.pod_group(key)
+        is_native = request.query.get("group") == native_groups.GROUP
+        group = await self._reader.pod_group(
+            Key(key.namespace, native_groups.PREFIX + key.name) if is_native else key
+        )
         if group is None:
             return None
         explanation = explain_group(group, await self._reader.group_facts(group))
@@ -280,6 +283,8 @@ def explanation_access(request: web.Request) -> Access | None:
     group = _GROUPS[plural]
     if plural == "jobs":
         group, plural = request.query.get("group", ""), request.query.get("resource", "")
+    elif plural == "podgroups" and request.query.get("group") == native_groups.GROUP:
+        group = native_groups.GROUP
     return ResourceAccess("get", group, plural, "", match.get("namespace", ""), match["name"])
 
 

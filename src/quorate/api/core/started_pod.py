@@ -3,7 +3,10 @@
 from datetime import datetime
 
 from quorate.api.core import SchedulingGate
+from quorate.api.core.scheduling import SchedulingGroup
 from quorate.api.meta import Condition, ObjectMeta, Struct
+from quorate.api.names.volcano import GROUP_NAME
+from quorate.api.native_groups import PREFIX
 
 
 class Waiting(Struct):
@@ -24,6 +27,7 @@ class ContainerStatus(Struct):
 class StartedPodSpec(Struct):
     node_name: str = ""
     scheduling_gates: tuple[SchedulingGate, ...] = ()
+    scheduling_group: SchedulingGroup | None = None
 
 
 class StartedPodStatus(Struct):
@@ -37,6 +41,14 @@ class StartedPod(Struct):
     metadata: ObjectMeta
     spec: StartedPodSpec = StartedPodSpec()
     status: StartedPodStatus = StartedPodStatus()
+
+    @property
+    def pod_group(self) -> str:
+        """The name of its pod group, with ``PREFIX`` for one of Kubernetes; "" if it is in none."""
+        native = self.spec.scheduling_group
+        if native is not None and native.pod_group_name:
+            return PREFIX + native.pod_group_name
+        return self.metadata.annotations.get(GROUP_NAME, "")
 
 
 class FailedCreation(Struct):

@@ -10,6 +10,7 @@ from quorate.api import native_groups
 from quorate.api.core.pod import Pod
 from quorate.api.meta import Condition, ConditionStatus, Key
 from quorate.api.names.volcano import QUEUE_NAME
+from quorate.api.native_groups import PREFIX
 from quorate.api.volcano import (
     DEFAULT_QUEUE,
     INQUEUE,
@@ -25,7 +26,6 @@ from quorate.api.volcano import (
 )
 from quorate.gang.cache.sub_groups import GangTopology, TierLimit
 
-PREFIX: Final = f"{native_groups.GROUP}/"
 _SEPARATOR: Final = ": "  # between our reason and the message
 
 

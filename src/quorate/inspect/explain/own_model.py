@@ -8,6 +8,7 @@ from quorate.api.explanation import Explanation
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.api.names.kueue import QUEUE_NAME
+from quorate.api.native_groups import PREFIX
 from quorate.controllers.unserved import why_not_queued
 from quorate.gang.explanation import explain_group, waiting_group
 from quorate.inspect.cluster_model import effective_configuration, evaluate_all, load_state
@@ -73,9 +74,12 @@ async def explain_stored_workload(client: Client, workload: Workload) -> Explana
 
 
 async def explain_stored_group(client: Client, key: Key) -> Explanation | None:
-    """Return what the status of a pod group and its pods say; None if there is none to read."""
+    """Return what the status of a pod group and its pods say; None if there is none to read.
+
+    Of Kubernetes if the name begins with its API group, or if Volcano's API has no group of the name.
+    """
     reader = ClusterReader(client)
-    group = await reader.pod_group(key)
+    group = await reader.pod_group(key) or await reader.pod_group(Key(key.namespace, PREFIX + key.name))
     if group is None:
         return None
     explanation = explain_group(group, await reader.group_facts(group))

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import msgspec
 
 from quorate.api.meta import ObjectMeta, Uid, at_epoch
+from quorate.api.native_groups import PREFIX
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import INQUEUE, PENDING, PodGroup
 from quorate.gang.actions.eviction_plans import EvictionPlan
 from quorate.gang.cache.model import Model
-from quorate.gang.cache.native_groups import PREFIX
 from quorate.gang.cache.quota_admission import is_suspended
 from quorate.gang.explanation import unschedulable
 from quorate.gang.pending_reasons import PendingReason, can_never_fit

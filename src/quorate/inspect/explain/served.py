@@ -20,6 +20,8 @@ from quorate.api.explanation import (
 )
 from quorate.api.meta import Key, ObjectMeta
 from quorate.api.names.kueue import QUEUE_NAME
+from quorate.api.native_groups import GROUP as NATIVE_GROUP
+from quorate.api.native_groups import PREFIX
 from quorate.kube.client import Client
 from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from quorate.kube.resources import Json, Resource
@@ -36,7 +38,9 @@ class NotServed(Exception):
 
 async def served_explanation(client: Client, plural: str, key: Key) -> Explanation:
     """Return the explanation of a workload, queue or pod group.  Raises ``NotServed``."""
-    return await _ask(client, plural, key, {})
+    name = key.name.removeprefix(PREFIX)
+    query = {} if name == key.name else {"group": NATIVE_GROUP}
+    return await _ask(client, plural, Key(key.namespace, name), query)
 
 
 async def served_job_explanation(

@@ -8,13 +8,14 @@ from quorate.api.core.started_pod import StartedPod
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, Uid
 from quorate.api.names.kueue import CRON_JOB, QUEUE_NAME, WORKLOAD_ANNOTATION
-from quorate.api.names.volcano import GROUP_NAME
+from quorate.api.native_groups import GROUP as NATIVE_GROUP
+from quorate.api.native_groups import PREFIX
 from quorate.api.volcano.job import GROUP as BATCH_GROUP
 from quorate.api.volcano.job import Job as VolcanoJob
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.inspect.job_names import is_workload_type, resource_of, workloads_of_job
-from quorate.inspect.listed_groups import STARTED_PODS, pod_groups
+from quorate.inspect.listed_groups import STARTED_PODS, native_pod_groups, pod_groups
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import WORKLOADS, Json, Resource, metadata_of
@@ -72,8 +73,9 @@ async def named_targets(connection: Connection, written: str) -> list[Target]:
         return [OfWorkload(await client.get(WORKLOADS, Key(namespace, name)))]
     if kind in LOCAL_QUEUE_NAMES:
         return [OfObject("localqueues", Key(namespace, name))]
-    if kind in _POD_GROUPS:
-        return [OfObject("podgroups", Key(namespace, name))]
+    if kind in _POD_GROUPS or type_ == NATIVE_GROUP:
+        is_native = NATIVE_GROUP in (type_, type_.partition(".")[2])
+        return [OfObject("podgroups", Key(namespace, (PREFIX if is_native else "") + name))]
     if kind in _PODS:
         return [await _of_pod(client, Key(namespace, name))]
     resource = await resource_of(client, type_)
@@ -100,7 +102,8 @@ def _active_jobs(resource: Resource[Json], document: Json) -> list[Uid]:
 
 async def _pod_groups_of(client: Client, job: ObjectMeta) -> list[Key]:
     """Return the pod groups of a job, for which it waits if no queue of workloads is named."""
-    groups = [group.metadata for group in await pod_groups(client, job.namespace)]
+    volcano, native = await pod_groups(client, job.namespace), await native_pod_groups(client, job.namespace)
+    groups = [group.metadata for group in (*volcano, *(native or ()))]
     return [group.key for group in groups if group.controller is not None and group.controller.uid == job.uid]
 
 
@@ -117,6 +120,6 @@ async def _of_pod(client: Client, key: Key) -> Target:
     for uid in uids:
         for workload in await workloads_of_job(client, key.namespace, uid):
             return OfWorkload(workload, pod)
-    if group := metadata.annotations.get(GROUP_NAME):
+    if group := pod.pod_group:
         return OfObject("podgroups", Key(key.namespace, group))
     return OfJob(await resource_of(client, "pods"), metadata)

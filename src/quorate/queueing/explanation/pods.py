@@ -17,7 +17,6 @@ from quorate.api.explanation import ExplainedState, Explanation, ObjectName, Pod
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, Uid, find_condition, true_condition
 from quorate.api.names.kueue import POD_SET, WORKLOAD_ANNOTATION
-from quorate.api.names.volcano import GROUP_NAME
 from quorate.queueing.conditions import ADMITTED
 from quorate.queueing.explanation.reasons import code_of, nodes_with_room, selector_text
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
@@ -151,11 +150,7 @@ def with_members(
     out: pods without a node need what the group needs.  ``failure``: the last failed creation of its job.
     """
     key = Key(of_group.object.namespace, of_group.object.name)
-    known = [
-        pod
-        for pod in pods
-        if Key(pod.metadata.namespace, pod.metadata.annotations.get(GROUP_NAME, "")) == key
-    ]
+    known = [pod for pod in pods if Key(pod.metadata.namespace, pod.pod_group) == key]
     members = [pod for pod in known if pod.metadata.deletion_timestamp is None]
     waits = _waits(filter(_is_waiting, members), quotes_scheduler=not of_group.reasons)
     if of_group.reasons:
