@@ -5,7 +5,7 @@ The process of the gang scheduler imports this module, and nothing of the contro
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import yaml
 
@@ -19,14 +19,16 @@ from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.log import logger
 from quorate.kube.resources import CONFIG_MAPS
-from quorate.scheduler.observer import SchedulerStatus
+
+if TYPE_CHECKING:  # it imports the gang core, which the controllers do not run
+    from quorate.scheduler.observer import SchedulerStatus
 
 POLL_INTERVAL_S: Final = 1.0
 RETRY_S: Final = 30.0
 
 
 async def store_scheduler_in_force(
-    client: Client, clock: Clock, status: SchedulerStatus, text: Callable[[], str]
+    client: Client, clock: Clock, status: "SchedulerStatus", text: Callable[[], str]
 ) -> None:
     """Store the configuration of the gang scheduler; see ``keep_stored``."""
 
