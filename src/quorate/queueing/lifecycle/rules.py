@@ -189,8 +189,6 @@ def _evict_deactivated(context: WorkloadContext) -> Transition | None:
         left = without_condition(status.conditions, c.DEACTIVATION_TARGET)
         checks = status.admission_checks
         if c.has_failed_check(workload):
-            checks = status.admission_checks
-        if c.has_failed_check(workload):
             checks = reset_admission_checks(workload, context.now)
         new = replace(status, conditions=left, requeue_state=None, admission_checks=checks)
         return None if new == status else Transition(new)
