@@ -14,6 +14,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from quorate.api.interning import share_unchanged_metadata
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, is_older
 from quorate.controllers.context import ControllerContext
@@ -170,6 +171,7 @@ class AdmissionWriter:
             if self._in_flight == WRITES_IN_FLIGHT:
                 self._has_capacity.set()
             self._in_flight -= 1
+        share_unchanged_metadata(workload.metadata, metadata)
         stored = replace(workload, metadata=metadata, status=status)
         self._client.own_writes.record(WORKLOADS, decision.key, stored)
         self._failures.pop(decision.key, None)
