@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from quorate.api.core import Resources
-from quorate.api.meta import Key, ObjectMeta
+from quorate.api.meta import Key
 from quorate.api.quantity import Quantity
-from quorate.api.volcano import DEFAULT_QUEUE, ROOT_QUEUE, Queue, QueueSpec
+from quorate.api.volcano import BUILT_IN_QUEUES, Queue
 from quorate.gang.cache.model import Model
 from quorate.gang.reports import allocated_by_queue
 from quorate.kube.clock import Clock
@@ -32,11 +32,6 @@ from quorate.scheduler.limits import FEW_WORKERS, STATUS_DELAY_S
 if TYPE_CHECKING:
     from quorate.kube.client import Client
 
-# The root of the queue tree, and the queue of pod groups that name none.
-BUILT_IN: Final[Mapping[str, QueueSpec]] = {
-    ROOT_QUEUE: QueueSpec(reclaimable=False),
-    DEFAULT_QUEUE: QueueSpec(parent=ROOT_QUEUE),
-}
 _ALL: Final = Key("", "")
 
 
@@ -53,20 +48,19 @@ class BuiltInQueues:
         queues.subscribe(self._on_queue)
 
     async def run(self) -> None:
-        for name in BUILT_IN:
+        for name in BUILT_IN_QUEUES:
             self._reconciler.enqueue(Key("", name))
         await self._reconciler.run()
 
     def _on_queue(self, change: Change[Queue]) -> None:
-        if change.new is None and change.key.name in BUILT_IN:
+        if change.new is None and change.key.name in BUILT_IN_QUEUES:
             self._reconciler.enqueue(change.key)
 
     async def _create(self, key: Key) -> None:
         if self._queues.get(key) is not None:
             return
-        queue = Queue(metadata=ObjectMeta(name=key.name), spec=BUILT_IN[key.name])
         try:
-            await self._client.create(QUEUES, queue)
+            await self._client.create(QUEUES, BUILT_IN_QUEUES[key.name])
         except AlreadyExists:
             return
         logger(__name__).info("queue created", queue=key.name)

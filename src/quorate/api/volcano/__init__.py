@@ -182,3 +182,10 @@ class Queue(Struct):
     metadata: ObjectMeta
     spec: QueueSpec = QueueSpec()
     status: QueueStatus = QueueStatus()
+
+
+# The root of the queue tree, and the queue of pod groups that name none: every cluster has both.
+BUILT_IN_QUEUES: Final = {
+    ROOT_QUEUE: Queue(metadata=ObjectMeta(name=ROOT_QUEUE), spec=QueueSpec(reclaimable=False)),
+    DEFAULT_QUEUE: Queue(metadata=ObjectMeta(name=DEFAULT_QUEUE), spec=QueueSpec(parent=ROOT_QUEUE)),
+}

@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from quorate.api.meta import Key
-from quorate.api.volcano import DEFAULT_QUEUE, PodGroup, Queue
+from quorate.api.volcano import BUILT_IN_QUEUES, DEFAULT_QUEUE, PodGroup, Queue
 from quorate.api.volcano.job import Command
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor
 from quorate.controllers.limits import FEW_WORKERS
 from quorate.controllers.volcano.command_bus import CommandBus
-from quorate.controllers.volcano.queue_state import BUILT_IN_QUEUES, QueuePlan, decide
+from quorate.controllers.volcano.queue_state import QueuePlan, decide
 from quorate.kube.controller.expectations import versions
 from quorate.kube.errors import AlreadyExists
 from quorate.kube.informer import Change, Informer
@@ -49,8 +49,8 @@ class VolcanoQueueController:
         groups.subscribe(self._group_changed)
         queues.subscribe(self._queue_changed)
         self._commands.subscribe(self.reconciler.enqueue)
-        for queue in BUILT_IN_QUEUES:
-            self.reconciler.enqueue(queue.metadata.key)
+        for name in BUILT_IN_QUEUES:
+            self.reconciler.enqueue(Key("", name))
 
     def _group_changed(self, change: Change[PodGroup]) -> None:
         for group in change.versions:
@@ -87,13 +87,12 @@ class VolcanoQueueController:
         return None
 
     async def _create_built_in(self, key: Key) -> None:
-        for queue in BUILT_IN_QUEUES:
-            if queue.metadata.key == key:
-                try:
-                    await self._client.create(QUEUES, queue)
-                except AlreadyExists:
-                    return  # another process created it a moment ago
-                self._log.info("queue created", queue=key)
+        if (queue := BUILT_IN_QUEUES.get(key.name)) is not None:
+            try:
+                await self._client.create(QUEUES, queue)
+            except AlreadyExists:
+                return  # another process created it a moment ago
+            self._log.info("queue created", queue=key)
 
     async def _execute(self, queue: Queue, plan: QueuePlan, *, deferrable: bool) -> float | None:
         metadata = queue.metadata

@@ -9,12 +9,10 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from quorate.api.meta import ObjectMeta
 from quorate.api.volcano import (
     CLOSED,
     CLOSING,
     COMPLETED,
-    DEFAULT_QUEUE,
     INQUEUE,
     OPEN,
     PENDING,
@@ -22,7 +20,6 @@ from quorate.api.volcano import (
     RUNNING,
     UNKNOWN,
     Queue,
-    QueueSpec,
     QueueStatus,
 )
 from quorate.queueing.lifecycle.transition import Event
@@ -30,10 +27,6 @@ from quorate.queueing.lifecycle.transition import Event
 QueueAction = Literal["sync", "open", "close"]
 ACTIONS: Final[Mapping[str, QueueAction]] = {"OpenQueue": "open", "CloseQueue": "close"}  # of commands
 CLOSED_BY_PARENT: Final = "volcano.sh/closed-by-parent"  # an annotation of queues, "true" or "false"
-BUILT_IN_QUEUES: Final = (
-    Queue(metadata=ObjectMeta(name=ROOT_QUEUE), spec=QueueSpec(reclaimable=False)),
-    Queue(metadata=ObjectMeta(name=DEFAULT_QUEUE), spec=QueueSpec(parent=ROOT_QUEUE)),
-)
 
 
 class RootQueueCannotClose(Exception):

@@ -5,6 +5,7 @@ world without nodes they run on none.  What the controller of a job writes to it
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -14,13 +15,15 @@ from quorate.queueing import conditions as c
 from quorate.queueing.lifecycle.statuses import evict_status
 from quorate.queueing.pods_ready import pods_ready_condition
 from quorate.queueing.state import State
-from quorate.simulate.engine.pod_scheduler import Bound, PodScheduler
 from quorate.simulate.engine.recorder import Recorder
 from quorate.simulate.engine.simulated_job import SimulatedJob, granted_counts, shrunk_ms, stretched_ms
 from quorate.simulate.engine.simulated_nodes import SimulatedNodes, assigned_hosts
 from quorate.simulate.engine.virtual_time import EventKind, EventQueue, VirtualClock
 from quorate.simulate.inputs.submissions import MS, Submission
 from quorate.simulate.inputs.world import World
+
+if TYPE_CHECKING:
+    from quorate.simulate.engine.pod_scheduler import Bound, PodScheduler
 
 Write = Callable[[SimulatedJob, WorkloadStatus | None], object]
 
@@ -44,7 +47,7 @@ class JobExecution:
         self._configuration = world.configuration
         self._classes = world.classes
         nodes = world.nodes
-        self._pods = PodScheduler(world) if nodes and _has_free_pods(world, state) else None
+        self._pods = _pod_scheduler(world) if nodes and _has_free_pods(world, state) else None
         put_node = _ignore if self._pods is None else self._pods.put_node
         self._nodes = SimulatedNodes(nodes, world.scenario, state, put_node)
 
@@ -195,7 +198,7 @@ class JobExecution:
             self._recorder.node_usage.change(host, change.amounts, change.sign, self._clock.ms)
             self._nodes.count_pod(change.pod, change.node if change.sign > 0 else "")
 
-    def _start_bound(self, bound: Bound) -> None:
+    def _start_bound(self, bound: "Bound") -> None:
         """Start a gang with its last pod; the pods of other jobs run by themselves."""
         job, submission = bound.job, bound.job.submission
         job_class = self._classes[submission.class_index]
@@ -252,6 +255,12 @@ class JobExecution:
 
 def fails(submission: Submission) -> bool:
     return submission.fails_after_ms is not None and submission.fails_after_ms <= submission.runs_ms
+
+
+def _pod_scheduler(world: World) -> "PodScheduler":
+    from quorate.simulate.engine.pod_scheduler import PodScheduler  # worlds without nodes need no gang core
+
+    return PodScheduler(world)
 
 
 def _ignore(_: object) -> None:

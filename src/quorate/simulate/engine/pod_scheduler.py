@@ -31,13 +31,20 @@ from quorate.api.names.kueue import (
 from quorate.api.names.volcano import GROUP_NAME
 from quorate.api.quantity import Quantity
 from quorate.api.scheduler_configuration import default_scheduler_configuration
-from quorate.api.volcano import DEFAULT_QUEUE, INQUEUE, PENDING, PodGroup, PodGroupSpec, PodGroupStatus, Queue
+from quorate.api.volcano import (
+    BUILT_IN_QUEUES,
+    DEFAULT_QUEUE,
+    INQUEUE,
+    PENDING,
+    PodGroup,
+    PodGroupSpec,
+    PodGroupStatus,
+)
 from quorate.gang.cache.model import Model
 from quorate.gang.outcome import GangStatus
 from quorate.gang.session_run import run_session
 from quorate.kube.resources import NAMESPACES, QUEUES, RESERVATIONS
 from quorate.quota.amount import FlavorResource, base_units
-from quorate.scheduler.queues import BUILT_IN
 from quorate.simulate.engine.simulated_job import SimulatedJob
 from quorate.simulate.inputs.node_pools import PODS
 from quorate.simulate.inputs.scenario import JobClass, PodSetShape
@@ -122,9 +129,7 @@ class PodScheduler:
             if job_class.priority is not None:
                 metadata = ObjectMeta(name=_priority_class(job_class.priority))
                 self._model.set_priority_class(PriorityClass(metadata=metadata, value=job_class.priority))
-        for name, spec in BUILT_IN.items():
-            self._model.set_queue(Queue(metadata=ObjectMeta(name=name), spec=spec))
-        for queue in world.of_kind(QUEUES):
+        for queue in (*BUILT_IN_QUEUES.values(), *world.of_kind(QUEUES)):
             self._model.set_queue(queue)
         for namespace in world.of_kind(NAMESPACES):
             self._model.constraints.set_namespace(namespace.metadata.name, namespace.metadata.labels)

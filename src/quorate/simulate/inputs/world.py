@@ -27,6 +27,7 @@ from quorate.api.kueue.conversion import V1BETA1, V1BETA2, convert_version
 from quorate.api.meta import Key, is_true
 from quorate.api.suggestions import suggestion
 from quorate.api.validation import manifest_findings
+from quorate.api.volcano import BUILT_IN_QUEUES
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -45,7 +46,6 @@ from quorate.kube.resources import (
     Resource,
     metadata_of,
 )
-from quorate.scheduler.queues import BUILT_IN
 from quorate.simulate.inputs import scenario as scenarios
 from quorate.simulate.inputs.node_pools import as_ready, nodes_of
 from quorate.simulate.inputs.scenario import OTHERS, ClassesOfExisting, JobClass, Scenario, read_scenario
@@ -334,7 +334,7 @@ def checked(world: World, path: Path) -> World:
         for user, key in used
         if key not in queues
     ]  # fmt: skip
-    volcano_queues = {queue.metadata.name for queue in world.of_kind(QUEUES)} | BUILT_IN.keys()
+    volcano_queues = {queue.metadata.name for queue in world.of_kind(QUEUES)} | BUILT_IN_QUEUES.keys()
     findings += [
         _absent(path, job_class.name, "Queue", Key("", name), volcano_queues)
         for job_class in world.scenario.classes
