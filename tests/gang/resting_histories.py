@@ -8,9 +8,10 @@ Worlds that do not come to rest are no counterexamples of this law: some orders 
 without end (profile ``compat`` follows Volcano there).
 """
 
-import copy
 from random import Random
 from typing import Any, Final
+
+import msgspec
 
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from tests.gang.generated_worlds import ACTIONS, CLASSES, TIERS
@@ -240,7 +241,7 @@ class RestingWorld(World):
 
 def failure(given: Json, steps: list[Json]) -> str:
     """Return what a new scheduler decides after the history; empty if nothing, or if there is no rest."""
-    given, steps = copy.deepcopy(given), copy.deepcopy(steps)
+    given, steps = msgspec.to_builtins(given), msgspec.to_builtins(steps)
     try:
         world = RestingWorld(given, settings_of(given["conf"], given["profile"]))
         for step in steps:

@@ -1,9 +1,10 @@
 """Random worlds of the queueing core with random histories."""
 
-import copy
 import json
 from random import Random
 from typing import Any, Final, Literal
+
+import msgspec
 
 from quorate.api.configuration.feature_gates import QUEUEING_GATES, SUPPORTED_GATES
 from tests.queueing.notation import Json
@@ -391,8 +392,8 @@ class History:
 def failure(given: Json, steps: list[Any]) -> str:
     """Return what a new process decides after the history, or why the world did not come to rest."""
     try:
-        world = RestingWorld(copy.deepcopy(given))
-        for step in copy.deepcopy(steps):
+        world = RestingWorld(msgspec.to_builtins(given))
+        for step in msgspec.to_builtins(steps):
             world.run(step)
         world.rest()
         return ", ".join(world.decided_anew() or world.decided_about_later())

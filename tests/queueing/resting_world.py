@@ -9,6 +9,8 @@ import copy
 from collections.abc import Collection
 from typing import Any, Final
 
+import msgspec
+
 from quorate.api.kueue import UnhealthyNode
 from quorate.api.meta import Key
 from quorate.queueing import conditions as c
@@ -198,7 +200,7 @@ class RestingWorld(World):
         The preemption history is taken over: objects tell only a part of it.  So is the consumed usage of
         local queues, which their statuses keep.
         """
-        given = copy.deepcopy(self.given)
+        given = msgspec.to_builtins(self.given)
         later = [{**workload, "create": "later"} for workload in given["workloads"]]
         fresh = RestingWorld({**given, "workloads": later, "now": self.now})
         fresh._versions, fresh.ready = self._versions, set(self.ready)

@@ -22,7 +22,7 @@ from quorate.placement.cluster.nodes import ABSENT, Nodes, allocatable_of
 from quorate.placement.cluster.occupants import AllocationState, Occupants, PodCounts
 from quorate.placement.resources import Amounts
 from quorate.placement.shapes import Shape
-from quorate.placement.vectors import Matrix, Vector
+from quorate.placement.vectors import Matrix, Vector, with_columns
 
 # What all pods of a node take at most, so that sums of two such amounts and a request fit into 64 bits.
 _MAX_TAKEN: Final = 2**62
@@ -232,7 +232,7 @@ class Cluster(Nodes, Occupants):
     def _grow(self, more: int) -> None:
         super()._grow(more)
         for name in (*_SUMS, "non_zero_used"):
-            setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, more))))
+            setattr(self, name, with_columns(getattr(self, name), more))
 
 
 def _add(total: dict[str, int], amounts: Amounts, factor: int) -> None:

@@ -16,7 +16,7 @@ from quorate.api.meta import find_condition
 from quorate.placement.change_log import ChangeLog
 from quorate.placement.resources import MEMORY, Amounts, in_base_units
 from quorate.placement.shapes import MAX_AMOUNT
-from quorate.placement.vectors import Mask, Matrix, Vector
+from quorate.placement.vectors import Mask, Matrix, Vector, with_columns
 from quorate.quota.amount import CPU, PODS
 
 ABSENT: Final = ""  # stands for all resources that no node has or had
@@ -99,8 +99,8 @@ class Nodes:
 
     def _grow(self, more: int) -> None:
         size = self.size
-        self.allocatable = np.pad(self.allocatable, ((0, 0), (0, more)))
-        self.ready = np.pad(self.ready, (0, more))
+        self.allocatable = with_columns(self.allocatable, more)
+        self.ready = with_columns(self.ready, more)
         self.nodes.extend([None] * more)
         self._vacant.extend(range(size + more - 1, size - 1, -1))  # the smallest index is assigned first
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from quorate.api.core import Taint
 from quorate.api.core.scheduling import Node
-from quorate.placement.vectors import Codes, Mask, Vector
+from quorate.placement.vectors import Codes, Mask, Vector, with_columns
 
 ABSENT: Final = -1  # the number of a node without a value
 # Values of removed nodes that may remain numbered in excess of the size before the column is compacted.
@@ -87,7 +87,7 @@ class Column(Generic[Value]):
         self._numbers = {value: number for number, value in enumerate(self.values)}
 
     def grow(self, size: int) -> None:
-        self.codes = np.pad(self.codes, (0, size - len(self.codes)), constant_values=ABSENT)
+        self.codes = with_columns(self.codes, size - len(self.codes), ABSENT)
 
 
 class NodeColumns:
@@ -131,8 +131,8 @@ class NodeColumns:
         self.taints.grow(size)
         self._limits.grow(size)
         self.unreadable_pod.grow(size)
-        self.unschedulable = np.pad(self.unschedulable, (0, size - self.size))
-        self.ready = np.pad(self.ready, (0, size - self.size))
+        self.unschedulable = with_columns(self.unschedulable, size - self.size)
+        self.ready = with_columns(self.ready, size - self.size)
         self.size = size
         self.generation += 1
 
