@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from quorate.api.quantity import parse_quantity
 from quorate.inspect.errors import UsageError
 from quorate.processes.local.cluster_description import ClusterDescription
+from quorate.processes.local.node_pools import NodePoolDescription
 from quorate.processes.local.pod_runtime import Runtime, RuntimeOptions
 from tests.local.runtime.world import runs_processes
 
@@ -55,3 +57,7 @@ def test_mistakes_are_named(options: RuntimeOptions, message: str) -> None:
 def test_nodes_may_be_simulated_beside_this_machine() -> None:
     pools, runtime = RuntimeOptions(Runtime.PROCESS).nodes(ClusterDescription(nodes=3), NOTHING)
     assert ([pool.count for pool in pools], runtime is not None) == ([3], True)
+    of_file = msgspec.structs.replace(TWO_NODES, pools=(NodePoolDescription(name="gpu", count=4),))
+    pools, runtime = RuntimeOptions(Runtime.PROCESS).nodes(NOTHING, of_file)
+    assert runtime is not None
+    assert ([(pool.name, pool.count) for pool in pools], runtime.resources["cpu"]) == ([("gpu", 4)], "16")

@@ -41,7 +41,7 @@ class RuntimeOptions:
         """Return the simulated nodes, and the node of this machine if pods run on it.
 
         ``options`` are the options of the command line. ``described`` is read from a file: the node of this
-        machine then has the sum of its equal nodes. Raises ``UsageError``.
+        machine then has the sum of its equal nodes, and its pools are simulated. Raises ``UsageError``.
         """
         if self.runtime is Runtime.SIMULATED:
             if self.node_name or self.node or self.images:
@@ -53,7 +53,7 @@ class RuntimeOptions:
             find_tools()
         except RuntimeUnavailable as error:
             raise UsageError(f"--runtime process: {error}") from error
-        pools = simulated_pools(options) if options.has_nodes else ()
+        pools = simulated_pools(options) if options.has_nodes else simulated_pools(described)[1:]
         resources = _amounts(described) | _parse_resources(self.node)
         name = self.node_name or default_node_name()
         return pools, ProcessRuntime(name, resources, _parse_images(self.images))
