@@ -118,6 +118,22 @@ def test_another_start_adds_removes_and_changes_nodes_and_keeps_what_users_added
     run_scenario(story)
 
 
+def test_a_node_that_is_created_again_as_it_was_gets_pods() -> None:
+    """As kube-controller-manager removes the taint of nodes that are ready (TaintNodesByCondition)."""
+
+    async def story(local: LocalCluster) -> None:
+        local.start_nodes(NodePool(1))
+        before = (await until_nodes(local, {"node-1"}))["node-1"]
+        await local.client.delete(NODES, Key("", "node-1"))
+        metadata = {name: before["metadata"][name] for name in ("name", "labels", "annotations")}
+        await local.client.create(NODES, {"metadata": metadata, "status": before["status"]})
+        await until_nodes(local, {"node-1"})
+        await local.run_job("j", pods=2)
+        await local.until_finished("j")
+
+    run_scenario(story)
+
+
 def test_a_node_with_the_annotation_becomes_ready_and_runs_pods() -> None:
     async def story(local: LocalCluster) -> None:
         local.start_nodes()

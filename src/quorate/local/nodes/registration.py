@@ -142,7 +142,10 @@ class NodeRegistrar:
 
 
 def _awaits_kubelet(node: Node) -> bool:
-    return node.is_simulated and find_condition(node.status.conditions, "Ready") is None
+    """Return True if a simulated node was never ready, or is ready and still has the taint of a new node."""
+    ready = find_condition(node.status.conditions, "Ready")
+    is_tainted = any(taint["key"] == NOT_READY for taint in node.spec.taints)
+    return node.is_simulated and (ready is None or (ready.status == "True" and is_tainted))
 
 
 async def register(
