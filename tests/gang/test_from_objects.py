@@ -68,4 +68,4 @@ def test_annotation_or_label_say_whether_pods_and_groups_are_preemptable(
     (pod,) = objects.pods({"name": "p", "group": "g", **marks}, {})
     model.set_pod(pod)
     gang = model.gangs[group.metadata.key]
-    assert (gang.preemptable, gang.tasks[pod.metadata.key].preemptable) == (want, want)
+    assert (gang.metadata.preemptable, gang.tasks[pod.metadata.key].preemptable) == (want, want)

@@ -232,7 +232,7 @@ def is_evictable(session: Session, gang: Gang) -> bool:
     return (
         bool(tasks)
         and not arriving
-        and gang.preemptable
+        and gang.metadata.preemptable
         and all(task.preemptable and not task.critical for task in tasks)
         and not any(is_protected(task) for is_protected in protections for task in tasks)
         and not _is_protected(session, gang)

@@ -44,7 +44,7 @@ def ends_at(gang: Gang, now: float, rules: EnqueueArguments) -> float:
 
 def _declared_s(gang: Gang) -> int | None:
     """Return the seconds in the label of the pod group; None if the pods decide."""
-    return gang.maximum_s if gang.quota_admission is not None or not gang.tasks else None
+    return gang.metadata.maximum_s if gang.quota_admission is not None or not gang.tasks else None
 
 
 def _running_or_starting(gang: Gang) -> Iterator[Task]:

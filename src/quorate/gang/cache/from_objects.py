@@ -35,7 +35,7 @@ from quorate.api.syntax import parse_boolean, positive_int32, signed_int32
 from quorate.api.volcano import OPEN, ROOT_QUEUE, PodGroup
 from quorate.api.volcano import Queue as QueueObject
 from quorate.gang.admission_record import admission_record
-from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.gang import Gang, GroupMetadata
 from quorate.gang.cache.group_owner import group_owner
 from quorate.gang.cache.native_groups import native_group_of, native_topology
 from quorate.gang.cache.queue import Queue
@@ -266,7 +266,7 @@ def has_status(group: PodGroup, status: GangStatus) -> bool:
 def set_group_fields(gang: Gang, group: PodGroup, native: NativeGroupSpec | None) -> None:
     """Set the fields of ``gang`` that follow from the metadata and spec of its pod group alone."""
     gang.native = native
-    metadata, spec, annotations = group.metadata, group.spec, group.metadata.annotations
+    metadata, spec = group.metadata, group.spec
     gang.generation += 1
     gang.uid, gang.spec, gang.owner = metadata.uid, spec, group_owner(group)
     gang.is_terminating = metadata.deletion_timestamp is not None
@@ -280,11 +280,13 @@ def set_group_fields(gang: Gang, group: PodGroup, native: NativeGroupSpec | None
         gang.set_topology(gang_topology(spec))
     elif gang.topology is not None:
         gang.set_topology(None)
-    gang.maximum_s = positive_int32(metadata.labels.get(MAX_EXEC_TIME_SECONDS, ""))
-    gang.local_queue = metadata.labels.get(QUEUE_NAME, "")
-    gang.preemptable = _is_preemptable(metadata)
+    gang.metadata = GroupMetadata(
+        maximum_s=positive_int32(metadata.labels.get(MAX_EXEC_TIME_SECONDS, "")),
+        local_queue=metadata.labels.get(QUEUE_NAME, ""),
+        preemptable=_is_preemptable(metadata),
+        annotations=metadata.annotations,
+    )
     gang.created = _created(metadata.creation_timestamp)
-    gang.annotations = annotations
 
 
 def _is_preemptable(metadata: ObjectMeta) -> bool:

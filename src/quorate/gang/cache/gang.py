@@ -73,6 +73,19 @@ class RequestSums:
         return self.allocated + self.pipelined
 
 
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """The labels and annotations of a pod group that sessions read."""
+
+    maximum_s: int | None = None  # the declared run time, see ``bounds``
+    local_queue: str = ""  # which its pods are expected to have, too
+    preemptable: bool = True  # whether it may be evicted as a whole
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_METADATA: Final = GroupMetadata()
+
+
 @dataclass(slots=True, eq=False)
 class GangRooms:
     """The room that nodes hold for a gang beside that of its tasks."""
@@ -109,12 +122,9 @@ class Gang:
     native: NativeGroupSpec | None = None  # of a pod group of Kubernetes; None: it is Volcano's
     topology: GangTopology | None = None  # None: its members may be anywhere, and it has no sub groups
     sub_groups: SubGroups | None = None  # of its tasks; None without policies
-    maximum_s: int | None = None  # the declared run time, from its label, see ``bounds``
-    local_queue: str = ""  # by its label, which its pods are expected to have
+    metadata: GroupMetadata = NO_METADATA
     priority: int = 0
-    preemptable: bool = True  # whether it may be evicted as a whole
     created: float = 0.0
-    annotations: Mapping[str, str] = field(default_factory=dict)
     phase: str = ""
     conditions: tuple[PodGroupCondition, ...] = ()
     admission: AdmissionRecord = NO_ADMISSION
@@ -221,7 +231,7 @@ class Gang:
     @property
     def is_suspended(self) -> bool:
         """Whether it waits for quota of a cluster queue, or was evicted."""
-        return is_suspended(self.annotations)
+        return is_suspended(self.metadata.annotations)
 
     @property
     def min_task_member(self) -> Mapping[str, int]:

@@ -141,7 +141,8 @@ def _bound_s(gang: Gang) -> float:
     Before it has pods, its own label tells.
     """
     if not gang.tasks:
-        return math.inf if gang.maximum_s is None else gang.maximum_s
+        maximum_s = gang.metadata.maximum_s
+        return math.inf if maximum_s is None else maximum_s
     bounds = [positive_int32(labels.get(MAX_EXEC_TIME_SECONDS, "")) for labels in _labels(gang)]
     return max((math.inf if bound is None else float(bound) for bound in bounds), default=math.inf)
 
@@ -150,5 +151,5 @@ def _owns(reservation: Reservation, gang: Gang) -> bool:
     owners, namespace = reservation.spec.owners, gang.key.namespace
     queues = {labels.get(QUEUE_NAME, "") for labels in _labels(gang)}
     return namespace in owners.namespaces or any(
-        Key(namespace, name) in owners.local_queues for name in queues or {gang.local_queue}
+        Key(namespace, name) in owners.local_queues for name in queues or {gang.metadata.local_queue}
     )

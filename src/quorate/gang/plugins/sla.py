@@ -48,7 +48,8 @@ def sla(session: Session, entry: PluginEntry) -> PluginCallbacks:
 
 def waiting_time_s(gang: Gang) -> float | None:
     """Return the waiting time in the gang's annotations; ``None`` if absent or invalid."""
-    text = gang.annotations.get(SLA_WAITING_TIME) or gang.annotations.get(LEGACY_SLA_WAITING_TIME)
+    annotations = gang.metadata.annotations
+    text = annotations.get(SLA_WAITING_TIME) or annotations.get(LEGACY_SLA_WAITING_TIME)
     if not text:
         return None
     try:
