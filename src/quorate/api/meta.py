@@ -75,6 +75,12 @@ class ObjectMeta(Struct):
         return Key(self.namespace, self.name)
 
     @property
+    def age_order(self) -> tuple[str, str]:
+        """Return the sort key that puts the oldest object first; the name decides among equals."""
+        created = self.creation_timestamp
+        return ("" if created is None else created.isoformat(), self.name)
+
+    @property
     def controller(self) -> OwnerReference | None:
         """Return the owner that controls this object, or None."""
         for owner in self.owner_references:  # faster than next(...), mostly of none

@@ -29,6 +29,7 @@ from quorate.kube.resources import (
     TOPOLOGIES,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
+    HasMetadata,
     Resource,
     T,
     metadata_of,
@@ -106,7 +107,7 @@ class Informers:
         self.workload_classes = Informer(client, WORKLOAD_PRIORITY_CLASSES)
         self.pod_classes = Informer(client, PRIORITY_CLASSES)
         self.workloads = Informer(client, WORKLOADS)
-        self.workloads.add_index(WORKLOADS_OF, _job_uid)
+        self.workloads.add_index(WORKLOADS_OF, controller_uid)
         self.unreadable_workloads: dict[Key, Workload] = {}  # with quota, the readable parts
         self.workloads.subscribe(_ignore_change, self._workload_unusable)
         self.unscheduled_pods = select_unscheduled(self.pods)
@@ -162,8 +163,9 @@ def _ignore_change(change: Change[Workload]) -> None:
     """Follow only the workloads that cannot be used."""
 
 
-def _job_uid(workload: Workload) -> tuple[Uid, ...]:
-    owner = workload.metadata.controller
+def controller_uid(obj: HasMetadata) -> tuple[Uid, ...]:
+    """Return the index key of the object that controls ``obj``."""
+    owner = obj.metadata.controller
     return () if owner is None else (owner.uid,)
 
 

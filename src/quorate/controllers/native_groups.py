@@ -9,6 +9,7 @@ from typing import Final
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key, Uid
 from quorate.api.native_groups import MEMBER_OF, VERSIONS, PodGroup, Workload
+from quorate.controllers.informers import controller_uid
 from quorate.controllers.limits import UNSERVED_INTERVAL_S
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -48,7 +49,7 @@ class NativeGroups:
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client, self._clock = client, clock
         self._informer = Informer(client, NATIVE_POD_GROUPS)
-        self._informer.add_index(_CONTROLLER, _controller)
+        self._informer.add_index(_CONTROLLER, controller_uid)
         self._informer.add_index(_WORKLOAD, _workload)
         self._informer.add_index(_UNIT, lambda group: map(unit_key, _workload(group)))
         self._workloads = Informer(client, NATIVE_WORKLOADS)
@@ -107,11 +108,6 @@ class NativeGroups:
 
     def _note_absent(self) -> None:
         self._is_absent = True
-
-
-def _controller(group: PodGroup) -> tuple[Uid, ...]:
-    owner = group.metadata.controller
-    return () if owner is None else (owner.uid,)
 
 
 def _workload(group: PodGroup) -> tuple[Key, ...]:

@@ -109,7 +109,7 @@ def _difference(old: Json, new: Json) -> Json:
             if inner := _difference(before, after):
                 patch[name] = inner
         elif not _same(before, after):
-            patch[name] = _without_nulls(after)
+            patch[name] = without_nulls(after)
     return patch
 
 
@@ -131,7 +131,8 @@ def _same(a: Any, b: Any) -> bool:
             return bool(a == b)
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
+    """Return ``value`` without the fields of objects that are null."""
     if isinstance(value, dict):
-        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+        return {name: without_nulls(inner) for name, inner in value.items() if inner is not None}
     return value

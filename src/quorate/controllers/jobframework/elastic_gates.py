@@ -115,7 +115,9 @@ def ungate(
         count = max(given - left, 0)
         left -= given - count
         members = [pod for pod in live if pod.metadata.labels.get(POD_SET) == name]
-        gated = sorted((pod for pod in members if pod.has_gate(ELASTIC_GATE)), key=_age)
+        gated = sorted(
+            (pod for pod in members if pod.has_gate(ELASTIC_GATE)), key=lambda pod: pod.metadata.age_order
+        )
         startable = gated[: max(count - (len(members) - len(gated)), 0)]
         info = required.get(name)
         if (assignment := places.get(name)) is None:
@@ -155,11 +157,6 @@ def pods_of_job(pods: Iterable[Pod], label: tuple[str, str], slices: str) -> lis
         for pod in pods
         if pod.metadata.labels.get(name) == value or pod.metadata.annotations.get(SLICE_NAME) == slices
     ]
-
-
-def _age(pod: Pod) -> tuple[str, str]:
-    created = pod.metadata.creation_timestamp
-    return ("" if created is None else created.isoformat(), pod.metadata.name)
 
 
 def _without_gate(pod: Pod, info: PodSetInfo | None, domain: Mapping[str, str] = _NO_DOMAIN) -> Patch:

@@ -113,7 +113,7 @@ def _decide(
 ) -> JobPlan:
     if job is not None and kind.is_skipped(job):
         return IDLE
-    owned = sorted(workloads, key=_age)
+    owned = sorted(workloads, key=lambda workload: workload.metadata.age_order)
     if job is None or kind.is_deleted(job):
         return _without_job(kind, job, owned, options, now)
     if context.namespace_managed and context.ancestor_workloads is not None:
@@ -140,11 +140,6 @@ def _decide(
     else:
         found = ensure_one_workload(state, owned)
     return found if isinstance(found, JobPlan) else _with_workload(state, found)
-
-
-def _age(workload: Workload) -> tuple[str, str]:
-    created = workload.metadata.creation_timestamp
-    return (created.isoformat() if created is not None else "", workload.metadata.name)
 
 
 def _without_job(

@@ -227,23 +227,19 @@ def pod_set_counts(
 
 
 def by_age(pods: Iterable[Pod]) -> list[Pod]:
-    return sorted(pods, key=_age)
+    return sorted(pods, key=lambda pod: pod.metadata.age_order)
 
 
 def by_precedence(pods: Iterable[Pod]) -> list[Pod]:
     """Sort the pods to keep first: with our finalizer, then started, then older."""
-    return sorted(pods, key=lambda pod: (not has_finalizer(pod), is_gated(pod), _age(pod)))
+    return sorted(pods, key=lambda pod: (not has_finalizer(pod), is_gated(pod), pod.metadata.age_order))
 
 
 def _latest_first(pods: Iterable[Pod], now: datetime) -> list[Pod]:
     return sorted(
-        pods, key=lambda pod: (not has_finalizer(pod), -last_active(pod, now).timestamp(), _age(pod))
+        pods,
+        key=lambda pod: (not has_finalizer(pod), -last_active(pod, now).timestamp(), pod.metadata.age_order),
     )
-
-
-def _age(pod: Pod) -> tuple[str, str]:
-    created = pod.metadata.creation_timestamp
-    return (created.isoformat() if created is not None else "", pod.metadata.name)
 
 
 def _is_overdue(pod: Pod, now: datetime) -> bool:

@@ -14,10 +14,10 @@ from quorate.api.kueue.provisioning import (
     ProvisioningRequest,
     ProvisioningRequestConfig,
 )
-from quorate.api.meta import Key, Uid
+from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor
-from quorate.controllers.informers import ByName, synced
+from quorate.controllers.informers import ByName, controller_uid, synced
 from quorate.controllers.limits import FEW_WORKERS, PROVISIONING_RETRY_S
 from quorate.controllers.pods.constants import MANAGED
 from quorate.controllers.provisioning.check_state import CREATION_ERROR, config_name, decide_active
@@ -129,7 +129,7 @@ class ProvisioningController:
         self._executor = PlanExecutor(context, WORKLOADS, self.reconciler.enqueue)
         informers = context.informers
         informers.workloads.add_index(_BY_CHECK, _checks_of)
-        requests.add_index(_BY_WORKLOAD, _workload_uid)
+        requests.add_index(_BY_WORKLOAD, controller_uid)
         informers.workloads.subscribe(self._workload_changed)
         informers.checks.subscribe(self._check_changed)
         informers.flavors.subscribe(self._flavor_changed)
@@ -266,8 +266,3 @@ def _config_of(check: AdmissionCheck) -> tuple[str, ...]:
 
 def _checks_of(workload: Workload) -> tuple[str, ...]:
     return tuple(check.name for check in workload.status.admission_checks)
-
-
-def _workload_uid(request: ProvisioningRequest) -> tuple[Uid, ...]:
-    owner = request.metadata.controller
-    return () if owner is None else (owner.uid,)

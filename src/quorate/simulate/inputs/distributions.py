@@ -154,7 +154,9 @@ def _decoders(amount: Decoder[float]) -> dict[str, Callable[[Field], Distributio
         )
 
     def weibull(fields: Section) -> Distribution:
-        return Weibull(_required(fields, "scale", amount, "1h"), _required(fields, "shape", _positive, "0.7"))
+        return Weibull(
+            _required(fields, "scale", amount, "1h"), _required(fields, "shape", positive_number, "0.7")
+        )
 
     def choice(field: Field) -> Distribution:
         if not isinstance(field.value, dict):
@@ -184,8 +186,17 @@ def _choice(values: tuple[float, ...], weights: tuple[float, ...] | None) -> Cho
     return Choice(values, tuple(accumulate(weights)))
 
 
-def _positive(field: Field) -> float:
-    value = number(field)
+def positive_seconds(field: Field) -> float:
+    """Return a duration above 0, in seconds."""
+    return _above_0(amount_of_seconds(field))
+
+
+def positive_number(field: Field) -> float:
+    """Return a number above 0."""
+    return _above_0(number(field))
+
+
+def _above_0(value: float) -> float:
     if value <= 0:
         raise InvalidValue("must be more than 0")
     return value

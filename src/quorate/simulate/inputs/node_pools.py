@@ -23,7 +23,6 @@ from quorate.api.core.scheduling import Node, NodeStatus
 from quorate.api.decoding.nodes import check_pool_names, taint
 from quorate.api.decoding.strict import (
     Field,
-    InvalidValue,
     Section,
     integer,
     labels,
@@ -37,7 +36,7 @@ from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Condition, ObjectMeta, Uid, find_condition
 from quorate.api.quantity import Quantity
 from quorate.api.syntax import is_dns_label
-from quorate.simulate.inputs.distributions import Constant, Distribution, amount_of_seconds, durations
+from quorate.simulate.inputs.distributions import Constant, Distribution, durations, positive_seconds
 from quorate.simulate.limits import MAX_NODES
 
 PODS: Final = "pods"
@@ -96,18 +95,11 @@ _name = text_matching(is_dns_label, "a name of small letters, digits and hyphens
 def _outages(fields: Section) -> Outages | None:
     if "meanTimeBetween" not in fields:
         fields.at("meanTimeBetween").reject("is missing (write meanTimeBetween: 720h)")
-    mean_s = fields.take("meanTimeBetween", _positive, None)
+    mean_s = fields.take("meanTimeBetween", positive_seconds, None)
     repair = fields.take("repair", durations, Constant(0.0))
     if "repair" not in fields:
         fields.at("repair").reject("is missing (write repair: 2h)")
     return None if mean_s is None else Outages(mean_s, repair)
-
-
-def _positive(field: Field) -> float:
-    seconds = amount_of_seconds(field)
-    if seconds <= 0:
-        raise InvalidValue("must be more than 0")
-    return seconds
 
 
 def nodes_of(pool: NodePool) -> Iterator[Node]:

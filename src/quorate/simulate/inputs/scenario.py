@@ -61,7 +61,15 @@ from quorate.api.quantity import Quantity
 from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
 from quorate.api.syntax import is_dns_label, is_dns_subdomain
 from quorate.queueing.planning.rules import DEFAULT_MAXIMUM, DEPTH, OVERRUN, RESERVE_AFTER, SLACK
-from quorate.simulate.inputs.distributions import Constant, Distribution, amount_of_seconds, counts, durations
+from quorate.simulate.inputs.distributions import (
+    Constant,
+    Distribution,
+    amount_of_seconds,
+    counts,
+    durations,
+    positive_number,
+    positive_seconds,
+)
 from quorate.simulate.inputs.node_pools import NodePool, node_pools
 from quorate.simulate.inputs.worker_clusters import DISPATCHERS, WorkerCluster, dispatchers, worker_clusters
 from quorate.simulate.limits import MAX_JOBS
@@ -300,7 +308,7 @@ def _job_class(fields: Section) -> JobClass | None:
         runs=runs,
         starts=fields.take("starts", durations, Constant(0.0)),
         stops=fields.take("stops", durations, Constant(0.0)),
-        checkpoint_s=fields.take("checkpointEvery", _positive_seconds, None),
+        checkpoint_s=fields.take("checkpointEvery", positive_seconds, None),
         priority=fields.take("priority", integer(), None),
         priority_class=fields.take("priorityClass", _object_name, ""),
         maximum_execution_s=fields.take("maximumExecutionTimeSeconds", integer(1), None),
@@ -325,7 +333,7 @@ def _existing_class(fields: Section) -> JobClass:
         runs=fields.take("runs", durations, Constant(0.0)),
         starts=fields.take("starts", durations, Constant(0.0)),
         stops=fields.take("stops", durations, Constant(0.0)),
-        checkpoint_s=fields.take("checkpointEvery", _positive_seconds, None),
+        checkpoint_s=fields.take("checkpointEvery", positive_seconds, None),
     )
 
 
@@ -424,7 +432,7 @@ def _trace(fields: Section) -> Trace:
         queues=queues,
         resource=fields.take("resource", text, "cpu"),
         per_processor=fields.take("perProcessor", quantity, Quantity.of_units(1)),
-        stretch=fields.take("stretch", _positive_number, 1.0),
+        stretch=fields.take("stretch", positive_number, 1.0),
         overestimate=fields.take("overestimate", _factor, None),
         priority=fields.take("priority", integer(), None),
     )
@@ -444,7 +452,7 @@ def _model(fields: Section) -> WorkloadModel:
         queue=fields.take("queue", _object_name, ""),
         resource=fields.take("resource", text, "cpu"),
         per_processor=fields.take("perProcessor", quantity, Quantity.of_units(1)),
-        stretch=fields.take("stretch", _positive_number, 1.0),
+        stretch=fields.take("stretch", positive_number, 1.0),
         overestimate=fields.take("overestimate", _factor, None),
         priority=fields.take("priority", integer(), None),
     )
@@ -468,18 +476,4 @@ def _probability(field: Field) -> float:
     value = number(field)
     if not 0 <= value <= 1:
         raise InvalidValue("is no probability (write 0 to 1)")
-    return value
-
-
-def _positive_seconds(field: Field) -> float:
-    seconds = amount_of_seconds(field)
-    if seconds <= 0:
-        raise InvalidValue("must be more than 0")
-    return seconds
-
-
-def _positive_number(field: Field) -> float:
-    value = number(field)
-    if value <= 0:
-        raise InvalidValue("must be more than 0")
     return value

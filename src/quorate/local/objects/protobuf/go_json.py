@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
+from quorate.kube.patches import without_nulls
 from quorate.local.objects.protobuf.special import FORMS
 from quorate.local.objects.protobuf.table import Field, Message
 
@@ -28,15 +29,9 @@ def complete(message: Message, obj: Json) -> Json:
         if value is not None:
             form.setdefault(name, value)
     for name, empty in parts:
-        if name not in form and (value := _without_nulls(empty())) is not None:
+        if name not in form and (value := without_nulls(empty())) is not None:
             form[name] = value
     return form
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _without_nulls(part) for name, part in value.items() if part is not None}
-    return value
 
 
 def empty_object(message: Message) -> Json:
