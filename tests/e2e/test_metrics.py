@@ -105,9 +105,17 @@ def test_metrics_count_pending_admitted_and_finished_workloads() -> None:
 
             for job in ("long", "short", "wide"):
                 await world.client.delete(JOBS, Key(NAMESPACE, job), propagation="Foreground")
-            await world.client.delete(LOCAL_QUEUES, Key(NAMESPACE, "queue"))
             await world.client.delete(CLUSTER_QUEUES, Key("", "research"))
-            await world.until("the series of the queues are removed", lambda: series_are_removed(url))
+            await world.until("the series of the queue are removed", lambda: series_are_removed(url))
+            got = await scrape(url)
+            assert {
+                name for name in got if name.startswith("kueue_local_queue_") and "active_workloads" in name
+            } == set()
+            assert got["kueue_local_queue_status"][*local, "False"] == 1
+            await world.client.delete(LOCAL_QUEUES, Key(NAMESPACE, "queue"))
+            await world.until(
+                "no series of the local queue is left", lambda: series_are_removed(url, "queue")
+            )
 
     configuration = Configuration(metrics=Metrics(cluster_queue_resources=True))
     run_story(story, configuration, NodePool(1, cpu="8"))
@@ -162,9 +170,9 @@ async def counted(url: str) -> Scrape | None:
     return got if done else None
 
 
-async def series_are_removed(url: str) -> bool:
+async def series_are_removed(url: str, queue: str = "research") -> bool:
     got = await scrape(url)
-    left = {name for name, samples in got.items() if any("research" in labels for labels in samples)}
+    left = {name for name, samples in got.items() if any(queue in labels for labels in samples)}
     return not left
 
 

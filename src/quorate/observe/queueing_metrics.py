@@ -222,8 +222,9 @@ def _local_queue(queue: LocalQueueState, view: View) -> Iterator[Reading]:
         yield Reading("local_queue_pending_workloads", of_queue | {"status": "active"}, active)
         inadmissible = len(queue.entries) - active
         yield Reading("local_queue_pending_workloads", of_queue | {"status": "inadmissible"}, inadmissible)
-    yield Reading("local_queue_reserving_active_workloads", of_queue, queue.totals.reserving)
-    yield from _admitted("local_queue_admitted_active_workloads", of_queue, queue.totals.admitted, view)
+    if queue.cluster_queue in view.ledger.cluster_queues:
+        yield Reading("local_queue_reserving_active_workloads", of_queue, queue.totals.reserving)
+        yield from _admitted("local_queue_admitted_active_workloads", of_queue, queue.totals.admitted, view)
     yield Reading("local_queue_finished_workloads", of_queue, view.finished_in_local_queue[key])
     condition = find_condition(queue.object.status.conditions, ACTIVE)
     status = condition.status if condition is not None else "Unknown"
