@@ -7,9 +7,11 @@ device, a pod). Amounts in base units are neither rounded nor limited in size.  
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Final, NamedTuple, final
+from typing import Final, NamedTuple, TypeVar, final
 
 from quorate.api.quantity import Form, Quantity
+
+K = TypeVar("K")
 
 CPU: Final = "cpu"
 PODS: Final = "pods"
@@ -85,10 +87,10 @@ def counts_bytes(resource: str) -> bool:
     )
 
 
-def total(usages: Iterable[Usage]) -> dict[FlavorResource, int]:
-    """Return the sum of ``usages`` for each flavor and resource."""
-    result: dict[FlavorResource, int] = {}
+def total(usages: Iterable[Mapping[K, int]]) -> dict[K, int]:
+    """Return the sum of ``usages`` for each key, such as a flavor and resource."""
+    result: dict[K, int] = {}
     for usage in usages:
-        for pair, amount in usage.items():
-            result[pair] = result.get(pair, 0) + amount
+        for key, amount in usage.items():
+            result[key] = result.get(key, 0) + amount
     return result

@@ -4,7 +4,7 @@ The trees are those from which pods get their places.  Several flavors may have 
 are shown as one.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -28,6 +28,7 @@ from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.nodes.trees import labels_of
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.topology.placing import Placement, PodSetToPlace, place_pod_sets, pod_set_request
+from quorate.quota.amount import total
 
 NODE_LEVEL: Final = "node"
 
@@ -126,19 +127,11 @@ class _Domain:
         nodes, ready = sum(child.nodes for child in children), any(child.ready for child in children)
         domain = cls(name, level, nodes, ready=ready)
         domain.children = children
-        domain.capacity = _sum(child.capacity for child in children)
-        domain.used = _sum(child.used for child in children)
-        domain.others = _sum(child.others for child in children)
-        domain.free = _sum(child.free for child in children)
+        domain.capacity = total(child.capacity for child in children)
+        domain.used = total(child.used for child in children)
+        domain.others = total(child.others for child in children)
+        domain.free = total(child.free for child in children)
         return domain
-
-
-def _sum(amounts: Iterable[Mapping[str, int]]) -> Amounts:
-    result: dict[str, int] = {}
-    for part in amounts:
-        for resource, amount in part.items():
-            result[resource] = result.get(resource, 0) + amount
-    return result
 
 
 def _root(data: ClusterData, trees: _Trees, resources: Sequence[str], in_tree: set[str]) -> _Domain:
@@ -210,7 +203,7 @@ def _excluded(data: ClusterData, node: Node) -> _Domain:
     domain = _Domain(name, NODE_LEVEL, 1, ready=is_true(node.status.conditions, "Ready"))
     domain.capacity = dict(sorted(in_base_units(node.status.allocatable).items()))
     pods = data.topology.occupants.named_on(name).values()
-    domain.others = _sum(offered_amounts(pod.requests, node) for pod in pods)
+    domain.others = total(offered_amounts(pod.requests, node) for pod in pods)
     return domain
 
 

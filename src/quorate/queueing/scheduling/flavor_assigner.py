@@ -31,7 +31,7 @@ from quorate.queueing.inadmissible_reasons import (
 )
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.quota import tree
-from quorate.quota.amount import PODS, FlavorResource
+from quorate.quota.amount import PODS, FlavorResource, total
 from quorate.quota.tree import Node
 
 
@@ -125,7 +125,7 @@ def assign_in_turn(
             shapes = [pod_sets[index] for index in members]
             own_counts = [counts[index] for index in members]
             own_requests = [_requests(search_input, pod_sets[index], counts[index]) for index in members]
-            requests = _sum(own_requests)
+            requests = total(own_requests)
         start = last_tried_flavors[first] if last_tried_flavors else {}
         search = _PodSetSearch(search_input, shapes, own_counts, requests, usage, start)
         if mode is AssignmentMode.FIT:
@@ -187,14 +187,6 @@ def _requests(search_input: FlavorSearchInput, pod_set: PodSetShape, count: int)
     if PODS in search_input.groups:
         requests[PODS] = count
     return requests
-
-
-def _sum(requests: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for request in requests:
-        for resource, amount in request.items():
-            total[resource] = total.get(resource, 0) + amount
-    return total
 
 
 class _PodSetSearch:
