@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import pytest
@@ -50,6 +51,7 @@ ALTERNATIVES: Mapping[str, st.SearchStrategy[Any]] = {
 MAX_PART_DEPTH = 6
 
 
+@cache  # Hypothesis checks each new strategy
 def values(field: Field, depth: int) -> st.SearchStrategy[Any]:
     """Return a strategy for one value of a field, an item of its list or a value of its map."""
     match field.type:
@@ -68,17 +70,15 @@ def values(field: Field, depth: int) -> st.SearchStrategy[Any]:
 def objects(draw: st.DrawFn, message_type: Message, depth: int = 0) -> Json:
     """Return the JSON that Go writes for a message with a few of its optional fields."""
     obj: Json = {}
-    names = [field.name for field in message_type.fields if field.name]
-    is_leaf = depth > MAX_PART_DEPTH or not names
-    chosen = set() if is_leaf else draw(st.sets(st.sampled_from(names), max_size=3))
+    chosen = set() if depth > MAX_PART_DEPTH else draw(some_names(message_type))
     for field in message_type.fields:
         one = values(field, depth)
         if not field.name:
             obj |= draw(one)
         elif field.is_list and field.name in chosen:
-            obj[field.name] = draw(st.lists(one, min_size=1, max_size=2))
+            obj[field.name] = draw(lists_of(one))
         elif field.is_map and field.name in chosen:
-            obj[field.name] = draw(st.dictionaries(TEXT, one, min_size=1, max_size=2))
+            obj[field.name] = draw(maps_of(one))
         elif field.is_single and (field.is_required or is_struct(field)):
             obj[field.name] = draw(one)
         elif field.name in chosen:
@@ -88,6 +88,22 @@ def objects(draw: st.DrawFn, message_type: Message, depth: int = 0) -> Json:
         elif field.is_required:
             obj[field.name] = None
     return obj
+
+
+@cache
+def some_names(message_type: Message) -> st.SearchStrategy[set[str]]:
+    names = [field.name for field in message_type.fields if field.name]
+    return st.sets(st.sampled_from(names), max_size=3) if names else st.just(set())
+
+
+@cache
+def lists_of(item: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    return st.lists(item, min_size=1, max_size=2)
+
+
+@cache
+def maps_of(value: st.SearchStrategy[Any]) -> st.SearchStrategy[Json]:
+    return st.dictionaries(TEXT, value, min_size=1, max_size=2)
 
 
 def is_struct(field: Field) -> bool:
