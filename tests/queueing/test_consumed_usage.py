@@ -235,3 +235,39 @@ def test_a_planned_start_keeps_nothing_from_a_local_queue_that_used_less(
     world.run({"finish": ["runs", "modest"]})
     world.run({"cycle": 2})
     assert has_quota_reservation(world.workloads["urgent"])
+
+
+def test_a_preempted_workload_does_not_take_its_quota_back_from_its_preemptor() -> None:
+    """It is of the local queue that used less, and its preemptor of higher priority waits for its pods."""
+    queue = {
+        "quota": [{"default": {"cpu": 6}}],
+        "admissionMode": "UsageBasedAdmissionFairSharing",
+        "preemption": {"withinClusterQueue": "LowerPriority"},
+    }
+    world = World(
+        {
+            "config": {"admissionFairSharing": {"usageHalfLifeTime": "1h", "usageSamplingInterval": "1s"}},
+            "flavors": ["default"],
+            "localQueues": {name: {"clusterQueue": "a"} for name in ("one", "two")},
+            "clusterQueues": {"a": queue},
+            "workloads": [
+                {"name": "earlier", "queue": "one", "requests": {"cpu": 6}, "created": 0},
+                {"name": "low", "queue": "two", "requests": {"cpu": 4}, "created": 1, "create": "later"},
+                {
+                    "name": "urgent", "queue": "one", "requests": {"cpu": 4}, "created": 9, "priority": 100,
+                    "create": "later",
+                },
+            ],
+            "now": 0,
+        }
+    )  # fmt: skip
+    world.run({"cycle": 1})
+    world.run({"advance": 8})
+    world.run({"finish": ["earlier"]})
+    for name in ("low", "urgent"):
+        world.run({"create": [name]})
+        world.run({"cycle": 1})
+    assert world.preempted() == {"low": "InClusterQueue"}
+    world.run({"evictionDone": ["low"]})
+    world.run({"cycle": 1})
+    assert world.admitted().keys() == {"urgent"}

@@ -425,10 +425,9 @@ class PendingQueue:
             del self.namespace_mismatched[entry.key]
             self.push(entry)
 
-    def rank(self, entry: Entry) -> tuple[float, bool, QueueOrder]:
+    def rank(self, entry: Entry) -> tuple[bool, tuple[float, QueueOrder]]:
         """Return the rank of ``entry`` in queue order; smaller comes first."""
-        consumed_usage = 0.0 if self.consumed_usage is None else self.consumed_usage(entry.local_queue)
-        return consumed_usage, entry is not self.sticky, self.order(entry)
+        return entry is not self.sticky, self.turn(entry)
 
     def _first(self) -> Entry | None:
         if self.sticky is not None and self.sticky.heap is not None and self.is_active(self.sticky):
