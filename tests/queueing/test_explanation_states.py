@@ -86,6 +86,8 @@ READY = condition("Ready")
 RUNNING = a_pod(nodeName="n")
 NO_NODE = condition("PodScheduled", "Unschedulable", "0/2 nodes are available: 2 Insufficient cpu", "False")
 UNSCHEDULED = a_pod("Pending", status={"conditions": [NO_NODE]})
+OF_BEFORE = condition("PodScheduled", "SchedulingGated", "Scheduling is blocked due to gates", "False")
+UNGATED = a_pod("Pending", status={"conditions": [OF_BEFORE]})
 GATED = a_pod("Pending", schedulingGates=[{"name": "kueue.x-k8s.io/topology"}])
 WAITING = {"containerStatuses": [{"name": "m", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}
 NO_IMAGE = {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}
@@ -109,6 +111,12 @@ def explained(
             "RunningInPart",
             "it is admitted; 2 of 3 pods run: 1 without a node (0/2 nodes are available: 2 Insufficient cpu)",
             id="one without a node",
+        ),
+        pytest.param(
+            [RUNNING, RUNNING, UNGATED],
+            "RunningInPart",
+            "it is admitted; 2 of 3 pods run: 1 without a node",
+            id="the scheduler has not looked at a pod since its gate was removed",
         ),
         pytest.param(
             [a_pod("Succeeded")] * 5 + [RUNNING, UNSCHEDULED, UNSCHEDULED],

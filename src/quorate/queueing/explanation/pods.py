@@ -275,7 +275,9 @@ def _wait_of(pod: StartedPod, *, quotes_scheduler: bool = True) -> _Wait:
         return _Wait("PodsGated", f"with the gate {gates}", "the controller of the gate must remove it")
     if not pod.spec.node_name:
         scheduled = find_condition(pod.status.conditions, "PodScheduled")
-        message = scheduled.message if scheduled is not None and quotes_scheduler else ""
+        # The scheduler has not looked at a pod since its gates were removed: the message is of before.
+        is_current = scheduled is not None and scheduled.reason != "SchedulingGated"
+        message = scheduled.message if scheduled is not None and is_current and quotes_scheduler else ""
         detail = f" ({message})" if message else ""
         return _Wait(_UNSCHEDULABLE, f"without a node{detail}", "a node must have room for the pod")
     errors = sorted({waiting.reason for waiting in _waiting_containers(pod)})
