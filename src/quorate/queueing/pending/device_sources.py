@@ -23,8 +23,8 @@ from quorate.api.core.device_claims import (
 )
 from quorate.api.quantity import Quantity
 from quorate.placement.claim_requirements import DeviceId
-from quorate.placement.filters.devices.demand import MAX_DEVICES, selector_expressions
-from quorate.placement.filters.devices.pools import DeviceCatalog, SelectedDevices
+from quorate.placement.filters.devices.demand import selector_expressions
+from quorate.placement.filters.devices.pools import MAX_DEVICES, DeviceCatalog, SelectedDevices
 from quorate.placement.filters.devices.quantities import capacity_charge
 from quorate.placement.filters.devices.selectors import SelectorProblem, capacity_named, compiled
 from quorate.quota.amount import base_units
@@ -102,23 +102,27 @@ def _invalid(field: str, expressions: Iterable[str]) -> ClaimProblem | None:
 
 
 def _unmatched(requests: Iterable[_Request], catalog: DeviceCatalog) -> Iterator[ClaimProblem]:
-    """Yield the requests with selectors of which not enough devices match, with the number that do."""
+    """Yield the requests with selectors of which not enough devices match, with the number that do.
+
+    Kubernetes allocates at most ``MAX_DEVICES`` devices to a claim; if more are requested, each request is
+    counted alone.
+    """
     wanted: list[tuple[_Request, SelectedDevices]] = [
         (request, catalog.select(request.expressions)) for request in requests if request.exactly.selectors
     ]
     exclusive = [
-        (
-            max(request.exactly.count - _shareable(selected), 0),
-            [id for id, device in selected.devices if not device.allow_multiple_allocations],
-        )
+        (max(request.exactly.count - selected.shareable, 0), selected)
         for request, selected in wanted
         if not request.exactly.admin_access
     ]
-    shares = iter(matched_counts(exclusive))
+    if sum(count for count, _ in exclusive) > MAX_DEVICES:
+        shares = iter([min(count, selected.matching - selected.shareable) for count, selected in exclusive])
+    else:
+        shares = iter(matched_counts([(count, selected.exclusive) for count, selected in exclusive]))
     for request, selected in wanted:
         exactly = request.exactly
         is_admin = exactly.admin_access
-        matching = len(selected.devices) if is_admin else _shareable(selected) + next(shares)
+        matching = selected.matching if is_admin else selected.shareable + next(shares)
         if matching < exactly.count:
             text = (
                 f"insufficient matching devices for CEL selector in DeviceClass {exactly.device_class_name}: "
@@ -126,11 +130,6 @@ def _unmatched(requests: Iterable[_Request], catalog: DeviceCatalog) -> Iterator
             )
             field = f"{request.field}.exactly.selectors"
             yield ClaimProblem(field, _with_failure(text, selected), exactly.count - matching)
-
-
-def _shareable(selected: SelectedDevices) -> int:
-    """Return how many of the devices may be given to several requests."""
-    return sum(device.allow_multiple_allocations for _, device in selected.devices)
 
 
 def _with_failure(text: str, selected: SelectedDevices) -> str:
@@ -141,11 +140,8 @@ def matched_counts(requests: Sequence[tuple[int, Sequence[DeviceId]]]) -> list[i
     """Return for each request, a count and the devices that match, how many of its devices it gets.
 
     No device is counted twice.  A request gets less than its count only if no choice of devices satisfies it
-    together with the requests before it.  Kubernetes allocates at most ``MAX_DEVICES`` devices to a claim; if
-    more are requested, each request is counted alone.
+    together with the requests before it.  The first devices suffice, as many as all requests count together.
     """
-    if sum(count for count, _ in requests) > MAX_DEVICES:
-        return [min(count, len(devices)) for count, devices in requests]
     owners: dict[DeviceId, int] = {}
 
     def take(at: int, visited: set[int]) -> bool:
@@ -168,18 +164,18 @@ def _charge(
     field: str, exactly: ExactDeviceRequest, source: DeviceSource, selected: SelectedDevices
 ) -> int | ClaimProblem:
     """Return what a request counts of one source, in base units of its resource."""
-    devices, count = [device for _, device in selected.devices], exactly.count
+    devices, count = selected.different.values(), exactly.count
     subject = f"{source.kind} {source.name} of driver {source.driver}"
-    if len(devices) < count:
+    if selected.matching < count:
         text = (
             f"insufficient matching devices for {subject}: "
-            f"{len(devices)} device(s) match but {count} requested"
+            f"{selected.matching} device(s) match but {count} requested"
         )
-        return ClaimProblem(field, _with_failure(text, selected), count - len(devices))
+        return ClaimProblem(field, _with_failure(text, selected), count - selected.matching)
     if source.kind == "counter":
         amounts = list(_counters(devices, source.name))
         if not amounts:
-            return ClaimProblem(field, f"none of {len(devices)} matching devices consumes {subject}")
+            return ClaimProblem(field, f"none of {selected.matching} matching devices consumes {subject}")
     else:
         capacities = [
             capacity
@@ -187,13 +183,15 @@ def _charge(
             if (capacity := capacity_named(source.driver, device, source.name)) is not None
         ]
         if not capacities:
-            return ClaimProblem(field, f"none of {len(devices)} matching devices has {subject}")
+            return ClaimProblem(field, f"none of {selected.matching} matching devices has {subject}")
         requested = _requested(exactly, source)
         charged = [capacity_charge(capacity, requested) for capacity in capacities]
         amounts = [amount for amount in charged if amount is not None]
         if not amounts:
             largest = max(capacity.value for capacity in capacities)
-            text = f"{requested} of {subject} cannot be satisfied by any of {len(devices)} matching devices"
+            text = (
+                f"{requested} of {subject} cannot be satisfied by any of {selected.matching} matching devices"
+            )
             return ClaimProblem(field, f"{text}, of which the largest has {largest}")
     return min(max(base_units(source.resource, max(amounts)), 0) * max(count, 0), INT64_MAX)
 

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 from quorate.api.core import Toleration
 from quorate.api.quantity import Quantity
 from quorate.placement.claim_requirements import ClaimDemand, CounterId, DeviceId, Wanted
-from quorate.placement.filters.devices.demand import MAX_DEVICES
 from quorate.placement.filters.devices.inventory import PublishedDevice, Usable, share_of
+from quorate.placement.filters.devices.pools import MAX_DEVICES
 from quorate.placement.filters.devices.quantities import milli_of
 from quorate.placement.filters.devices.selectors import SelectorProblem
 from quorate.placement.filters.taints import first_untolerated

@@ -34,7 +34,6 @@ from quorate.placement.filters.devices.quantities import milli_of
 from quorate.placement.filters.devices.selectors import SelectorProblem, compiled
 
 MAX_CONSUMERS: Final = 256  # pods that one claim may be reserved for
-MAX_DEVICES: Final = 32  # of one claim
 
 
 def claim_keys(pod: Pod) -> Iterator[Key | str]:

@@ -6,13 +6,19 @@ all, while a driver replaces slices one by one.
 Source: resource.k8s.io/v1 and kube-scheduler's plugin DynamicResources (KEP-4381).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import or_
+from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
 
+from quorate.api import codec
 from quorate.api.core.device_claims import Device, ResourceSlice, ResourceSliceSpec
 from quorate.placement.claim_requirements import CounterId, DeviceId
 from quorate.placement.filters.devices.quantities import milli_of
-from quorate.placement.filters.devices.selectors import SelectorProblem, compiled
+from quorate.placement.filters.devices.selectors import Reads, Selector, SelectorProblem, compiled
+
+MAX_DEVICES: Final = 32  # of one claim
 
 
 class Pool(NamedTuple):
@@ -80,66 +86,99 @@ def _pool(spec: ResourceSliceSpec) -> Pool:
 
 
 class SelectedDevices(NamedTuple):
-    """The devices that expressions select; ``failure``: why one failed for another device, or empty."""
+    """How many devices expressions select, and what a claim can get of them.
 
-    devices: tuple[tuple[DeviceId, Device], ...]
-    failure: str = ""
+    ``exclusive``: those that one claim has alone, at most ``MAX_DEVICES``: none gets more.  ``different``:
+    one device for each different content in capacities and consumed counters.  ``failure``: why an expression
+    failed for another device, or empty.
+    """
+
+    matching: int
+    shareable: int  # of ``matching``: those that several claims can have
+    exclusive: tuple[DeviceId, ...]
+    different: Mapping[bytes, Device]
+    failure: str
 
 
-class _PoolDevices:
-    """The devices of one pool, with the results of expressions."""
+class _Selected(NamedTuple):
+    """As ``SelectedDevices``, by positions of devices in a pool; ``failed``: of the first that failed."""
 
-    def __init__(self, pool: Pool, devices: Sequence[Device]) -> None:
-        self._pool, self._devices = pool, devices
-        self._results: dict[
-            str, list[bool | SelectorProblem | None]
-        ] = {}  # by expression; None: not evaluated
-        self._selected: dict[tuple[str, ...], SelectedDevices] = {}
+    matching: int
+    exclusive: tuple[int, ...]
+    exclusive_count: int
+    different: Mapping[bytes, Device]
+    failed: tuple[int, str] | None
 
-    def select(self, expressions: tuple[str, ...]) -> SelectedDevices:
+
+class _EqualPools:
+    """The devices of pools that are equal in what some expressions read, in capacities and in counters."""
+
+    def __init__(
+        self, driver: str, devices: Sequence[Device], keys: Iterable[tuple[bytes, Hashable]]
+    ) -> None:
+        self._driver, self._devices = driver, devices
+        self._equal: dict[tuple[bytes, Hashable], list[int]] = {}  # positions of equal devices
+        for at, key in enumerate(keys):
+            self._equal.setdefault(key, []).append(at)
+        self._selected: dict[Sequence[str], _Selected] = {}
+
+    def select(self, expressions: Sequence[str]) -> _Selected:
         """Return the devices that all ``expressions`` select.
 
         An expression is evaluated for the devices that the previous expressions select.
         """
         selected = self._selected.get(expressions)
         if selected is None:
-            left, failure = list(range(len(self._devices))), ""
-            for text in expressions:
-                results = self._evaluate(text, left)
-                failure = failure or next(self._failures(results, left), "")
-                left = [at for at in left if results[at] is True]
-            devices = tuple((DeviceId(*self._pool, self._devices[at].name), self._devices[at]) for at in left)
-            selected = self._selected[expressions] = SelectedDevices(devices, failure)
+            selected = self._selected[expressions] = self._select(_selectors(expressions))
         return selected
 
-    def _evaluate(self, text: str, positions: Iterable[int]) -> Sequence[bool | SelectorProblem | None]:
-        selector = compiled(text)
-        if isinstance(selector, SelectorProblem):
-            return [True] * len(self._devices)
-        results = self._results.setdefault(text, [None] * len(self._devices))
-        for at in positions:
-            if results[at] is None:
-                results[at] = selector.matches(self._pool.driver, self._devices[at])
-        return results
+    def _select(self, selectors: Sequence[Selector]) -> _Selected:
+        exclusive: list[int] = []
+        different: dict[bytes, Device] = {}
+        matching = 0
+        failed: tuple[int, str] | None = None
+        for (content, _), positions in self._equal.items():
+            device = self._devices[positions[0]]
+            results = (selector.matches(self._driver, device) for selector in selectors)
+            result = next((each for each in results if each is not True), True)
+            if result is True:
+                matching += len(positions)
+                different[content] = device
+                exclusive += () if device.allow_multiple_allocations else positions
+            elif failed is None and isinstance(result, SelectorProblem):
+                failed = positions[0], result.message
+        first = tuple(sorted(exclusive)[:MAX_DEVICES])
+        return _Selected(matching, first, len(exclusive), different, failed)
 
-    def _failures(
-        self, results: Sequence[bool | SelectorProblem | None], positions: Iterable[int]
-    ) -> Iterator[str]:
-        for at in positions:
-            if isinstance(problem := results[at], SelectorProblem):
-                name = f"{self._pool.driver}/{self._pool.name}/{self._devices[at].name}"
-                yield f"a selector failed for {name}: {problem.message}"
+
+class _PoolDevices:
+    """The devices of one pool."""
+
+    def __init__(self, driver: str, devices: Sequence[Device]) -> None:
+        self.devices = devices
+        self.equal: dict[Reads, _EqualPools] = {}
+        self._driver = driver
+        self._contents = [codec.encode((device.capacity, device.consumes_counters)) for device in devices]
+
+    def keys(self, reads: Reads) -> tuple[tuple[bytes, Hashable], ...]:
+        """Return for each device its content and what is read of it."""
+        return tuple(
+            (content, reads.key(self._driver, device))
+            for content, device in zip(self._contents, self.devices, strict=True)
+        )
 
 
 class DeviceCatalog:
     """The devices of all pools, wherever pods can use them, by the expressions that select them.
 
-    What was selected is kept for each pool until the pool changes.
+    An expression is evaluated once for devices that are equal in what it reads.  What was selected is kept
+    for each pool until the pool changes.
     """
 
     def __init__(self) -> None:
         self._pools = ResourcePools()
         self._of_pool: dict[Pool, _PoolDevices] = {}
+        self._equal: WeakValueDictionary[Hashable, _EqualPools] = WeakValueDictionary()
 
     def set_slice(self, piece: ResourceSlice) -> bool:
         """Return True if the devices of a pool change."""
@@ -159,15 +198,46 @@ class DeviceCatalog:
         A device for which an expression fails is not selected.  An expression that does not compile selects
         each device.
         """
-        selected: list[tuple[DeviceId, Device]] = []
-        failure = ""
+        reads = reduce(or_, (selector.reads for selector in _selectors(expressions)), Reads())
+        matching, exclusive_count, failure = 0, 0, ""
+        exclusive: list[DeviceId] = []
+        different: dict[bytes, Device] = {}
         for pool in self._pools:
             if driver not in ("", pool.driver):
                 continue
-            if pool not in self._of_pool:
-                devices = [device for _, device in self._pools.devices(pool)]
-                self._of_pool[pool] = _PoolDevices(pool, devices)
-            of_pool = self._of_pool[pool].select(expressions)
-            selected += of_pool.devices
-            failure = failure or of_pool.failure
-        return SelectedDevices(tuple(selected), failure)
+            of_pool = self._devices(pool)
+            selected = self._equal_pools(pool, of_pool, reads).select(expressions)
+            matching += selected.matching
+            exclusive_count += selected.exclusive_count
+            different |= selected.different
+            if len(exclusive) < MAX_DEVICES:
+                exclusive += (DeviceId(*pool, of_pool.devices[at].name) for at in selected.exclusive)
+            if selected.failed and not failure:
+                at, message = selected.failed
+                name = f"{pool.driver}/{pool.name}/{of_pool.devices[at].name}"
+                failure = f"a selector failed for {name}: {message}"
+        return SelectedDevices(
+            matching, matching - exclusive_count, tuple(exclusive[:MAX_DEVICES]), different, failure
+        )
+
+    def _devices(self, pool: Pool) -> _PoolDevices:
+        if pool not in self._of_pool:
+            devices = [device for _, device in self._pools.devices(pool)]
+            self._of_pool[pool] = _PoolDevices(pool.driver, devices)
+        return self._of_pool[pool]
+
+    def _equal_pools(self, pool: Pool, of_pool: _PoolDevices, reads: Reads) -> _EqualPools:
+        equal = of_pool.equal.get(reads)
+        if equal is None:
+            keys = of_pool.keys(reads)
+            equal = self._equal.get((pool.driver, reads, keys))
+            if equal is None:
+                equal = _EqualPools(pool.driver, of_pool.devices, keys)
+                self._equal[pool.driver, reads, keys] = equal
+            of_pool.equal[reads] = equal
+        return equal
+
+
+def _selectors(expressions: Iterable[str]) -> list[Selector]:
+    """Return the selectors of the expressions that compile."""
+    return [selector for text in expressions if isinstance(selector := compiled(text), Selector)]
