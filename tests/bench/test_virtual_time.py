@@ -3,7 +3,7 @@
 import pytest
 from bench.limits import Limit, Limits, Runs, load
 from bench.virtual_time import Simulation
-from bench.worlds import WorkloadClass, World
+from bench.worlds import BASELINE, LARGE_SCALE, TOPOLOGIES, WorkloadClass, World
 
 SMALL = WorkloadClass("small", per_queue=3, cpu=1, priority=50, runs_ms=200, every_ms=100)
 
@@ -32,6 +32,21 @@ def test_a_preempted_workload_restarts_after_its_preemptor_ends() -> None:
     assert outcome.finished_ms == 100 + 1_000 + 500
     assert outcome.waits_ms == {"early": [0], "late": [0]}
     assert (outcome.admissions, outcome.preemptions) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("world", "least_usage"),
+    [(BASELINE, 0.50), (LARGE_SCALE, 0.316), (TOPOLOGIES, 0.57)],
+    ids=lambda given: given.name if isinstance(given, World) else "",
+)
+def test_the_worlds_of_kueue_keep_their_order_and_usage(world: World, least_usage: float) -> None:
+    """The mean waits of Kueue's three worlds have the order of priorities; its rangespecs set the usage."""
+    world = world._replace(cohorts=1)  # the cohorts are equal and share no quota
+    outcome = Simulation(world).run(lambda _: None)
+    assert world.lower_bound_s * 1_000 / outcome.finished_ms >= least_usage
+    priorities = {one.name: one.priority for one in world.classes}
+    waits = sorted((sum(waits) / len(waits), -priorities[name]) for name, waits in outcome.waits_ms.items())
+    assert [priority for _, priority in waits] == sorted(priority for _, priority in waits)
 
 
 RUNS = Runs(count=1, low=2, median=2, high=2)
