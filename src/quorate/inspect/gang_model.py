@@ -11,7 +11,7 @@ from quorate.api.meta import Key, Struct
 from quorate.api.scheduler_configuration import SchedulerConfiguration, in_force, load_scheduler_configuration
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import GroupFacts
-from quorate.gang.remedies import group_facts
+from quorate.gang.remedies import Steps, group_facts
 from quorate.gang.session_run import SessionFailed
 from quorate.inspect.configuration_files import read_scheduler_configuration
 from quorate.install.scheduler import CONFIGURATION, CONFIGURATION_FILE
@@ -60,13 +60,10 @@ async def facts_of_group(client: Client, group: PodGroup) -> GroupFacts | None:
         if gang is None or (gang.native is not None and not gang.tasks):
             return None
         steps = group_facts(model, group, settings, clock.now())
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                facts: GroupFacts = end.value
-                return facts
-            await asyncio.sleep(0)
+        facts = None
+        while facts is None:  # a rehearsal of 5,000 nodes and 50,000 pods takes half a second
+            facts = await asyncio.to_thread(_next_step, steps)
+        return facts
     except (Forbidden, NotFound):
         return None
     except SessionFailed as failed:
@@ -74,6 +71,16 @@ async def facts_of_group(client: Client, group: PodGroup) -> GroupFacts | None:
             "not evaluated", pod_group=str(group.metadata.key), problem=str(failed.error)
         )
         return None
+
+
+def _next_step(steps: Steps) -> GroupFacts | None:
+    """Make one rehearsal; return the facts after the last one, else None."""
+    try:
+        next(steps)
+    except StopIteration as end:
+        facts: GroupFacts = end.value
+        return facts
+    return None
 
 
 async def scheduler_settings(client: Client, path: Path | None) -> tuple[SchedulerConfiguration, str]:
