@@ -20,6 +20,7 @@ from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.core.started_pod import FailedCreation, StartedPod
@@ -33,13 +34,24 @@ from quorate.observe.explanation_tables import table_frame, table_row
 from quorate.observe.limits import KEEP_S, SLICE_S
 from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted, is_finished
-from quorate.queueing.explain import outcome_of
+from quorate.queueing.explain import Steps, blocking_workload, outcome_of
 from quorate.queueing.explanation.pods import PodIndex, failed_creation, with_members
 from quorate.queueing.explanation.scope import Scope, scoped
 from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
 from quorate.queueing.state import State
 
 T = TypeVar("T")
+
+
+async def in_steps(steps: Steps[T]) -> T:
+    """Return the result of ``steps``; other tasks run between them."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        await asyncio.sleep(0)
 
 
 class NamespaceReader(Protocol):
@@ -133,6 +145,7 @@ async def workload_summaries(
     scope: Scope,
 ) -> AsyncIterator[ExplanationSummary]:
     """Yield the summaries of the workloads with ``keys``, which are sorted; ``stored`` returns a workload."""
+    blocking: dict[str, Key | None] = {}  # by cluster queue
     for namespace, of_namespace in groupby(keys, attrgetter("namespace")):
         names = list(of_namespace)
         started = await _started_in(reader, namespace, map(stored, names))
@@ -140,6 +153,11 @@ async def workload_summaries(
             if (workload := stored(key)) is None:
                 continue
             facts = outcome_of(state, key)
+            if facts is not None and facts.hold is None:
+                queue = state.ledger.entries[key].cluster_queue
+                if queue not in blocking:
+                    blocking[queue] = await in_steps(blocking_workload(state, queue))
+                facts = replace(facts, blocked=blocking[queue] not in (None, key))
             seen = None if facts is None else scoped(facts, scope)
             explanation = explain_workload(state, workload, seen, started(workload))
             yield summary_of(explanation, workload.metadata)

@@ -39,13 +39,13 @@ from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.log import logger
 from quorate.kube.serving.delegated_auth import Access, ResourceAccess, User
 from quorate.observe.authorization import USER, Auth, refusal
-from quorate.observe.explanation_lists import ExplanationLists, NamespaceReader, Page
+from quorate.observe.explanation_lists import ExplanationLists, NamespaceReader, Page, in_steps
 from quorate.observe.explanation_tables import prefers_table
 from quorate.observe.limits import MAX_DIGITS
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted
-from quorate.queueing.explain import PendingFacts, Steps, T, first_pending, pending_facts
+from quorate.queueing.explain import PendingFacts, first_pending, pending_facts
 from quorate.queueing.explanation.jobs import UnqueuedJob, explain_unqueued_job
 from quorate.queueing.explanation.pods import failed_creation, selector_of, with_members
 from quorate.queueing.explanation.queues import explain_cluster_queue, explain_local_queue
@@ -286,14 +286,3 @@ def explanation_access(request: web.Request) -> Access | None:
     elif plural == "podgroups" and request.query.get("group") == native_groups.GROUP:
         group = native_groups.GROUP
     return ResourceAccess("get", group, plural, "", match.get("namespace", ""), match["name"])
-
-
-async def in_steps(steps: Steps[T]) -> T:
-    """Return the result of ``steps``; other tasks run between them."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-        await asyncio.sleep(0)

@@ -104,9 +104,20 @@ def pending_facts(state: State, key: Key) -> Steps[PendingFacts | None]:
 def _is_blocked(state: State, entry: Entry, first_ahead: tuple[Key, ...]) -> bool:
     """Return True if the first workload of a StrictFIFO queue, not ``entry``, starts only when changed."""
     queue = state.ledger.cluster_queues.get(entry.cluster_queue)
-    if queue is None or not queue.is_strict or not first_ahead:
-        return False
-    first = outcome_of(state, first_ahead[0])
+    return queue is not None and queue.is_strict and bool(first_ahead) and _blocks(state, first_ahead[0])
+
+
+def blocking_workload(state: State, cluster_queue: str) -> Steps[Key | None]:
+    """Return the first workload of a StrictFIFO queue if it starts only when changed; otherwise None."""
+    queue = state.ledger.cluster_queues.get(cluster_queue)
+    if queue is None or not queue.is_strict:
+        return None
+    first = yield from first_pending(state, cluster_queue)
+    return first[0] if first and _blocks(state, first[0]) else None
+
+
+def _blocks(state: State, key: Key) -> bool:
+    first = outcome_of(state, key)
     if (
         first is None
         or first.hold is None
