@@ -44,8 +44,8 @@ class StartSearch:
             later = [plan for plan in kept if plan is not own]
             plan = self._plan(timeline, queue, entry, (*plans, *later), now)
             announced = announced_starts.get(entry.key)
-            if own is not None and (plan is None or plan.at >= own.at):
-                plan = own
+            if own is not None and (plan is None or plan.at > own.at or (plan.at == own.at and not is_last)):
+                plan = own  # after the last one there is no plan that needs it to keep its places
             elif later and (plan is None or (announced is not None and plan.at > announced.planned_at)):
                 plan = self._plan(timeline, queue, entry, plans, now)
             if plan is not None:
