@@ -6,10 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from quorate.api.configuration import default_configuration
+from quorate.api import codec
+from quorate.api.configuration import DEFAULT_NAMESPACE, default_configuration
 from quorate.api.configuration.queueing import DeviceSource, ResourceOptions
 from quorate.api.meta import Key
+from quorate.controllers.topology.node_feeds import load_model
 from quorate.install import scheduler
+from quorate.install.roles import ACCOUNT, controller_roles
 from quorate.kube.discovery import plural_of
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
@@ -22,11 +25,13 @@ from quorate.kube.resources import (
     untyped,
 )
 from quorate.local.nodes import NodePool
+from quorate.queueing.state import State
 from quorate.scheduler.scheduler import Options
 from tests.e2e.gangs import GangWorld, running_gang_cluster
 from tests.e2e.service_accounts import as_account
+from tests.e2e.test_rights import running_controllers
 from tests.e2e.test_scheduler_rights import running_scheduler
-from tests.e2e.world import NAMESPACE, World, run_story
+from tests.e2e.world import NAMESPACE, World, run_story, running_cluster
 
 pytestmark = pytest.mark.slow
 
@@ -82,9 +87,9 @@ async def define(world: World | GangWorld, *kinds: str) -> None:
     await world.until("the kinds are served", is_served)
 
 
-async def a_job(world: World, name: str, pods: int) -> None:
+async def a_job(world: World, name: str, pods: int, template: str = "two-gpus") -> None:
     container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
-    claims = [{"name": "gpu", "resourceClaimTemplateName": "two-gpus"}]
+    claims = [{"name": "gpu", "resourceClaimTemplateName": template}]
     pod = {"restartPolicy": "Never", "containers": [container], "resourceClaims": claims}
     body: dict[str, Any] = {
         "metadata": {"name": name, "labels": {"kueue.x-k8s.io/queue-name": "queue"}},
@@ -148,6 +153,12 @@ def a_partition(name: str, memory: str) -> dict[str, Any]:
     return {"name": name, "attributes": {"type": {"string": "mig"}}, "consumesCounters": consumes}
 
 
+async def publish(world: World, *devices: dict[str, Any]) -> None:
+    pool = {"name": "gpu-0", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "pool": pool, "allNodes": True, "devices": devices}
+    await world.client.create(RESOURCE_SLICES, {"metadata": {"name": "gpu-0"}, "spec": spec})
+
+
 def test_parts_of_devices_need_quota_and_devices_that_match() -> None:
     async def scenario(world: World) -> None:
         await define(world, "ResourceClaimTemplate", "DeviceClass", "ResourceSlice")
@@ -170,10 +181,7 @@ def test_parts_of_devices_need_quota_and_devices_that_match() -> None:
         await a_job(world, "first", pods=1)
         waiting = await world.until_condition("first", "QuotaReserved", "False")
         assert "0 device(s) match in the cluster but 2 requested" in str(waiting.status.conditions)
-        pool = {"name": "gpu-0", "generation": 1, "resourceSliceCount": 1}
-        devices = [a_partition("small", "5Gi"), a_partition("large", "10Gi")]
-        slice_spec = {"driver": "gpu.example.com", "pool": pool, "allNodes": True, "devices": devices}
-        await world.client.create(RESOURCE_SLICES, {"metadata": {"name": "gpu-0"}, "spec": slice_spec})
+        await publish(world, a_partition("small", "5Gi"), a_partition("large", "10Gi"))
         admitted = await world.until_condition("first", "Admitted")
         assert admitted.status.admission is not None
         (assignment,) = admitted.status.admission.pod_set_assignments
@@ -185,6 +193,61 @@ def test_parts_of_devices_need_quota_and_devices_that_match() -> None:
         )
 
     run_story(scenario, PARTS)
+
+
+def test_roles_without_slices_hold_only_claims_of_classes_with_sources() -> None:
+    """An installation with roles from before ResourceSlices were read, which are then replaced."""
+    roles = list(controller_roles(DEFAULT_NAMESPACE))
+    older = codec.decode(list[dict[str, Any]], codec.encode(roles).replace(b',"resourceslices"', b""))
+    assert older != roles
+    options = ResourceOptions(
+        device_classes={"gpu.example.com": "gpus"},
+        device_sources={"mig.example.com": PARTS.resources.device_sources["gpu.example.com"]},
+    )
+
+    async def story() -> None:
+        async with (
+            running_cluster() as world,
+            as_account(world.client, ACCOUNT, DEFAULT_NAMESPACE, older) as client,
+        ):
+            await define(world, "ResourceClaimTemplate", "DeviceClass", "ResourceSlice")
+            await world.flavor()
+            quotas = [{"name": name, "nominalQuota": "100Gi"} for name in ("cpu", "gpus", "gpu.memory")]
+            group = {
+                "coveredResources": [quota["name"] for quota in quotas],
+                "flavors": [{"name": "default", "resources": quotas}],
+            }
+            spec = {"namespaceSelector": {}, "resourceGroups": [group]}
+            await world.create(CLUSTER_QUEUES, "research", spec=spec)
+            await world.local_queue()
+            for name in ("gpu", "mig"):
+                body: dict[str, Any] = {"metadata": {"name": f"{name}.example.com"}, "spec": {}}
+                await world.client.create(DEVICE_CLASSES, body)
+                selectors = [{"cel": {"expression": f"device.attributes['{DRIVER}'].type == '{name}'"}}]
+                exactly = {"deviceClassName": f"{name}.example.com", "count": 1, "selectors": selectors}
+                template: dict[str, Any] = {
+                    "metadata": {"name": name},
+                    "spec": {"spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}},
+                }
+                await world.client.create(RESOURCE_CLAIM_TEMPLATES, template, NAMESPACE)
+                await a_job(world, name, pods=1, template=name)
+            await publish(world, a_partition("small", "5Gi"))
+            configuration = msgspec.structs.replace(default_configuration(), resources=options)
+            async with running_controllers(client, configuration):
+                await world.until_condition("gpu", "QuotaReserved")
+                waiting = await world.until_condition("mig", "QuotaReserved", "False")
+                text = str(waiting.status.conditions)
+                assert "its devices are not known: resourceslices cannot be read (Forbidden)" in text
+                state = State(configuration)
+                await load_model(client, state, 0.0)
+                entry = state.ledger.entries[waiting.metadata.key]
+                assert "cannot be read (Forbidden)" in str(entry.shape.uncounted_devices), "explain knows it"
+                role = roles[0]
+                kind = untyped("rbac.authorization.k8s.io", "v1", "clusterroles", role["kind"], False)
+                await world.client.patch(kind, Key("", role["metadata"]["name"]), {"rules": role["rules"]})
+                await world.until_condition("mig", "QuotaReserved")
+
+    asyncio.run(story())
 
 
 SYSTEM = scheduler.NAMESPACE

@@ -112,7 +112,7 @@ def test_claims_of_a_pod_count_against_quota(
         else PodResourceClaim(name=f"c{at}", resource_claim_template_name=name)
         for at, name in enumerate(claims.split())
     ]
-    found = device_requests("main", 3, listed, TEMPLATES.get, GPUS)
+    found = device_requests("main", 3, listed, TEMPLATES.get, GPUS, "does not exist")
     assert (found.amounts, found.findings) == (want, findings)
     assert found.short_by == 2 * ("short" in claims)
 

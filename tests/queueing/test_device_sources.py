@@ -283,6 +283,33 @@ def test_a_slice_that_is_deleted_holds_the_workload_again() -> None:
     assert decided(world) == SHORT
 
 
+def test_without_slices_only_claims_of_classes_with_sources_wait() -> None:
+    world = a_world_with_claims()
+    updates = world.state.request_updates
+    updates.set_unreadable("resourceslices", True)
+    assert decided(world) == (
+        "spec.podSets[0].template.spec.resourceClaims[0].devices.requests[0]: Internal error: "
+        "ResourceClaimTemplate part: its devices are not known: resourceslices cannot be read (Forbidden)"
+    )
+    requests = [a_request("mig"), a_request("gpu", 3, of_type("gpu"))]
+    _, problems = charges(a_claim(*requests), SOURCES, CLASSES, a_catalog(), {"resourceslices"})
+    assert [problem.field for problem in problems] == ["devices.requests[0]"]
+    updates.put_resource_slice(codec.convert(ResourceSlice, a_slice("b:mig=5Gi")))
+    updates.set_unreadable("resourceslices", False)
+    assert decided(world) == "admitted with 5Gi"
+
+
+def test_a_template_that_cannot_be_read_is_not_said_to_be_missing() -> None:
+    world = a_world({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "part"}]})
+    updates = world.state.request_updates
+    assert decided(world) == "pod set main: claim gpu: ResourceClaimTemplate part does not exist"
+    updates.set_unreadable("resourceclaimtemplates", True)
+    assert decided(world) == (
+        "pod set main: claim gpu: ResourceClaimTemplate part is not known: "
+        "resourceclaimtemplates cannot be read (Forbidden)"
+    )
+
+
 def test_another_selector_of_the_class_counts_other_devices() -> None:
     world = a_world_with_claims()
     updates = world.state.request_updates

@@ -66,6 +66,7 @@ UNCOUNTED = device_requests(
         "short": CountedClaim({}, {}, (ClaimProblem("devices.requests[0]", "too few devices", 1),)),
     }.__getitem__,
     resources={},
+    absence="does not exist",
 )
 MISMATCHED = replace(RUNNING, misconfiguration=NamespaceMismatched("ns", "cq"))
 

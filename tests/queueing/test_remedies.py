@@ -76,6 +76,7 @@ CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
     (c.NamespaceMismatched("team", "research"), "cluster queue research to match namespace team"),
     (c.RequestsAboveLimits(("cpu",)), "at most their limits"),
     (c.DevicesUncounted(("a finding",)), "claim devices by a ResourceClaimTemplate"),
+    (c.DevicesUncounted(("resourceslices cannot be read (Forbidden)",)), "apply the current roles"),
     (c.DevicesUncounted(("a finding",), short_by=2), "publish the devices that are missing (2)"),
     (c.LimitRangeViolated(("cpu",)), "fit the LimitRanges of namespace team"),
     (c.ChecksFailed(), "wait until its admission checks are retried"),

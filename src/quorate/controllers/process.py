@@ -7,6 +7,8 @@ older than the old leader's writes.
 
 import asyncio
 import random
+from collections.abc import Callable
+from functools import partial
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.metric_labels import LabelSource
@@ -98,7 +100,8 @@ async def _follow(client: Client, clock: Clock, configuration: Configuration, re
         for informer in informers.watched:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
         tasks.create_task(nodes.run(), name="nodes of topologies")
-        tasks.create_task(_run_devices(client, clock, informers, configuration), name="devices")
+        note = state.request_updates.set_unreadable
+        tasks.create_task(_run_devices(client, clock, informers, configuration, note), name="devices")
         tasks.create_task(
             _run_reservations(client, clock, informers, asyncio.Event()), name="watch reservations"
         )
@@ -157,7 +160,8 @@ async def _run_controllers(
             tasks.create_task(context.events.run(), name="events")
             tasks.create_task(run.gang_context.events.run(), name="events about gangs")
             tasks.create_task(nodes.run(), name="nodes of topologies")
-            tasks.create_task(_run_devices(client, clock, informers, configuration), name="devices")
+            note = run.driver.set_unreadable
+            tasks.create_task(_run_devices(client, clock, informers, configuration, note), name="devices")
             tasks.create_task(
                 _run_reservations(client, clock, informers, are_known), name="watch reservations"
             )
@@ -181,17 +185,39 @@ async def _run_reservations(
 
 
 async def _run_devices(
-    client: Client, clock: Clock, informers: Informers, configuration: Configuration
+    client: Client,
+    clock: Clock,
+    informers: Informers,
+    configuration: Configuration,
+    set_unreadable: Callable[[str, bool], None],
 ) -> None:
-    """Watch claim templates, device classes and slices, if devices are counted, once they are served."""
-    if counts_devices(configuration):
-        await wait_until_served(RESOURCE_CLAIM_TEMPLATES, client, clock)
-        async with asyncio.TaskGroup() as tasks:
-            for informer in informers.of_devices:
-                tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
-                await (
-                    informer.synced.wait()
-                )  # a claim counts once its template is known: then all devices are
+    """Watch claim templates, device classes and slices, if devices are counted, once they are served.
+
+    ``set_unreadable`` is called with the kinds, by their plurals, that the roles of the process do not allow
+    to read, and again when they do.
+    """
+    if not counts_devices(configuration):
+        return
+    await wait_until_served(RESOURCE_CLAIM_TEMPLATES, client, clock)
+    async with asyncio.TaskGroup() as tasks:
+        for informer in informers.of_devices:
+            plural = informer.resource.plural
+            tasks.create_task(informer.run(), name=f"watch {plural}")
+            listed = tasks.create_task(informer.synced.wait(), name=f"list {plural}")
+            refused = tasks.create_task(informer.refused.wait(), name=f"refusal of {plural}")
+            # A claim counts once its template is known: then all devices are, or they cannot be read.
+            await asyncio.wait((listed, refused), return_when=asyncio.FIRST_COMPLETED)
+            refused.cancel()
+            if not listed.done():
+                set_unreadable(plural, True)
+                listed.add_done_callback(partial(_note_listed, plural, set_unreadable))
+
+
+def _note_listed(
+    plural: str, set_unreadable: Callable[[str, bool], None], listed: asyncio.Task[bool]
+) -> None:
+    if not listed.cancelled():
+        set_unreadable(plural, False)
 
 
 async def reads_all_pods(client: Client, configuration: Configuration) -> bool:

@@ -22,7 +22,7 @@ import msgspec
 
 from quorate.api.interning import share_unchanged_metadata
 from quorate.api.meta import Key
-from quorate.kube.errors import ApiError, Gone, Unreachable, Unreadable
+from quorate.kube.errors import ApiError, Forbidden, Gone, Unreachable, Unreadable
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.limits import STABLE_WATCH_S, WATCH_SLICE_S
 from quorate.kube.log import logger
@@ -68,6 +68,7 @@ class Informer(Generic[T]):
     ) -> None:
         self.resource = resource
         self.synced = asyncio.Event()  # set once subscribers have seen the first list
+        self.refused = asyncio.Event()  # set while no role allows to list or watch the kind
         self.watching = asyncio.Event()  # set once the server has accepted a watch after the first list
         self.is_running = False
         self._client = client
@@ -195,6 +196,8 @@ class Informer(Generic[T]):
             self._version = ""
         except (ApiError, Unreachable) as error:
             failure = error
+            if isinstance(error, Forbidden):
+                self.refused.set()
         except Exception as error:
             self._version = ""  # an event may be lost: compare with a list
             failure = error
@@ -225,6 +228,7 @@ class Informer(Generic[T]):
                 await asyncio.sleep(0)
                 began = clock()
         self._version = listing.resource_version
+        self.refused.clear()
         if not self.synced.is_set():
             self._log.debug("synced", objects=len(self._objects))
             self.synced.set()

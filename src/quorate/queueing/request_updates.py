@@ -43,6 +43,8 @@ class RequestUpdates:
 
     def take_over(self, other: "RequestUpdates") -> None:
         """Go on with the ledger and the pending updates of ``other``, which is not used any more."""
+        for plural in self._ledger.shapes.devices.unreadable:
+            other.set_unreadable(plural, True)
         self._ledger, self._units_for_heads = other._ledger, other._units_for_heads
         self._changed, self._in_pass, self._keys = other._changed, other._in_pass, other._keys
 
@@ -92,6 +94,10 @@ class RequestUpdates:
 
     def remove_resource_slice(self, name: str) -> None:
         self._ledger.shapes.devices.remove_slice(name)
+
+    def set_unreadable(self, plural: str, is_unreadable: bool) -> None:
+        """Note whether a kind of objects that claims of devices depend on cannot be read."""
+        self._ledger.shapes.devices.set_unreadable(plural, is_unreadable)
 
     def _note(self, has_changed: bool, namespace: str = _ALL) -> None:
         """Update the requests of the workloads of a namespace, or of all, with the next slices."""

@@ -119,6 +119,11 @@ class AdmissionDriver:
         if self.state.ledger.dirty_trees:
             self._changed.set()
 
+    def set_unreadable(self, plural: str, is_unreadable: bool) -> None:
+        """Note whether a kind that claims of devices depend on cannot be read, and decide again."""
+        self.state.request_updates.set_unreadable(plural, is_unreadable)
+        self._changed.set()
+
     def _undo(self, decision: Decision) -> None:
         """Release the quota of an unwritten decision, and decide again on the newest object."""
         self.state.forget(decision.key)

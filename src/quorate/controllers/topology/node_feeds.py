@@ -146,11 +146,16 @@ async def load_model(client: "Client", state: State, now: float) -> None:
 
     Without the permission to list nodes or pods no pod gets a place, and the reasons say so.
     """
-    feeds = queueing_feeds(state, lambda: now)
-    if counts_devices(state.configuration) and not await plural_of(
+    all_feeds = queueing_feeds(state, lambda: now)
+    feeds = tuple(feed for feed in all_feeds if feed.resource.group != RESOURCE_CLAIM_TEMPLATES.group)
+    if counts_devices(state.configuration) and await plural_of(
         client, RESOURCE_CLAIM_TEMPLATES.api_version, RESOURCE_CLAIM_TEMPLATES.kind
     ):
-        feeds = tuple(feed for feed in feeds if feed.resource.group != RESOURCE_CLAIM_TEMPLATES.group)
+        for feed in all_feeds[: len(all_feeds) - len(feeds)]:
+            try:
+                await load(client, (feed,))
+            except Forbidden:
+                state.request_updates.set_unreadable(feed.resource.plural, True)
     if not await plural_of(client, RESERVATIONS.api_version, RESERVATIONS.kind):
         feeds = tuple(feed for feed in feeds if feed.resource is not RESERVATIONS)
     await load(client, feeds)

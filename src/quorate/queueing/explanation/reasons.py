@@ -45,6 +45,7 @@ from quorate.queueing.inadmissible_reasons import (
     TopologyMismatched,
     TopologyProblem,
 )
+from quorate.queueing.pending.device_sources import UNREADABLE
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.remedies import BLOCKED_TURN, TURN
 from quorate.queueing.scheduling.pod_sets_to_place import may_need_places
@@ -264,6 +265,11 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
             return (
                 f"wait until ResourceSlices publish the devices that are missing ({short_by}), or change the "
                 "selectors or the count in the ResourceClaimTemplate"
+            )
+        case DevicesUncounted(findings) if any(UNREADABLE in finding for finding in findings):
+            return (
+                "apply the current roles of the controllers (manifests or chart): they may read "
+                "resourceclaimtemplates, deviceclasses and resourceslices of resource.k8s.io"
             )
         case DevicesUncounted():
             return (

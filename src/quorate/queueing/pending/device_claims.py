@@ -132,11 +132,12 @@ def device_requests(
     claims: Sequence[PodResourceClaim],
     template: Callable[[str], CountedClaim | None],
     resources: Mapping[str, str],
+    absence: str,
 ) -> PodDevices:
     """Return what the claims of one pod count against quota.
 
-    ``index``: of the pod set.  ``template``: what the claim of a template counts; None if the template does
-    not exist.  ``resources``: by device class.
+    ``index``: of the pod set.  ``template``: what the claim of a template counts; None if the template is
+    not known, of which ``absence`` is the reason.  ``resources``: by device class.
     """
     amounts: dict[str, int] = {}
     findings: list[str] = []
@@ -154,7 +155,7 @@ def device_requests(
             continue
         counted = template(name)
         if counted is None:
-            findings.append(f"{subject}: ResourceClaimTemplate {name} does not exist")
+            findings.append(f"{subject}: ResourceClaimTemplate {name} {absence}")
         elif isinstance(counted.devices, str):
             findings.append(f"{subject}: ResourceClaimTemplate {name}: {counted.devices}")
         else:

@@ -20,7 +20,7 @@ from quorate.queueing.pending.device_claims import (
     devices_of,
     extended_resource_devices,
 )
-from quorate.queueing.pending.device_sources import charges
+from quorate.queueing.pending.device_sources import TEMPLATES, absence, charges
 
 
 class DeviceQuota:
@@ -34,6 +34,7 @@ class DeviceQuota:
         self.is_stale = False
         self.backed: dict[str, str] = {}  # device classes by their extended resource
         self._options = options
+        self.unreadable: set[str] = set()  # plurals of kinds
         self._catalog = DeviceCatalog()
         self._classes: dict[str, DeviceClass] = {}
         self._templates: dict[Key, ResourceClaimSpec] = {}
@@ -75,6 +76,13 @@ class DeviceQuota:
     def remove_slice(self, name: str) -> None:
         self._devices_changed(self._catalog.remove_slice(name))
 
+    def set_unreadable(self, plural: str, is_unreadable: bool) -> None:
+        """Note whether claim templates, device classes or slices cannot be read."""
+        if (plural in self.unreadable) != is_unreadable:
+            self.unreadable ^= {plural}
+            self._is_backing_changed = True  # all workloads with claims, also of unknown templates
+            self._devices_changed(True)
+
     def _devices_changed(self, changed: bool) -> None:
         self._are_devices_stale |= changed
         self.is_stale |= changed
@@ -104,7 +112,7 @@ class DeviceQuota:
         if isinstance(devices, str):
             return CountedClaim(devices)
         sources = self._options.device_sources
-        amounts, problems = charges(spec, sources, self._classes, self._catalog)
+        amounts, problems = charges(spec, sources, self._classes, self._catalog, self.unreadable)
         return CountedClaim(
             {name: devices[name] for name in devices if name not in sources}, amounts, problems
         )
@@ -119,6 +127,7 @@ class DeviceQuota:
             claims,
             lambda name: self._of_template(Key(namespace, name)),
             self._options.device_classes,
+            absence(TEMPLATES, self.unreadable),
         )
 
     def for_extended_resources(self, request: Resources) -> PodDevices:

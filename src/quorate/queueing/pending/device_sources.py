@@ -10,7 +10,7 @@ Source: Kueue 0.20 (KEP-2941), the words of which the problems contain.  A devic
 requests of one claim if another choice of devices satisfies both.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from quorate.api.configuration.queueing import DeviceSource
@@ -30,6 +30,15 @@ from quorate.placement.filters.devices.selectors import SelectorProblem, capacit
 from quorate.quota.amount import base_units
 
 INT64_MAX: Final = 2**63 - 1  # as in Kueue: sums do not exceed it
+TEMPLATES: Final = "resourceclaimtemplates"
+_CLASSES: Final = "deviceclasses"
+_SLICES: Final = "resourceslices"
+UNREADABLE: Final = "cannot be read (Forbidden)"
+
+
+def absence(plural: str, unreadable: Collection[str]) -> str:
+    """Return why an object of the kind ``plural`` is not known."""
+    return f"is not known: {plural} {UNREADABLE}" if plural in unreadable else "does not exist"
 
 
 class ClaimProblem(NamedTuple):
@@ -51,20 +60,30 @@ def charges(
     sources: Mapping[str, Sequence[DeviceSource]],
     classes: Mapping[str, DeviceClass],
     catalog: DeviceCatalog,
+    unreadable: Collection[str] = (),
 ) -> tuple[dict[str, int], tuple[ClaimProblem, ...]]:
     """Return by resource what a claim takes of devices of classes with ``sources``, in base units.
 
     Also return why requests cannot be counted, or cannot be satisfied by the devices of ``catalog``.
+    ``unreadable``: kinds that cannot be read; without slices, selectors are not compared with devices.
     """
     requests: list[_Request] = []
     problems: list[ClaimProblem] = []
     for at, request in enumerate(spec.devices.requests):
         exactly, field = request.exactly, f"devices.requests[{at}]"
-        if exactly is None or not (exactly.selectors or exactly.device_class_name in sources):
+        if exactly is None:
+            continue
+        has_sources, has_slices = exactly.device_class_name in sources, _SLICES not in unreadable
+        if not has_sources and not (exactly.selectors and has_slices):
+            continue
+        if not has_slices:
+            problems.append(ClaimProblem(field, f"its devices are not known: {_SLICES} {UNREADABLE}"))
             continue
         device_class = classes.get(exactly.device_class_name)
         if device_class is None:
-            text = f"failed to get DeviceClass {exactly.device_class_name}: it does not exist"
+            text = (
+                f"failed to get DeviceClass {exactly.device_class_name}: it {absence(_CLASSES, unreadable)}"
+            )
             problems.append(ClaimProblem(field, text))
             continue
         expressions = tuple(selector_expressions((*device_class.spec.selectors, *exactly.selectors)))
