@@ -44,8 +44,9 @@ WITH_CLASSES: Final[dict[str, Setting]] = {
         "BestEffortFIFO", "Conservative", 2, depth=3, classes=large_then_short
     ),
 }
-# Gangs of a rack come first, then gangs of ten nodes, and shorter jobs before others of their size.
-WITH_RACKS_FIRST: Final[dict[str, Setting]] = {
+# Racks first: then come gangs of ten nodes, and of each size shorter jobs before others.
+OF_GPUS: Final[dict[str, Setting]] = {
+    "Conservative of 3, exact": Setting("BestEffortFIFO", "Conservative", 1, depth=3),
     "BestEffortFIFO, racks first": Setting("BestEffortFIFO", overestimate=1, classes=racks_then_tens),
     "EASY, racks first, slack 50, exact": Setting(
         "BestEffortFIFO", "EASY", 1, slack=50, classes=racks_then_tens
@@ -84,7 +85,7 @@ def main(
     """Play each setting with five seeds in each world, and compare how long jobs wait with the limits."""
     console = Console(stderr=markdown)
     rounds = [
-        Round(world, world, jobs, SETTINGS | (WITH_RACKS_FIRST if world == GPUS else WITH_CLASSES))
+        Round(world, world, jobs, SETTINGS | (OF_GPUS if world == GPUS else WITH_CLASSES))
         for world in worlds or WORLDS
     ]
     rounds += [
