@@ -2,6 +2,7 @@
 
 The worlds are those that were played through Volcano's scheduler, as they begin, and those of
 ``late-evictions.jsonl``: there ``enqueue`` admitted a group for pods of another group once these were bound.
+In ``gates-27`` a member that a search had supposed stayed in its group, and stopped the sessions after it.
 """
 
 import json

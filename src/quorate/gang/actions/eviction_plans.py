@@ -110,7 +110,8 @@ class EvictionPlans:
 
     def charge(self, gang: Gang) -> None:
         """Count ``gang``, which is active: ``allocate`` may place its members in this session."""
-        if gang.schedulable and self._places:
+        is_planned = any(search.gang is gang for search in self._planned)  # with nodes, and expected members
+        if gang.schedulable and self._places and not is_planned:
             self._unplaced.append(gang)
             self._waiting.setdefault((gang.queue, gang.priority), Counter()).update(gang.requests.pending)
             self._displaceable.clear()
@@ -229,7 +230,7 @@ class _Search:
 
     def __init__(self, session: Session, gang: Gang) -> None:
         self._model = session.model
-        self._gang = gang
+        self.gang = gang
         self._nominated = {task.key: task.nominated_node for task in gang.schedulable.values()}
         assert gang.spec is not None, f"{gang.key} is in a session without a pod group"
         may_preempt = self._model.priority_classes.may_preempt(gang.spec.priority_class_name)
@@ -240,7 +241,7 @@ class _Search:
 
     def run(self, actions: Sequence[EvictionAction], placed: Container[Task]) -> EvictionPlan | None:
         """Return what has to be evicted; the tasks ``placed`` do not run, and only lose to ``gang``."""
-        session, gang = self._session, self._gang
+        session, gang = self._session, self.gang
         phase, gang.phase = gang.phase, INQUEUE
         try:
             for action in actions:
@@ -271,7 +272,7 @@ class _Search:
         for task in self._members:
             self._model.remove_expected_member(task)
         for key, node in self._nominated.items():
-            self._gang.tasks[key].nominated_node = node
+            self.gang.tasks[key].nominated_node = node
 
 
 def _class_of(gang: Gang) -> tuple[object, ...]:
