@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api import codec
-from quorate.api.core.device_claims import Device, ResourceSlice
+from quorate.api.configuration.queueing import ResourceOptions
+from quorate.api.core import PodResourceClaim
+from quorate.api.core.device_claims import Device, DeviceClass, ResourceClaimTemplate, ResourceSlice
+from quorate.api.meta import Key
 from quorate.placement.filters.devices.pools import DeviceCatalog
 from quorate.placement.filters.devices.selectors import (
     MAX_MATCHES,
@@ -16,6 +19,7 @@ from quorate.placement.filters.devices.selectors import (
     compiled,
     reads_of,
 )
+from quorate.queueing.pending.device_quota import DeviceQuota
 
 DRIVER: Final = "gpu.example.com"
 ATTRIBUTES: Final = f"device.attributes['{DRIVER}']"
@@ -150,6 +154,77 @@ def test_a_changed_pool_is_evaluated_alone() -> None:
     catalog.set_slice(a_slice(3, devices=4, generation=2))
     assert catalog.select((text,)).matching == 611
     assert evaluations(text) <= 644
+
+
+def a_quota(nodes: int, *expressions: str) -> DeviceQuota:
+    """Return the quota of templates ``t0`` and so on, one for each expression, in namespace ``ns``."""
+    quota = DeviceQuota(ResourceOptions(device_classes={"gpu": "gpus"}))
+    quota.put_class(codec.convert(DeviceClass, {"metadata": {"name": "gpu"}}))
+    for at, text in enumerate(expressions):
+        exactly = {"deviceClassName": "gpu", "count": 1, "selectors": [{"cel": {"expression": text}}]}
+        requests = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+        body = {"metadata": {"name": f"t{at}", "namespace": "ns"}, "spec": {"spec": requests}}
+        quota.put_template(codec.convert(ResourceClaimTemplate, body))
+    for at in range(nodes):
+        quota.put_slice(a_slice(at))
+    quota.update(UNITS)
+    return quota
+
+
+UNITS: Final = 20_000
+
+
+def findings(quota: DeviceQuota, templates: int) -> list[str]:
+    claims = [
+        PodResourceClaim(name=f"c{at}", resource_claim_template_name=f"t{at}") for at in range(templates)
+    ]
+    return [text.rpartition(": ")[2] for text in quota.claimed("ns", "main", 0, claims).findings]
+
+
+def test_templates_are_counted_in_slices_of_bounded_work() -> None:
+    compiled.cache_clear()
+    texts = [f"{ATTRIBUTES}.uuid == 'none' && {'true && ' * 200} {at} >= 0" for at in range(3)]
+    quota = a_quota(60, *texts)
+    assert findings(quota, 3) == ["its devices are being counted"] * 3
+    steps, most, before, changed = 0, 0, evaluations(*texts), set[str]()
+    while quota.is_stale:
+        changed |= quota.update(UNITS)
+        most, before, steps = max(most, evaluations(*texts) - before), evaluations(*texts), steps + 1
+    assert evaluations(*texts) == 3 * 60 * 32
+    assert most <= UNITS // 1_600 + 1, "an evaluation of 1,600 characters takes as many units"
+    assert steps > 100
+    assert changed == {"ns"}
+    assert findings(quota, 3) == ["0 device(s) match in the cluster but 1 requested"] * 3
+
+
+def test_a_slice_that_changes_while_templates_are_counted_counts() -> None:
+    compiled.cache_clear()
+    text = f"{ATTRIBUTES}.uuid == '59-0'"
+    quota = a_quota(60, text)
+    assert findings(quota, 1) == ["its devices are being counted"]
+    for _ in range(3):
+        quota.update(UNITS)
+    quota.remove_slice("s59")
+    while quota.is_stale:
+        quota.update(UNITS)
+    assert "0 device(s) match" in findings(quota, 1)[0]
+    quota.put_slice(a_slice(59))
+    before = evaluations(text)
+    while quota.is_stale:
+        quota.update(UNITS)
+    assert findings(quota, 1) == []
+    assert evaluations(text) - before <= 32, "only the devices of the slice are evaluated"
+
+
+def test_a_template_that_is_replaced_while_it_is_counted_counts_as_it_is() -> None:
+    compiled.cache_clear()
+    quota = a_quota(60, f"{ATTRIBUTES}.uuid == '59-0'")
+    assert findings(quota, 1) == ["its devices are being counted"]
+    quota.update(UNITS)
+    quota.remove_template(Key("ns", "t0"))
+    quota.update(UNITS)
+    assert not quota.is_stale
+    assert findings(quota, 1) == ["ResourceClaimTemplate t0 does not exist"]
 
 
 @pytest.mark.parametrize(

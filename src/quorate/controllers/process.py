@@ -18,6 +18,7 @@ from quorate.controllers.controller_table import ControllerRun
 from quorate.controllers.feeds import counts_devices, queueing_feeds
 from quorate.controllers.informers import CacheSyncTimeout, Informers, synced
 from quorate.controllers.integrations import queues_pods
+from quorate.controllers.limits import FOLLOWER_UPDATE_S
 from quorate.controllers.native_gang_support import NativeGangsUnavailable, require_native_groups
 from quorate.controllers.topology.node_feeds import NodeFeeds
 from quorate.kube.client import Client
@@ -105,9 +106,19 @@ async def _follow(client: Client, clock: Clock, configuration: Configuration, re
         tasks.create_task(
             _run_reservations(client, clock, informers, asyncio.Event()), name="watch reservations"
         )
+        tasks.create_task(_update_requests(state, clock), name="updates of requests")
         await synced(*informers.watched, within_s=within_s)
         await synced(*nodes.needed, within_s=within_s)
         replica.set_view(view)
+
+
+async def _update_requests(state: State, clock: Clock) -> None:
+    """Update requests after changes of what they depend on, as cycles do in a process that decides."""
+    while True:
+        await clock.steady.sleep_until(clock.steady.now() + FOLLOWER_UPDATE_S)
+        while state.request_updates.are_pending:
+            state.request_updates.run_slice()
+            await asyncio.sleep(0)
 
 
 async def run_queueing(

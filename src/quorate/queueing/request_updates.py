@@ -2,7 +2,8 @@
 
 What a pod requests depends on objects beside its workload: limit ranges, runtime classes, claim templates,
 device classes and resource slices.  One change of these may concern every pending workload, so it only makes
-their requests *out of date* (see ``ShapeRegistry.version``).  They are updated in two places:
+their requests *out of date* (see ``ShapeRegistry.version``).  What claims count is computed in slices, too.
+Requests are updated in two places:
 
 - A head with requests that are out of date is updated when it is popped, so none is evaluated with them.
 - A pass over all workloads updates the rest in slices, one for each run of the admission cycle.  A change
@@ -108,7 +109,7 @@ class RequestUpdates:
         """Update some more workloads."""
         self._units_for_heads = units = self.slice_units
         ledger = self._ledger
-        self._changed |= ledger.shapes.update_devices()
+        self._changed |= ledger.shapes.update_devices(units // 2)
         if not self._in_pass and self._changed:
             self._in_pass, self._changed = self._changed, set()
             self._keys = iter([*ledger.entries, *ledger.reservations])

@@ -159,6 +159,10 @@ async def load_model(client: "Client", state: State, now: float) -> None:
     if not await plural_of(client, RESERVATIONS.api_version, RESERVATIONS.kind):
         feeds = tuple(feed for feed in feeds if feed.resource is not RESERVATIONS)
     await load(client, feeds)
+    updates = state.request_updates
+    while updates.are_pending and counts_devices(state.configuration):
+        updates.run_slice()
+        await asyncio.sleep(0)
     if not any(map(state.nodes.reads_nodes, state.flavors.values())):
         return
     try:

@@ -55,6 +55,25 @@ class _Request(NamedTuple):
     expressions: tuple[str, ...]  # of the class and of the request
 
 
+def selections(
+    spec: ResourceClaimSpec, sources: Mapping[str, Sequence[DeviceSource]], classes: Mapping[str, DeviceClass]
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the expressions, and the drivers, by which ``charges`` selects devices."""
+    for request in spec.devices.requests:
+        exactly = request.exactly
+        if exactly is None or exactly.device_class_name not in classes:
+            continue
+        expressions = _expressions(classes[exactly.device_class_name], exactly)
+        if exactly.selectors:
+            yield expressions, ""
+        for source in sources.get(exactly.device_class_name, ()):
+            yield (source.expression, *expressions), source.driver
+
+
+def _expressions(device_class: DeviceClass, exactly: ExactDeviceRequest) -> tuple[str, ...]:
+    return tuple(selector_expressions((*device_class.spec.selectors, *exactly.selectors)))
+
+
 def charges(
     spec: ResourceClaimSpec,
     sources: Mapping[str, Sequence[DeviceSource]],
@@ -86,7 +105,7 @@ def charges(
             )
             problems.append(ClaimProblem(field, text))
             continue
-        expressions = tuple(selector_expressions((*device_class.spec.selectors, *exactly.selectors)))
+        expressions = _expressions(device_class, exactly)
         if problem := _invalid(field, expressions):
             problems.append(problem)
         else:

@@ -129,12 +129,13 @@ class ShapeRegistry:
         removed = self._runtime_classes.pop(name, NO_RUNTIME_CLASS)
         return self._note_change(removed != NO_RUNTIME_CLASS)
 
-    def update_devices(self) -> set[str]:
+    def update_devices(self, units: int) -> set[str]:
         """Count devices as claims, classes and slices are now; return the namespaces of changed shapes.
 
-        The empty name stands for all namespaces.
+        ``units``: of work; what takes more is counted by the next call.  The empty name stands for all
+        namespaces.
         """
-        changed = self.devices.update()
+        changed = self.devices.update(units)
         for namespace in changed:
             self._note_change(True, namespace)
         return changed

@@ -19,6 +19,9 @@ from quorate.placement.filters.devices.quantities import milli_of
 from quorate.placement.filters.devices.selectors import Reads, Selector, SelectorProblem, compiled
 
 MAX_DEVICES: Final = 32  # of one claim
+MAX_READS: Final = 32  # of each part of a pool, of which what expressions select is kept
+MAX_SELECTED: Final = 256  # tuples of expressions with results, for each of these
+PART: Final = 128  # devices, as many as a slice may have
 
 
 class Pool(NamedTuple):
@@ -36,6 +39,9 @@ class ResourcePools:
     def __iter__(self) -> Iterator[Pool]:
         """Return all pools, ordered by driver and name."""
         return iter(sorted(self._of_pool))
+
+    def __contains__(self, pool: Pool) -> bool:
+        return pool in self._of_pool
 
     def set_slice(self, piece: ResourceSlice) -> tuple[Pool, ...]:
         """Return the pools that change: of the slice as it was and as it is; empty if the slice is equal."""
@@ -110,58 +116,61 @@ class _Selected(NamedTuple):
     failed: tuple[int, str] | None
 
 
-class _EqualPools:
-    """The devices of pools that are equal in what some expressions read, in capacities and in counters."""
+class _EqualDevices:
+    """Devices of pools that are equal in what some expressions read, in capacities and in counters."""
 
     def __init__(
         self, driver: str, devices: Sequence[Device], keys: Iterable[tuple[bytes, Hashable]]
     ) -> None:
+        self.selected: dict[Sequence[str], _Selected] = {}  # by expressions
         self._driver, self._devices = driver, devices
         self._equal: dict[tuple[bytes, Hashable], list[int]] = {}  # positions of equal devices
         for at, key in enumerate(keys):
             self._equal.setdefault(key, []).append(at)
-        self._selected: dict[Sequence[str], _Selected] = {}
 
-    def select(self, expressions: Sequence[str]) -> _Selected:
-        """Return the devices that all ``expressions`` select.
+    def select(self, expressions: Sequence[str]) -> Iterator[int]:
+        """Compute the devices that all ``expressions`` select; yield the units of work of each step.
 
         An expression is evaluated for the devices that the previous expressions select.
         """
-        selected = self._selected.get(expressions)
-        if selected is None:
-            selected = self._selected[expressions] = self._select(_selectors(expressions))
-        return selected
-
-    def _select(self, selectors: Sequence[Selector]) -> _Selected:
+        selectors = _selectors(expressions)
         exclusive: list[int] = []
         different: dict[bytes, Device] = {}
         matching = 0
         failed: tuple[int, str] | None = None
         for (content, _), positions in self._equal.items():
             device = self._devices[positions[0]]
-            results = (selector.matches(self._driver, device) for selector in selectors)
-            result = next((each for each in results if each is not True), True)
-            if result is True:
+            for selector in selectors:
+                before = selector.evaluations
+                result = selector.matches(self._driver, device)
+                yield 5 + (selector.evaluations - before) * selector.units
+                if result is not True:
+                    if failed is None and isinstance(result, SelectorProblem):
+                        failed = positions[0], result.message
+                    break
+            else:
                 matching += len(positions)
                 different[content] = device
                 exclusive += () if device.allow_multiple_allocations else positions
-            elif failed is None and isinstance(result, SelectorProblem):
-                failed = positions[0], result.message
         first = tuple(sorted(exclusive)[:MAX_DEVICES])
-        return _Selected(matching, first, len(exclusive), different, failed)
+        if len(self.selected) >= MAX_SELECTED:
+            self.selected.clear()
+        self.selected[expressions] = _Selected(matching, first, len(exclusive), different, failed)
 
 
-class _PoolDevices:
-    """The devices of one pool."""
+class _Part:
+    """Some devices of one pool: at most ``PART`` of them, so that few are evaluated at once."""
 
     def __init__(self, driver: str, devices: Sequence[Device]) -> None:
         self.devices = devices
-        self.equal: dict[Reads, _EqualPools] = {}
+        self.equal: dict[Reads, _EqualDevices] = {}
         self._driver = driver
-        self._contents = [codec.encode((device.capacity, device.consumes_counters)) for device in devices]
+        self._contents: list[bytes] = []
 
     def keys(self, reads: Reads) -> tuple[tuple[bytes, Hashable], ...]:
         """Return for each device its content and what is read of it."""
+        if not self._contents:
+            self._contents = [codec.encode((each.capacity, each.consumes_counters)) for each in self.devices]
         return tuple(
             (content, reads.key(self._driver, device))
             for content, device in zip(self._contents, self.devices, strict=True)
@@ -172,13 +181,14 @@ class DeviceCatalog:
     """The devices of all pools, wherever pods can use them, by the expressions that select them.
 
     An expression is evaluated once for devices that are equal in what it reads.  What was selected is kept
-    for each pool until the pool changes.
+    for each pool until the pool changes.  One unit of work takes about 0.2 microseconds.
     """
 
     def __init__(self) -> None:
         self._pools = ResourcePools()
-        self._of_pool: dict[Pool, _PoolDevices] = {}
-        self._equal: WeakValueDictionary[Hashable, _EqualPools] = WeakValueDictionary()
+        self._of_pool: dict[Pool, list[_Part]] = {}
+        self._equal: WeakValueDictionary[Hashable, _EqualDevices] = WeakValueDictionary()
+        self._merged: dict[tuple[tuple[str, ...], str], SelectedDevices] = {}  # until a pool changes
 
     def set_slice(self, piece: ResourceSlice) -> bool:
         """Return True if the devices of a pool change."""
@@ -190,6 +200,7 @@ class DeviceCatalog:
     def _forget(self, changed: tuple[Pool, ...]) -> bool:
         for pool in changed:
             self._of_pool.pop(pool, None)
+            self._merged.clear()
         return bool(changed)
 
     def select(self, expressions: tuple[str, ...], driver: str = "") -> SelectedDevices:
@@ -198,44 +209,78 @@ class DeviceCatalog:
         A device for which an expression fails is not selected.  An expression that does not compile selects
         each device.
         """
-        reads = reduce(or_, (selector.reads for selector in _selectors(expressions)), Reads())
-        matching, exclusive_count, failure = 0, 0, ""
-        exclusive: list[DeviceId] = []
-        different: dict[bytes, Device] = {}
-        for pool in self._pools:
-            if driver not in ("", pool.driver):
-                continue
-            of_pool = self._devices(pool)
-            selected = self._equal_pools(pool, of_pool, reads).select(expressions)
-            matching += selected.matching
-            exclusive_count += selected.exclusive_count
-            different |= selected.different
-            if len(exclusive) < MAX_DEVICES:
-                exclusive += (DeviceId(*pool, of_pool.devices[at].name) for at in selected.exclusive)
-            if selected.failed and not failure:
-                at, message = selected.failed
-                name = f"{pool.driver}/{pool.name}/{of_pool.devices[at].name}"
-                failure = f"a selector failed for {name}: {message}"
-        return SelectedDevices(
-            matching, matching - exclusive_count, tuple(exclusive[:MAX_DEVICES]), different, failure
-        )
+        for _ in self.steps(expressions, driver):
+            pass
+        return self._merged[expressions, driver]
 
-    def _devices(self, pool: Pool) -> _PoolDevices:
+    def steps(self, expressions: tuple[str, ...], driver: str = "") -> Iterator[int]:
+        """Compute what ``select`` returns; yield the units of work of each step.
+
+        Pools may change between two steps; then these are computed once more.
+        """
+        while (expressions, driver) not in self._merged:
+            for text in expressions:
+                before = compiled.cache_info().misses
+                compiled(text)
+                yield (compiled.cache_info().misses - before) * (500 + 12 * len(text))
+            reads = reduce(or_, (selector.reads for selector in _selectors(expressions)), Reads())
+            pools = [pool for pool in self._pools if driver in ("", pool.driver)]
+            for pool in pools:
+                if pool not in self._of_pool and pool in self._pools:
+                    yield 10 * sum(len(part.devices) for part in self._parts(pool))
+            parts = [(pool, part) for pool in pools if pool in self._pools for part in self._parts(pool)]
+            missing = [
+                (pool, part)
+                for pool, part in parts
+                if (known := part.equal.get(reads)) is None or expressions not in known.selected
+            ]
+            for pool, part in missing:
+                yield 25 * len(part.devices)
+                equal = self._equal_devices(pool, part, reads)
+                if expressions not in equal.selected:
+                    yield from equal.select(expressions)
+            if not missing:
+                selected = [part.equal[reads].selected[expressions] for _, part in parts]
+                self._merged[expressions, driver] = _merge(parts, selected)
+            yield 5 * len(parts)
+
+    def _parts(self, pool: Pool) -> list[_Part]:
         if pool not in self._of_pool:
             devices = [device for _, device in self._pools.devices(pool)]
-            self._of_pool[pool] = _PoolDevices(pool.driver, devices)
+            self._of_pool[pool] = [
+                _Part(pool.driver, devices[at : at + PART]) for at in range(0, len(devices), PART)
+            ]
         return self._of_pool[pool]
 
-    def _equal_pools(self, pool: Pool, of_pool: _PoolDevices, reads: Reads) -> _EqualPools:
-        equal = of_pool.equal.get(reads)
+    def _equal_devices(self, pool: Pool, part: _Part, reads: Reads) -> _EqualDevices:
+        equal = part.equal.get(reads)
         if equal is None:
-            keys = of_pool.keys(reads)
+            keys = part.keys(reads)
             equal = self._equal.get((pool.driver, reads, keys))
             if equal is None:
-                equal = _EqualPools(pool.driver, of_pool.devices, keys)
+                equal = _EqualDevices(pool.driver, part.devices, keys)
                 self._equal[pool.driver, reads, keys] = equal
-            of_pool.equal[reads] = equal
+            if len(part.equal) >= MAX_READS:
+                part.equal.clear()
+            part.equal[reads] = equal
         return equal
+
+
+def _merge(parts: Iterable[tuple[Pool, _Part]], selected: Iterable[_Selected]) -> SelectedDevices:
+    matching, exclusive_count, failure = 0, 0, ""
+    exclusive: list[DeviceId] = []
+    different: dict[bytes, Device] = {}
+    for (pool, part), each in zip(parts, selected, strict=True):
+        matching += each.matching
+        exclusive_count += each.exclusive_count
+        different |= each.different
+        if len(exclusive) < MAX_DEVICES:
+            exclusive += (DeviceId(*pool, part.devices[at].name) for at in each.exclusive)
+        if each.failed and not failure:
+            at, message = each.failed
+            failure = f"a selector failed for {pool.driver}/{pool.name}/{part.devices[at].name}: {message}"
+    shareable = matching - exclusive_count
+    return SelectedDevices(matching, shareable, tuple(exclusive[:MAX_DEVICES]), different, failure)
 
 
 def _selectors(expressions: Iterable[str]) -> list[Selector]:
