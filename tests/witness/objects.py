@@ -139,9 +139,12 @@ def a_node(
     return codec.convert(Node, {"metadata": {"name": name}, "status": status})
 
 
-def a_claim(name: str, pod: str, *devices: str, shared_by: Sequence[str] = (), **spec: Any) -> WitnessedClaim:
+def a_claim(
+    name: str, pod: str, *devices: str, shared_by: Sequence[str] = (), consumed: Any = None, **spec: Any
+) -> WitnessedClaim:
     """Return a claim with one result for each of ``devices``, which name a request of it."""
-    results = [{"request": each, "driver": "example.com", "pool": "p", "device": name} for each in devices]
+    device = {"driver": "example.com", "pool": "p", "device": name, "consumedCapacity": consumed or {}}
+    results = [{"request": each, **device} for each in devices]
     exactly = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
     body = {
         "metadata": {"name": name, "namespace": "ns", "ownerReferences": [owner("Pod", pod)] if pod else []},

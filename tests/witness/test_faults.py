@@ -1,9 +1,11 @@
 """The witness finds pods that run outside of quota: recorded states of known faults."""
 
 import pytest
+from prometheus_client import generate_latest
 
 from quorate.api.configuration import load_configuration
 from quorate.api.configuration.queueing import ResourceOptions
+from quorate.witness.metrics import WitnessMetrics
 from quorate.witness.witness import Facts
 from tests.witness.objects import (
     GRACE_S,
@@ -20,13 +22,18 @@ from tests.witness.objects import (
 
 
 def _options(text: str) -> ResourceOptions:
-    head = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+    gates = "featureGates: {KueueDRAIntegrationConsumableCapacity: true}"
+    head = f"apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n{gates}\n"
     return load_configuration(f"{head}resources: {text}").configuration.resources
 
 
 _CREDITS = "{input: example.com/vram, strategy: Replace, outputs: {example.com/credits: 2}}"
 EXCLUDED = _options(f"{{excludeResourcePrefixes: [example.com/vram], transformations: [{_CREDITS}]}}")
 DEVICE_CLASSES = _options("{deviceClassMappings: [{name: gpus, deviceClassNames: [gpu.example.com]}]}")
+_SOURCE = "{name: memory, driver: example.com, deviceSelector: {cel: {expression: 'true'}}}"
+_MAPPING = f"{{name: gpu.memory, deviceClassNames: [gpu.example.com], sources: [{{%s: {_SOURCE}}}]}}"
+SHARED_DEVICES = _options(f"{{deviceClassMappings: [{_MAPPING % 'capacity'}]}}")
+PARTITIONS = _options(f"{{deviceClassMappings: [{_MAPPING % 'counter'}]}}")
 ANY = [{"name": "any", "firstAvailable": [{"name": "small", "deviceClassName": "gpu.example.com"}]}]
 DEVICES = {"name": "main", "resources": {"requests": {"cpu": "1", "example.com/vram": "10"}}}
 OVER = "OverLimit ClusterQueue q default/cpu"
@@ -94,6 +101,18 @@ POD_OF_GROUP = {"kueue.x-k8s.io/pod-group-name": "group", "kueue.x-k8s.io/manage
             ),
             ["OverLimit ClusterQueue q default/gpus +1"],
             id="more claimed devices",
+        ),
+        pytest.param(
+            facts(
+                a_queue("q", default={"cpu": 4, "gpu.memory": "20"}),
+                a_workload("job", flavors={"cpu": "default", "gpu.memory": "default"}),
+                *pods("job", 2),
+                a_claim("c0", "job-0", "gpu", "gpu", consumed={"memory": "10"}),
+                a_claim("c1", "job-1", "gpu", consumed={"example.com/memory": "5", "cores": "1"}),
+                resources=SHARED_DEVICES,
+            ),
+            ["OverLimit ClusterQueue q default/gpu.memory +5"],
+            id="more capacity of shared devices",
         ),
         pytest.param(
             facts(
@@ -183,3 +202,14 @@ def test_a_difference_that_ends_in_time_is_not_lasting() -> None:
     assert witness.observe(over, 49.0 + GRACE_S).lasting == ()
     assert witness.observe(facts(queue, *both, *pods("new", 4)), 52.0 + GRACE_S).differences == ()
     assert witness.observe(over, 53.0 + GRACE_S).lasting == ()
+
+
+def test_the_report_says_of_which_resources_the_use_is_not_known() -> None:
+    claim = a_claim("c", "job-0", "gpu", consumed={"memory": "5Gi"})
+    for resources, uncounted in ((PARTITIONS, ("gpu.memory",)), (SHARED_DEVICES, ()), (DEVICE_CLASSES, ())):
+        report = started().observe(facts(a_queue(), claim, resources=resources), 1.0)
+        assert report.uncounted == uncounted
+        metrics = WitnessMetrics()
+        metrics.reported(report)
+        shown = generate_latest(metrics.registry).decode()
+        assert ('quorate_witness_uncounted{resource="gpu.memory"} 1.0' in shown) == bool(uncounted)

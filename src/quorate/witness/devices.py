@@ -4,11 +4,14 @@ A claim that was made for a pod from a template belongs to it.  One that pods sh
 them that is asked for.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
+from msgspec import field
+
+from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.meta import ObjectMeta, Struct, Uid
-from quorate.api.quantity import NANOS
+from quorate.api.quantity import NANOS, Quantity
 from quorate.kube.resources import Resource
 
 
@@ -39,7 +42,9 @@ class _Result(Struct):
     """One allocated device; ``request``: the name of the request, and of the alternative after a slash."""
 
     request: str = ""
+    driver: str = ""
     admin_access: bool = False
+    consumed_capacity: dict[str, Quantity] = field(default_factory=dict)  # of a shared device
 
 
 class _Results(Struct):
@@ -76,14 +81,15 @@ WITNESSED_CLAIMS: Final = Resource(
 class ClaimedDevices:
     """The allocated devices that pods have; each claim is counted for one pod.
 
-    ``resources``: by device class.  Devices that an administrator looks at are not used, and devices of other
-    classes do not count.
+    Devices that an administrator looks at are not used, and devices of classes without a mapping do not
+    count.  Of classes with ``sources`` the capacities that claims consume count; counters do not, because
+    claims do not tell them.
     """
 
-    def __init__(self, claims: Iterable[WitnessedClaim], resources: Mapping[str, str]) -> None:
+    def __init__(self, claims: Iterable[WitnessedClaim], options: ResourceOptions) -> None:
         self._claims: dict[Uid, list[dict[str, int]]] = {}  # by pod; ``take`` empties the amounts
         for claim in claims:
-            amounts = _amounts(claim, resources)
+            amounts = _amounts(claim, options)
             for pod in _users(claim) if amounts else ():
                 self._claims.setdefault(pod, []).append(amounts)
 
@@ -104,15 +110,29 @@ def _users(claim: WitnessedClaim) -> Iterable[Uid]:
     return (user.uid for user in claim.status.reserved_for if user.resource == "pods")
 
 
-def _amounts(claim: WitnessedClaim, resources: Mapping[str, str]) -> dict[str, int]:
+def _amounts(claim: WitnessedClaim, options: ResourceOptions) -> dict[str, int]:
     amounts: dict[str, int] = {}
     classes = _classes(claim.spec.devices.requests)
     allocation = claim.status.allocation
     for device in () if allocation is None else allocation.devices.results:
-        resource = resources.get(classes.get(device.request, ""))
-        if resource is not None and not device.admin_access:
+        if device.admin_access:
+            continue
+        device_class = classes.get(device.request, "")
+        resource = options.device_classes.get(device_class)
+        if resource is not None:
             amounts[resource] = amounts.get(resource, 0) + NANOS
+        for source in options.device_sources.get(device_class, ()):
+            names = (source.name, f"{source.driver}/{source.name}")
+            consumed = [device.consumed_capacity[name] for name in names if name in device.consumed_capacity]
+            if source.kind == "capacity" and source.driver == device.driver and consumed:
+                amounts[source.resource] = amounts.get(source.resource, 0) + consumed[0].nanos
     return amounts
+
+
+def uncounted_resources(options: ResourceOptions) -> tuple[str, ...]:
+    """Return the resources that count counters of devices, of which the witness does not know the use."""
+    sources = (source for sources in options.device_sources.values() for source in sources)
+    return tuple(sorted({source.resource for source in sources if source.kind == "counter"}))
 
 
 def _classes(requests: Iterable[_Request]) -> dict[str, str]:

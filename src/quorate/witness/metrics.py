@@ -48,7 +48,11 @@ LASTING: Final = Family(
 OBSERVATIONS: Final = Family(
     "quorate_witness_observations_total", "counter", (), "Comparisons since the process started"
 )
-FAMILIES: Final = (USED, EXCESS, LASTING, OBSERVATIONS)
+UNCOUNTED: Final = Family(
+    "quorate_witness_uncounted", "gauge", ("resource",),
+    "1 for each resource that counts counters of devices: claims do not tell what pods use of it",
+)  # fmt: skip
+FAMILIES: Final = (USED, EXCESS, LASTING, UNCOUNTED, OBSERVATIONS)
 _KINDS: Final[dict[str, Resource[Any]]] = {
     resource.kind: resource
     for resource in (CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES, NAMESPACES, NODES, WORKLOADS)
@@ -69,9 +73,9 @@ class WitnessMetrics(Collector):
         self._observations += 1
 
     def collect(self) -> Iterator[Metric]:
-        used, excess, lasting = (
+        used, excess, lasting, uncounted = (
             GaugeMetricFamily(family.name, family.help, labels=family.labels)
-            for family in (USED, EXCESS, LASTING)
+            for family in (USED, EXCESS, LASTING, UNCOUNTED)
         )
         if self._report is not None:
             for usage in self._report.usage:
@@ -80,12 +84,14 @@ class WitnessMetrics(Collector):
                 place = difference.place
                 labels = [place.kind, place.name, place.flavor, place.resource, difference.reason]
                 excess.add_metric(labels, difference.excess / NANOS)
+            for resource in self._report.uncounted:
+                uncounted.add_metric([resource], 1)
             counts = Counter(difference.reason for difference in self._report.lasting)
             for reason in Reason:
                 lasting.add_metric([reason], counts[reason])
         observations = CounterMetricFamily(OBSERVATIONS.name, OBSERVATIONS.help)
         observations.add_metric([], self._observations)
-        yield from (used, excess, lasting, observations)
+        yield from (used, excess, lasting, uncounted, observations)
 
 
 class WitnessEvents:

@@ -46,7 +46,7 @@ async def run_witness(
     if options.has_queues:
         informers += [workloads, queues, cohorts]
     kind = WITNESSED_CLAIMS.kind
-    if resources().device_classes and await plural_of(client, WITNESSED_CLAIMS.api_version, kind):
+    if resources().counts_devices and await plural_of(client, WITNESSED_CLAIMS.api_version, kind):
         informers.append(claims)
     changed = asyncio.Event()
     owners = OwnerLookup(client)

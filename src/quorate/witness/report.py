@@ -83,3 +83,4 @@ class Report:
     usage: tuple[Usage, ...]
     differences: tuple[Difference, ...]
     lasting: tuple[Difference, ...]  # those of ``differences`` that last longer than the grace
+    uncounted: tuple[str, ...] = ()  # resources of which the use is not known

@@ -12,7 +12,7 @@ from quorate.api.meta import Key, Uid, epoch, is_true
 from quorate.api.names.kueue import POD_SET, QUEUE_NAME
 from quorate.api.quantity import NANOS
 from quorate.witness.admissions import Admissions, WitnessedWorkload, assignment_of
-from quorate.witness.devices import ClaimedDevices, WitnessedClaim
+from quorate.witness.devices import ClaimedDevices, WitnessedClaim, uncounted_resources
 from quorate.witness.limits import FlavorResource, Holder, QuotaTrees
 from quorate.witness.lowered import LoweredLimits, SpecVersions
 from quorate.witness.pods import WitnessedPod
@@ -83,7 +83,7 @@ class Witness:
             for difference in differences
             if now - self._since[difference.place, difference.reason] >= self._grace_s
         )
-        return Report(usage, differences, lasting)
+        return Report(usage, differences, lasting, uncounted_resources(facts.resources))
 
     def _charges(
         self, facts: Facts, running: Iterable[WitnessedPod]
@@ -93,7 +93,7 @@ class Witness:
         self._admissions.update(workloads.values())
         index = self._admissions.index(facts.owners)
         queues = {queue.metadata.name: queue for queue in facts.cluster_queues}
-        devices = ClaimedDevices(facts.claims, facts.resources.device_classes)
+        devices = ClaimedDevices(facts.claims, facts.resources)
         charges: list[_Charge] = []
         unadmitted: list[WitnessedPod] = []
         with_pods: set[Uid] = set()
