@@ -200,6 +200,24 @@ def test_the_shares_of_a_device_are_told_apart_and_free_after_their_claims() -> 
     assert devices.session() == {more.name: "a"}
 
 
+def test_pods_are_preempted_for_a_share_and_no_more_until_their_claims_are_given_back() -> None:
+    gangs = {"low": 1, "other": 1, "high": 1}
+    devices = Devices("design", {"a": ()}, gangs, "enqueue, allocate, preempt, backfill")
+    devices.devices.set_slice(a_shared_slice("p", "80Gi"))
+    (low,) = devices.add_pods("low", 1, [of_memory("50Gi")])
+    devices.add_pods("other", 1, [of_memory("10Gi")])
+    assert len(devices.session()) == 2
+    (high,) = devices.add_pods("high", 1, [of_memory("60Gi")])
+    assert devices.session() == {}
+    assert [*devices.world.evictions] == [low.name], "the other share is too small to help"
+    for gone in ([], [low]):
+        devices.world.remove_pods(gone)
+        assert devices.session() == {}, "the share is taken until its claim is given back"
+        assert [*devices.world.evictions] == [low.name]
+    devices.devices.remove_claim(Key("default", f"{low.name}-g"))
+    assert devices.session() == {high.name: "a"}
+
+
 @given(
     capacities=st.lists(st.integers(1, 80), min_size=1, max_size=2),
     gangs=st.lists(st.lists(st.integers(1, 60), min_size=1, max_size=3), min_size=1, max_size=4),

@@ -78,6 +78,7 @@ def device_demand(
             if allocation.node_selector is not None:
                 nodes.append(allocation.node_selector)
             held.extend(allocated_devices(claim))
+            held.extend(share for share, _ in allocated_shares(claim))
             continue
         demand = _claim_demand(claim, classes, key.name if is_shared else "")
         if isinstance(demand, FilterFailure):
@@ -94,10 +95,19 @@ def allocated_devices(claim: ResourceClaim) -> Iterator[DeviceId]:
 
 
 def allocated_shares(claim: ResourceClaim) -> Iterator[tuple[DeviceId, Mapping[str, Quantity]]]:
-    """Yield the devices of the claim that other claims can share, with what it takes of each capacity."""
+    """Yield the shares that the claim has of devices, with what it takes of each capacity.
+
+    The name of a share is that of its device, a slash, and an id that no other share has.
+    """
     for device in _results(claim):
         if device.share_id:
-            yield DeviceId(device.driver, device.pool, device.device), device.consumed_capacity
+            share = DeviceId(device.driver, device.pool, f"{device.device}/{device.share_id}")
+            yield share, device.consumed_capacity
+
+
+def device_of(share: DeviceId) -> DeviceId:
+    """Return the device of a share; a device has itself."""
+    return share._replace(device=share.device.partition("/")[0])
 
 
 def _results(claim: ResourceClaim) -> Iterator[AllocatedDevice]:

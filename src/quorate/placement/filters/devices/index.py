@@ -20,7 +20,7 @@ from quorate.placement.change_log import ChangeLog
 from quorate.placement.claim_requirements import ClaimDemand, CounterId, DeviceDemand, DeviceId
 from quorate.placement.failures import FilterFailure, NodeStatuses
 from quorate.placement.filters.devices.allocation import Chosen, ChosenDevice, DeviceShortage, choose_devices
-from quorate.placement.filters.devices.demand import allocated_devices, allocated_shares
+from quorate.placement.filters.devices.demand import allocated_devices, allocated_shares, device_of
 from quorate.placement.filters.devices.inventory import DeviceInventory, PublishedDevice, share_of
 from quorate.placement.filters.devices.pools import Pool
 from quorate.placement.filters.devices.quantities import milli_of
@@ -61,6 +61,10 @@ class DeviceIndex:
         self._releasing: Counter[DeviceId] = Counter()
         # Capacities of shareable devices that allocated claims and placed pods take, also of pods that leave.
         self._shares: Counter[CounterId] = Counter()
+        self._amounts: dict[DeviceId, Mapping[str, Quantity]] = {}  # of the shares of allocated claims
+        self._shares_leaving: Counter[CounterId] = Counter()  # of ``_shares``: of allocated claims, as of
+        self._leaving_version = 0  # this ``version``
+        self._kept_shares_releasing: Counter[CounterId] = Counter()  # of ``_shares``: of placed pods
         # Devices of claims that are still allocated although the last pod has left: about to be free.
         self._left: set[DeviceId] = set()
         self._placed: dict[tuple[int, DeviceDemand], list[_Placed]] = {}
@@ -116,13 +120,27 @@ class DeviceIndex:
             for device in allocated_devices(claim):
                 _count(self._allocated, device, count)
                 self._device_changed(device)
-            for device, taken in allocated_shares(claim):
-                self._count_shares(device, taken, count)
+            for share, taken in allocated_shares(claim):
+                _count(self._allocated, share, count)
+                self._amounts[share] = taken
+                if not self._allocated[share]:
+                    del self._amounts[share]
+                self._count_shares(share, taken, count)
 
     def _count_shares(self, device: DeviceId, taken: Mapping[str, Quantity], count: int) -> None:
         for name, amount in taken.items():
-            self._shares[share_of(device, name)] += count * milli_of(amount)
+            self._shares[share_of(device_of(device), name)] += count * milli_of(amount)
         self._device_changed(device)
+
+    def _leaving_shares(self) -> Counter[CounterId]:
+        """Return what allocated claims of pods that leave take of shareable devices, in thousandths."""
+        if self._leaving_version != self.version:
+            self._leaving_version = self.version
+            self._shares_leaving.clear()
+            for share in {*self._releasing, *self._left} & self._amounts.keys():
+                for name, amount in self._amounts[share].items() if not self._staying[share] else ():
+                    self._shares_leaving[share_of(device_of(share), name)] += milli_of(amount)
+        return self._shares_leaving
 
     def _forget_freed(self) -> None:
         self._left -= {device for device in self._left if not self._allocated[device]}
@@ -177,6 +195,8 @@ class DeviceIndex:
                 self._device_changed(chosen.id)
             else:
                 self._count_shares(chosen.id, chosen.shares, count)
+                for name, amount in chosen.shares.items() if placed.releasing else ():
+                    self._kept_shares_releasing[share_of(chosen.id, name)] += count * milli_of(amount)
         for claim in demand.claims:
             if claim.shared:
                 users = self._node_of_shared.setdefault(claim.shared, Counter())
@@ -259,6 +279,10 @@ class DeviceIndex:
 
         counters = self._inventory.counters_left(visible, is_free)
         left = {counter: amount - self._shares[counter] for counter, amount in counters.items()}
+        if capacity is Capacity.FUTURE_IDLE:
+            leaving = self._leaving_shares()
+            for counter in left:
+                left[counter] += leaving[counter] + self._kept_shares_releasing[counter]
         return choose_devices(claims, visible, is_free, left)
 
     def _is_free(self, device: DeviceId, capacity: Capacity) -> bool:
@@ -285,7 +309,7 @@ class DeviceIndex:
                 for published in visible
                 if published.is_local and not self._shares_with_other_nodes(published)
             }
-        node = self._node_of.get(device)
+        node = self._node_of.get(device_of(device))
         if node is None:
             self._epoch += 1
         else:
