@@ -319,6 +319,33 @@ def test_no_more_pods_are_preempted_while_the_claims_of_gone_pods_are_still_allo
     assert [*devices.session()] == [high.name]
 
 
+COUNTS = st.dictionaries(st.sampled_from("abc"), st.integers(0, 4))
+
+
+@given(
+    changes=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2)), max_size=6),
+    counts=COUNTS,
+)
+def test_slices_that_change_count_as_slices_that_were_always_so(
+    changes: list[tuple[str, int]], counts: dict[str, int]
+) -> None:
+    changed = Devices("design", dict.fromkeys("abc", ()), {"train": 1})
+    changed.add_pods("train", 1, [a_request("gpu", 3)])
+    assert changed.session() == {}
+    published = dict.fromkeys("abc", 0)
+    for node, count in (*changes, *counts.items()):
+        published[node] = count
+        changed.devices.set_slice(a_slice(node, gpus(["1Gi"] * count)))
+        if max(published.values()) < 3:
+            assert changed.session() == {}
+    always = Devices(
+        "design", {node: gpus(["1Gi"] * count) for node, count in published.items()}, {"train": 1}
+    )
+    always.add_pods("train", 1, [a_request("gpu", 3)])
+    assert changed.session() == always.session()
+    assert changed.reason("train") == always.reason("train")
+
+
 SELECTORS: Final = ((), (LARGE,), (f"{ATTRIBUTES}.at == 0",))
 POD = st.tuples(st.integers(1, 2), st.sampled_from(SELECTORS))
 

@@ -6,7 +6,7 @@ name is allocated with the first of them: until it is, the others can be placed 
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -74,6 +74,7 @@ class DeviceIndex:
         self._changes = ChangeLog()  # nodes on which other devices are in use now
         self._epoch = 0  # incremented when those of all nodes may be
         self._node_of: dict[DeviceId, int] = {}
+        self._published: tuple[Sequence[tuple[PublishedDevice, ...]], int] = (), -1  # as of a generation
         self._seen: Hashable = None  # versions of slices and nodes of ``_node_of``
         self._evaluated: dict[tuple[DeviceDemand, Capacity], _Evaluated] = {}
         self._changed_claims: set[Key] | None = set()  # not taken yet; None: any
@@ -232,7 +233,8 @@ class DeviceIndex:
             statuses.reject(mask, failure)
 
     def _evaluate(self, demand: DeviceDemand, capacity: Capacity) -> dict[int, FilterFailure]:
-        epoch = (self._epoch, self._inventory.version, self._nodes.generation)
+        self._note_published()
+        epoch = (self._epoch, self._nodes.generation)
         known = self._evaluated.get((demand, capacity))
         changed = None if known is None or known.epoch != epoch else self._changes.since(known.position)
         if known is None or changed is None:
@@ -249,6 +251,19 @@ class DeviceIndex:
         known.position = self._changes.end
         return known.failed
 
+    def _note_published(self) -> None:
+        """Note on which nodes pods can use other devices since the last call: those of changed slices."""
+        before, generation = self._published
+        now = self._inventory.visible(self._nodes)
+        if now is not before:
+            self._published = now, self._nodes.generation
+            if generation != self._nodes.generation or len(before) != len(now):
+                self._epoch += 1
+            else:
+                for node, (old, new) in enumerate(zip(before, now, strict=True)):
+                    if old != new:
+                        self._changes.append(node)
+
     def _failure(self, node: int, demand: DeviceDemand, capacity: Capacity) -> FilterFailure | None:
         for claim in self._elsewhere(demand, node):
             return failures.device_claim_being_allocated(claim.shared)
@@ -256,8 +271,13 @@ class DeviceIndex:
         if not isinstance(chosen, DeviceShortage):
             return None
         visible = self._inventory.visible(self._nodes)[node]
-        counters = self._inventory.counters_left(visible, lambda _: True)
-        ever = choose_devices(demand.claims, visible, lambda _: True, counters)
+        ever: Chosen | DeviceShortage = chosen
+        if any(
+            published.is_shareable or published.consumes or not self._is_free(published.id, capacity)
+            for published in visible
+        ):
+            counters = self._inventory.counters_left(visible, lambda _: True)
+            ever = choose_devices(demand.claims, visible, lambda _: True, counters)
         return failures.devices_missing(str(chosen), is_permanent=isinstance(ever, DeviceShortage))
 
     def _elsewhere(self, demand: DeviceDemand, node: int) -> Iterator[ClaimDemand]:
