@@ -7,6 +7,7 @@ from hypothesis import given as given_by
 from hypothesis import strategies as st
 
 from quorate.api.kueue import Workload, WorkloadStatus
+from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Condition, Key, ObjectMeta, find_condition
 from quorate.queueing import conditions as c
 from quorate.queueing.planning.announced_starts import (
@@ -285,38 +286,73 @@ def test_an_overrun_evicts_what_passed_the_planned_workload_if_the_queue_says_so
         assert told(world)[1] == "BoundOverrun"
 
 
-@pytest.mark.parametrize("is_removed", [True, False])
-def test_a_lost_node_moves_a_planned_start(is_removed: bool) -> None:
-    """``large`` has places on the node of ``first``, which ends sooner than ``longer``."""
-    node = {"allocatable": {"cpu": 4, "pods": 10}}
-    jobs = (
-        job("first", 4, 0, 100),
-        job("longer", 4, 0, 150),
-        job("large", 4, 1, 60),
-    )
+PLACES: list[tuple[Json, Json]] = [  # what differs in the world, and the labels of node x
+    ({"flavors": ["default"], "config": {"nodeFit": {"mode": "Require"}}}, {}),
+    ({"flavors": ["default"], "config": {"nodeFit": {"mode": "Require"}}}, {HOSTNAME: "host-{}"}),
+    *(
+        (
+            {"flavors": {"default": {"topologyName": "racks"}}, "topologies": {"racks": {"levels": levels}}},
+            {HOSTNAME: "host-{}", "rack": "rack-{}"},
+        )
+        for levels in (["rack"], ["rack", HOSTNAME])
+    ),
+]
+IDS = ["hosts", "hosts with other names", "racks only", "racks and hosts"]
+
+
+def node_of_4(name: str, labels: Json) -> Json:
+    labels = {label: value.format(name) for label, value in labels.items()}
+    return {"labels": labels, "allocatable": {"cpu": 4, "pods": 10}}
+
+
+def a_world_with_places(given: Json, labels: Json, *jobs: Json) -> World:
+    """Return the world at second 10 with nodes a and b, of which each has four cpus and its own rack."""
+    topology: Json = {"topology": {"required": "rack"}} if "topologies" in given else {}
     world = World(
         {
-            "flavors": ["default"],
-            "config": {"nodeFit": {"mode": "Require"}},
-            "nodes": {"a": node, "b": node},
+            **given,
+            "nodes": {name: node_of_4(name, labels) for name in ("a", "b")},
             "clusterQueues": {"q": queue(20)},
-            "workloads": jobs,
+            "workloads": [{**each, **topology} for each in jobs],
             "now": 10,
         }
     )
     for _ in range(2):
         run_cycle(world)
+    return world
+
+
+@pytest.mark.parametrize(("given", "labels"), PLACES, ids=IDS)
+def test_what_moves_a_planned_start_on_nodes_that_stay_is_no_lost_node(given: Json, labels: Json) -> None:
+    world = a_world_with_places(given, labels, job("first", 4, 0), job("other", 4, 0), job("large", 4, 1, 60))
+    world.state.set_learned_bounds({WorkKind(("default", "q")): 50.0})
+    for now, reason in ((11.0, "Planned"), (212.0, "BoundOverrun")):
+        world.now = now
+        run_cycle(world)
+        assert told(world)[1] == reason
+
+
+@pytest.mark.parametrize(("given", "labels"), PLACES, ids=IDS)
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_lost_node_moves_a_planned_start(is_removed: bool, given: Json, labels: Json) -> None:
+    """``large`` has places on the node of ``first``, which ends sooner than ``longer``."""
+    jobs = (
+        job("first", 4, 0, 100),
+        job("longer", 4, 0, 150),
+        job("large", 4, 1, 60),
+    )
+    world = a_world_with_places(given, labels, *jobs)
     assert told(world) == ("True", "Planned", AT_110)
     first = world.state.ledger.reservations[Key("default", "first")]
-    (host,) = (place.values[-1] for place in first.places.all)
+    (node,) = (place.values[-1][-1] for place in first.places.all)
     if is_removed:
-        world.state.nodes.retry_flavors(world.state.nodes.remove_node(host))
+        world.state.nodes.retry_flavors(world.state.nodes.remove_node(node))
     else:
-        world.given["nodes"][host] = {**node, "ready": False}
-        world.put_node(host)
+        world.given["nodes"][node] |= {"ready": False}
+        world.put_node(node)
     for _ in range(2):
         run_cycle(world)
     status, reason, message = told(world)
     assert (status, reason) == ("True", "NodeLost")
     assert message.startswith("starts at 1970-01-01T00:02:40Z at the latest (Declared)")
-    assert message.endswith(f"; was 1970-01-01T00:01:50Z: NodeLost: node {host} was lost")
+    assert message.endswith(f"; was 1970-01-01T00:01:50Z: NodeLost: node {node} was lost")

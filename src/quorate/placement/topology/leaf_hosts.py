@@ -7,7 +7,7 @@ leaves, on hosts with labels and taints that accept them (Kueue 0.20: TASNodeFea
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -84,6 +84,10 @@ class LeafHosts:
         del self._nodes_in[column][node]
         if not self._nodes_in[column]:
             del self._nodes_in[column], self._path_of[column]
+
+    def names_in(self, column: int) -> KeysView[str]:
+        """Return the names of the nodes of a leaf."""
+        return self._nodes_in[column].keys()
 
     def _spare_row(self) -> int:
         if not self._spare:

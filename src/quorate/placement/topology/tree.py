@@ -313,6 +313,16 @@ class DomainTree:
         """Return the number of nodes of a leaf."""
         return self._nodes_in[self._column_of[recorded_values]]
 
+    def node_names(self, recorded_values: Path) -> Iterable[str]:
+        """Return the names of the nodes of a leaf: several below a rack, or if they share a host name."""
+        column = self._column_of[recorded_values]
+        if self.below is not None:
+            return self.below.names_in(column)
+        is_one = self._nodes_in[column] == 1
+        indexes = (self._first_in.item(column),) if is_one else self._indexes_in(column)
+        nodes = [self._cluster.nodes[index] for index in indexes]
+        return [node.metadata.name for node in nodes if node is not None]
+
     def amounts_of(self, recorded_values: Path) -> tuple[dict[str, int], dict[str, int]]:
         """Return by resource what pods of others leave of a leaf, and what placed pods use of it.
 

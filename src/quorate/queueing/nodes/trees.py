@@ -24,7 +24,7 @@ from quorate.placement.cluster import Cluster
 from quorate.placement.topology.tree import DomainTree, Path
 from quorate.queueing.nodes.node_fit import mode_of
 from quorate.queueing.nodes.occupants import Occupants
-from quorate.queueing.nodes.places import LEVELS, Amounts, UsedBy
+from quorate.queueing.nodes.places import LEVELS, Amounts, Place, UsedBy
 from quorate.queueing.nodes.topology_flavors import TopologyFlavors
 from quorate.queueing.nodes.used_places import UsedPlaces
 
@@ -96,6 +96,13 @@ class TopologyTrees(TopologyFlavors):
         for used, amounts in self.used.by_leaf.get(values, {}).items():
             if self._is_usage_of(known.of, known.tree, used):
                 yield amounts
+
+    def nodes_at(self, place: Place) -> Iterator[str]:
+        """Yield the names of the nodes of the leaf of a place, in the trees that have been built."""
+        used = UsedBy(place.flavors, place.on_host)
+        for known in self.known_trees():
+            if place.values in known.tree.leaves and self._is_usage_of(known.of, known.tree, used):
+                yield from known.tree.node_names(place.values)
 
     def _is_usage_of(self, of: TreeOf, tree: DomainTree, used: UsedBy) -> bool:
         """Return True if ``used`` counts in a tree that has a leaf with these values."""

@@ -112,7 +112,7 @@ class AnnouncedStart(msgspec.Struct, frozen=True):
     revisions: tuple[Revision, ...] = ()  # the latest last
     # What it rests on; empty in a new process
     capacity: dict[FlavorResource, int] = {}  # that the queue can get at most
-    nodes: frozenset[str] = frozenset()  # on which its pods have places
+    nodes: frozenset[str] = frozenset()  # of the hosts or domains in which its pods have places
 
     @property
     def reason(self) -> str:

@@ -48,7 +48,9 @@ def announced_start(
         made_at=now,
         planned_at=plan.at,
         capacity={pair: tree.potential_available(queue.node, pair) for pair in plan.assignment.usage},
-        nodes=frozenset(place.values[-1] for place in plan.assignment.placement.places()),
+        nodes=frozenset(
+            node for place in plan.assignment.placement.places() for node in ledger.topology.nodes_at(place)
+        ),
     )
     former = ledger.announced.get(plan.entry.key)
     if former is None:
