@@ -12,6 +12,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.informer import Informer
 from quorate.kube.manager.restart import run_restarting
 from quorate.kube.resources import (
+    LEASES,
     NATIVE_POD_GROUPS,
     NODES,
     PODS,
@@ -41,6 +42,7 @@ from quorate.local.controllers.namespace import (
     RootAuthorityPublisher,
     ServiceAccountController,
 )
+from quorate.local.controllers.node_lifecycle import NodeLifecycleController
 from quorate.local.controllers.persistent_volumes import (
     CLAIMS,
     CLASSES,
@@ -53,6 +55,7 @@ from quorate.local.controllers.resource_quota import QuotaController
 from quorate.local.controllers.scheduler import Scheduler
 from quorate.local.controllers.services.controller import EndpointsController
 from quorate.local.controllers.taint_eviction import TaintEvictionController
+from quorate.local.nodes.registration import LEASE_NAMESPACE
 
 __all__ = ["run_controllers"]
 
@@ -131,7 +134,7 @@ async def _run_controllers(
     if volumes is not None:
         await create_default_class(client)
     jobs, job_pods, pods = Informer(client, job.JOBS), Informer(client, job.PODS), Informer(client, PODS)
-    nodes = Informer(client, NODES)
+    nodes, leases = Informer(client, NODES), Informer(client, LEASES, LEASE_NAMESPACE)
     namespaces, accounts = Informer(client, NAMESPACES), Informer(client, SERVICE_ACCOUNTS)
     roles = Informer(client, CLUSTER_ROLES)
     deployments, replica_sets = Informer(client, apps.DEPLOYMENTS), Informer(client, apps.REPLICA_SETS)
@@ -145,6 +148,7 @@ async def _run_controllers(
         GarbageCollector(client, clock, metadata_cache),
         PodGarbageCollector(client, clock, pods, nodes),
         TaintEvictionController(client, clock, pods, nodes),
+        NodeLifecycleController(client, clock, rng, pods, nodes, leases),
         NamespaceController(client, clock, namespaces, metadata_cache),
         ServiceAccountController(client, clock, namespaces, accounts),
         QuotaController(client, clock, pods, metadata_cache),
@@ -198,7 +202,18 @@ async def _run_controllers(
         ),
     )
     async with asyncio.TaskGroup() as tasks:
-        watched = (jobs, job_pods, pods, nodes, deployments, replica_sets, namespaces, accounts, roles)
+        watched = (
+            jobs,
+            job_pods,
+            pods,
+            nodes,
+            leases,
+            deployments,
+            replica_sets,
+            namespaces,
+            accounts,
+            roles,
+        )
         started = (OnDemand(client, metadata_cache, *row) for row in on_demand)
         for part in (*watched, metadata_cache, *controllers, *started):
             tasks.create_task(part.run())

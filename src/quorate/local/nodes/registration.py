@@ -30,6 +30,7 @@ ORIGIN: Final = PREFIX + "node"  # an annotation of the nodes with simulated pod
 OF_POOL: Final = "pool"  # its value for nodes of pools
 POOL_TAINTS: Final = PREFIX + "pool-taints"  # an annotation: the taints of the pool, others are a user's
 NOT_READY: Final = "node.kubernetes.io/not-ready"
+LEASE_NAMESPACE: Final = "kube-node-lease"
 WORKERS: Final = 16
 
 
@@ -142,10 +143,8 @@ class NodeRegistrar:
 
 
 def _awaits_kubelet(node: Node) -> bool:
-    """Return True if a simulated node was never ready, or is ready and still has the taint of a new node."""
-    ready = find_condition(node.status.conditions, "Ready")
-    is_tainted = any(taint["key"] == NOT_READY for taint in node.spec.taints)
-    return node.is_simulated and (ready is None or (ready.status == "True" and is_tainted))
+    """Return True if a simulated node was never reported."""
+    return node.is_simulated and find_condition(node.status.conditions, "Ready") is None
 
 
 async def register(

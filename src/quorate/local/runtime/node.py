@@ -23,7 +23,7 @@ from quorate.kube.log import logger
 from quorate.kube.resources import LEASES, NAMESPACES, NODES
 from quorate.local.controllers.core_events import EventRecorder
 from quorate.local.nodes.fleet import HEALTHY
-from quorate.local.nodes.registration import NOT_READY, replacing
+from quorate.local.nodes.registration import LEASE_NAMESPACE, NOT_READY, replacing
 from quorate.local.runtime.containers.cgroups import Cgroups
 from quorate.local.runtime.containers.sandbox import Tools
 from quorate.local.runtime.machine import DevicePool, architecture, node_info
@@ -32,7 +32,6 @@ from quorate.local.runtime.objects import ApiObjects
 
 HEARTBEAT_S: Final = 10.0
 REGISTRATION_POLL_S: Final = 0.1
-LEASE_NAMESPACE: Final = "kube-node-lease"
 LEASE_S: Final = 40
 DEFAULT_NAME: Final = "local"
 
@@ -97,11 +96,15 @@ def _message(type_: str, message: str) -> str:
 
 
 async def heartbeat(client: Client, clock: Clock, node: NodeDescription) -> None:
-    """Renew the node's lease until cancelled."""
+    """Renew the node's lease until cancelled; report the node again after the lease has expired."""
     steady = clock.steady
+    renewed = steady.now()
     while True:
         try:
+            if steady.now() - renewed > LEASE_S:  # by now the node may be marked as unknown
+                await register(client, clock, node)
             await _renew(client, clock, node.name)
+            renewed = steady.now()
         except (ApiError, Unreachable) as error:
             logger(__name__).warning("lease of the node not renewed", problem=str(error))
         await steady.sleep_until(steady.now() + HEARTBEAT_S)
