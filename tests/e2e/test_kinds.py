@@ -18,7 +18,7 @@ from quorate.inspect.connection import Connection
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import named_targets
 from quorate.kube.errors import NotFound
-from quorate.kube.resources import EVENTS, JOBS, WORKLOADS
+from quorate.kube.resources import EVENTS, JOBS, PODS, WORKLOADS
 from quorate.processes.local.apply import install_definitions
 from tests.e2e.kinds import EXAMPLES, JOB_SET, Added, Example, Json, pods, without_times
 from tests.e2e.minimal_definitions import definition
@@ -75,6 +75,18 @@ class ManagedJob:
         """Replace the status, as the controller of the kind does."""
         fresh = {**dict.fromkeys((await self.job()).status), **status}
         await self.world.client.patch(self.resource, KEY, {"status": fresh}, subresource="status")
+
+    async def create_pod(self, workload: Workload) -> Key:
+        """Create a pod, as the controller of the kind does before it counts it in the status."""
+        labels = {
+            "kueue.x-k8s.io/podset": workload.spec.pod_sets[0].name,
+            "batch.kubernetes.io/controller-uid": (await self.job()).metadata.uid,
+        }
+        annotations = {"kueue.x-k8s.io/workload": workload.metadata.name}
+        metadata = {"name": "uncounted", "labels": labels, "annotations": annotations}
+        body = {"metadata": metadata, "spec": pods()["spec"]}
+        created = await self.world.client.create(PODS, body, NAMESPACE)
+        return created.metadata.key
 
     async def until_workload(self, what: str, accept: Any) -> Workload:
         async def find() -> Workload | None:
@@ -214,6 +226,42 @@ async def finishes(managed: ManagedJob) -> None:
 async def deletes_job_and_workload(managed: ManagedJob) -> None:
     await managed.world.client.delete(managed.resource, KEY, propagation="Background")
     await managed.world.until("job and workload are deleted", managed.is_deleted)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.resource.kind)
+def test_quota_is_not_released_while_a_pod_runs_that_the_status_does_not_count(example: Example) -> None:
+    async def story(world: World) -> None:
+        await install(world, example)
+        await world.start_queueing(running(example.integrations))
+        await world.queues(example.cpu)
+        managed = ManagedJob(world, example)
+        await managed.create()
+        await managed.until_suspended(False)
+        workload = await managed.until_workload("any", bool)
+        pod = await managed.create_pod(workload)
+        await world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": False}})
+        await managed.until_suspended(True)
+        await managed.patch_status(example.stopped)
+        await keeps_quota(managed)
+        await world.stop_queueing()
+        await world.start_queueing(running(example.integrations))
+        await keeps_quota(managed)
+        await world.client.delete(PODS, pod, grace_period_s=0)
+        await world.until_condition(KEY.name, "QuotaReserved", "False")
+
+    run_story(story)
+
+
+async def keeps_quota(managed: ManagedJob) -> None:
+    requests = managed.world.queueing_client.succeeded
+    before = requests["GET pods"]
+
+    async def looked_twice() -> bool:
+        return requests["GET pods"] >= before + 2
+
+    await managed.world.until("the pods of the job are listed twice", looked_twice)
+    evicted = await managed.until_workload("any", bool)
+    assert is_true(evicted.status.conditions, "QuotaReserved")
 
 
 def test_a_child_job_has_no_workload_and_runs_only_with_its_parent() -> None:

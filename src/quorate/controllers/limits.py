@@ -59,6 +59,7 @@ REFUSED_JOB_RETRY_S: Final = 2.0  # before a refused change of a job is tried ag
 REFUSED_SET_RETRY_S: Final = 10.0
 # Until the pods of a new job are counted; its creation time has the precision of a second.
 PODS_COUNTED_S: Final = 3.0
+STOPPED_PODS_RETRY_S: Final = 1.0  # before the pods of a stopped job are listed again
 NEW_WORKLOAD_S: Final = 1.0  # for which the lifecycle leaves a new workload to the admission cycle
 PLAN_DEFER_S: Final = 1.0  # pods of one job tend to end together: one write can report many
 MAX_DEPTH: Final = 10  # owners of one job that are followed, as in Kueue

@@ -31,11 +31,13 @@ from quorate.controllers.jobframework.job_plan import (
 from quorate.controllers.jobframework.native_gangs import wants_native_gangs
 from quorate.controllers.jobframework.podset_info import Memberships
 from quorate.controllers.jobframework.rules import decide
+from quorate.controllers.jobframework.stopped_pods import pods_may_run
 from quorate.controllers.limits import (
     INVALID_RETRY_S,
     OWNER_CHAIN_RETRY_S,
     OWNER_RETRY_S,
     REFUSED_JOB_RETRY_S,
+    STOPPED_PODS_RETRY_S,
     WORKERS,
 )
 from quorate.controllers.metrics import Record, record_workload_creations
@@ -211,6 +213,10 @@ class JobReconciler(Generic[J]):
             elif self._starts_as_native_gang(job, workloads):
                 context = replace(context, native_gangs=await self._native_gangs.availability())
         plan = await self._decide(job, workloads, context)
+        if job is not None and plan.releases is not None:
+            label = self.kind.pods_label(job)
+            if await pods_may_run(self._context.client, job.metadata.uid, label, plan.releases):
+                return self._context.clock.now() + STOPPED_PODS_RETRY_S
         return await self._execute_or_report(key, job, workloads, plan)
 
     async def _execute_or_report(

@@ -307,7 +307,13 @@ def _evict(state: JobState[J], workload: Workload) -> JobPlan:
     # The next admission is for the pods that the job may still run, whatever was admitted before.
     pods = reclaimable_now(state, msgspec.structs.replace(workload, status=status))
     fresh = msgspec.structs.replace(status, reclaimable_pods=pods)
-    return stop.then(JobPlan(writes=status_patch(WORKLOADS, workload, fresh), change=stop.change))
+    counts_pods = kind.releases_quota_with_stop or isinstance(kind, ComposableJobKind)
+    release = JobPlan(
+        writes=status_patch(WORKLOADS, workload, fresh),
+        change=stop.change,
+        releases=None if counts_pods else workload,
+    )
+    return stop.then(release)
 
 
 def _stop(state: JobState[J], workload: Workload, reason: str, message: str) -> JobPlan:
