@@ -1,6 +1,7 @@
-"""Taints by the conditions of nodes, nodes that expire, and pods of nodes that are not ready."""
+"""Taints by the conditions of nodes, nodes that expire, and readiness of their pods."""
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
@@ -8,14 +9,18 @@ import pytest
 from quorate.api.core import Node, NodeSpec, NodeStatus, Taint
 from quorate.api.meta import Condition, Key, ObjectMeta
 from quorate.kube.client import PatchKind
-from quorate.kube.resources import NODES
+from quorate.kube.clock import WallClock
+from quorate.kube.informer import Informer
+from quorate.kube.resources import LEASES, NODES, PODS
 from quorate.local.controllers.node_lifecycle import (
     Evictions,
+    NodeLifecycleController,
     evictions,
     taint_changes,
     unknown_conditions,
 )
 from quorate.local.nodes import NodePool
+from quorate.local.nodes.registration import LEASE_NAMESPACE
 from tests.local.controllers.running_cluster import LocalCluster, local_cluster
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
@@ -150,47 +155,67 @@ def test_conditions_of_a_silent_node() -> None:
     assert result["PIDPressure"]["lastHeartbeatTime"] == "created"
 
 
-@pytest.mark.slow
-def test_pods_of_a_node_that_is_not_ready_are_not_ready_until_it_is() -> None:
+def test_a_node_that_reports_itself_not_ready_is_tainted_until_it_is_ready() -> None:
     async def scenario(cluster: LocalCluster) -> None:
-        await cluster.run_job("j", 1, {"duration": "forever"})
+        key = Key("", (await cluster.client.list(NODES)).items[0].metadata.name)
 
-        async def readiness() -> str:
-            rows = [row for pod in await cluster.pods("j") for row in pod["status"].get("conditions", ())]
-            return next((row["status"] for row in rows if row["type"] == "Ready"), "")
-
-        async def is_ready() -> bool:
-            return await readiness() == "True"
-
-        async def is_not_ready() -> bool:
-            return await readiness() == "False"
-
-        await cluster.until("the pod is ready", is_ready)
-        (pod,) = await cluster.pods("j")
-        key = Key("", pod["spec"]["nodeName"])
-
-        async def taints() -> set[tuple[str, str]]:
-            return {(taint.key, taint.effect) for taint in (await cluster.client.get(NODES, key)).spec.taints}
-
-        async def is_tainted() -> bool:
-            return await taints() == {(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")}
-
-        async def is_free() -> bool:
-            return not await taints()
+        async def has(*want: tuple[str, str]) -> bool:
+            taints = (await cluster.client.get(NODES, key)).spec.taints
+            return {(taint.key, taint.effect) for taint in taints} == set(want)
 
         async def report(status: str) -> None:
             body: Any = {"status": {"conditions": [{"type": "Ready", "status": status}]}}
             await cluster.client.patch(NODES, key, body, subresource="status", kind=PatchKind.STRATEGIC)
 
         await report("False")
-        await cluster.until("the node has taints", is_tainted)
-        await cluster.until("the pod is not ready", is_not_ready)
+        effects = ((NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute"))
+        await cluster.until("the node has taints", lambda: has(*effects))
         await report("True")
-        await cluster.until("the taints are gone", is_free)
-        await cluster.until("the pod is ready again", is_ready)
+        await cluster.until("the taints are gone", has)
 
     async def run() -> None:
         async with local_cluster(NodePool(2)) as cluster:
+            await cluster.registered.wait()
             await scenario(cluster)
+
+    asyncio.run(run())
+
+
+def test_a_node_and_its_pods_are_not_ready_when_its_kubelet_is_silent() -> None:
+    async def scenario(cluster: LocalCluster, tasks: asyncio.TaskGroup) -> None:
+        client = cluster.client
+        ready = {"conditions": [{"type": "Ready", "status": "True", "reason": "R"}]}
+        for name in ("silent", "without-lease"):
+            await client.create(NODES, {"metadata": {"name": name}, "status": ready})
+        spec = {"nodeName": "silent", "containers": [{"name": "c", "image": "i"}]}
+        await client.create(PODS, {"metadata": {"name": "p"}, "spec": spec}, "default")
+        status: Any = {"status": {"phase": "Running", **ready}}
+        await client.patch(PODS, Key("default", "p"), status, subresource="status")
+        await client.create(LEASES, {"metadata": {"name": "silent"}, "spec": {}}, LEASE_NAMESPACE)
+        pods, nodes = Informer(client, PODS), Informer(client, NODES)
+        pods.add_index("node", lambda pod: (pod.spec.node_name,))
+        leases = Informer(client, LEASES, LEASE_NAMESPACE)
+        controller = NodeLifecycleController(
+            client, WallClock(), random.Random(3), pods, nodes, leases, grace_s=0.5
+        )
+        parts = [tasks.create_task(part.run()) for part in (pods, nodes, leases, controller)]
+
+        async def pod_is_not_ready() -> bool:
+            pod = await client.get(PODS, Key("default", "p"))
+            return [(row.type, row.status) for row in pod.status.conditions] == [("Ready", "False")]
+
+        await cluster.until("the pod is not ready", pod_is_not_ready)
+        node = await client.get(NODES, Key("", "silent"))
+        assert {row.type: row.status for row in node.status.conditions} == dict.fromkeys(
+            ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"), "Unknown"
+        )
+        other = await client.get(NODES, Key("", "without-lease"))
+        assert [(row.type, row.status) for row in other.status.conditions] == [("Ready", "True")]
+        for part in parts:
+            part.cancel()
+
+    async def run() -> None:
+        async with local_cluster() as cluster, asyncio.TaskGroup() as tasks:
+            await scenario(cluster, tasks)
 
     asyncio.run(run())

@@ -1,4 +1,4 @@
-"""Taints of nodes by their conditions, expiry of nodes that are silent, and pods on nodes that are not ready.
+"""Taints of nodes by their conditions, expiry of nodes that are silent, and readiness of their pods.
 
 The rules are those of the node lifecycle controller of kube-controller-manager, without its rate limits.
 Only nodes that have a lease expire, and a node without a condition ``Ready`` keeps its taints: other nodes of
@@ -99,7 +99,10 @@ def unknown_conditions(conditions: Iterable[Json], created: str, now: str) -> li
 
 
 class NodeLifecycleController(Controller):
-    """A key is a node, or a pod on a node that is not ready.  ``pods`` has the index ``node``."""
+    """A key is a node, or a pod on a node that has expired.  ``pods`` has the index ``node``.
+
+    Pods on a node that reports itself not ready keep their conditions: its kubelet reports them.
+    """
 
     def __init__(
         self,
@@ -109,31 +112,25 @@ class NodeLifecycleController(Controller):
         pods: Informer[Pod],
         nodes: Informer[Node],
         leases: Informer[Lease],
+        grace_s: float = GRACE_S,
     ) -> None:
-        """``leases``: those of ``LEASE_NAMESPACE``."""
+        """``leases``: those of ``LEASE_NAMESPACE``.  ``grace_s``: for how long a kubelet may be silent."""
         self._events = EventRecorder(client, clock, rng, "node-controller")
         super().__init__("node-lifecycle", client, clock, pods, nodes, leases, events=self._events)
         self._pods = pods
         self._nodes = nodes
+        self._grace_s = grace_s
         self._seen: dict[str, float] = {}  # when the kubelet of a node that has a lease was last heard of
         self._ready: Counter[str] = Counter()  # nodes by zone
         self._not_ready: Counter[str] = Counter()
         nodes.subscribe(self._on_node)
-        pods.subscribe(self._on_pod)
         leases.subscribe(self._on_lease)
 
     def _on_lease(self, change: Change[Lease]) -> None:
         if change.new is not None and (change.old is None or change.old.spec != change.new.spec):
-            self._seen[change.key.name] = self._clock.now()
-            if change.old is None:
+            if change.key.name not in self._seen:
                 self._reconciler.enqueue(Key("", change.key.name))
-
-    def _on_pod(self, change: Change[Pod]) -> None:
-        pod, old = change.new, change.old
-        if pod is None or (old is not None and old.spec.node_name == pod.spec.node_name):
-            return
-        if _is_lost(self._nodes.get(Key("", pod.spec.node_name))):
-            self._reconciler.enqueue(pod.metadata.key)
+            self._seen[change.key.name] = self._clock.now()
 
     def _on_node(self, change: Change[Node]) -> None:
         zones = {_zone(node) for node in (change.old, change.new) if node is not None}
@@ -154,12 +151,6 @@ class NodeLifecycleController(Controller):
             self._reconciler.enqueue(change.key)
         if taint_changes(node, self._mode(_zone(node))) != (frozenset(), frozenset()):
             self._reconciler.enqueue_in(change.key, SETTLE_S if _ready_status(node) == "True" else 0.0)
-        if _is_lost(node) and not _is_lost(change.old):
-            if change.old is not None:
-                message = f"Node {change.key.name} status is now: NodeNotReady"
-                self._events.event(_reference("Node", node.metadata), "Normal", "NodeNotReady", message)
-            for pod in self._pods.by_index("node", change.key.name):
-                self._reconciler.enqueue(pod.metadata.key)
 
     def _count(self, node: Node | None, number: int) -> None:
         if node is not None and EXCLUDED not in node.metadata.labels:
@@ -177,13 +168,17 @@ class NodeLifecycleController(Controller):
         node = self._nodes.get(key)
         if node is None:
             return None
-        due = self._seen.get(key.name, float("inf")) + GRACE_S
+        due = self._seen.get(key.name, float("inf")) + self._grace_s
         is_silent = _ready_status(node) != "Unknown" and self._clock.now() >= due
         if is_silent:
             stored = await self._client.get(NODES, key)
             created, now = stored["metadata"]["creationTimestamp"], self._now()
             conditions = unknown_conditions(stored["status"].get("conditions", ()), created, now)
             await self._patch(key, stored, {"status": {"conditions": conditions}}, "status")
+            message = f"Node {key.name} status is now: NodeNotReady"
+            self._events.event(_reference("Node", node.metadata), "Normal", "NodeNotReady", message)
+            for pod in self._pods.by_index("node", key.name):
+                self._reconciler.enqueue(pod.metadata.key)
         elif any(taint_changes(node, self._mode(_zone(node)))):
             await self._change_taints(node)
         return None if is_silent or due == float("inf") or _ready_status(node) == "Unknown" else due
@@ -208,9 +203,7 @@ class NodeLifecycleController(Controller):
     async def _mark_not_ready(self, key: Key) -> None:
         pod = self._pods.get(key)
         ready = pod and find_condition(pod.status.conditions, "Ready")
-        if pod is None or not _is_lost(self._nodes.get(Key("", pod.spec.node_name))):
-            return
-        if ready is None or ready.status == "False":
+        if pod is None or ready is None or ready.status == "False":
             return
         condition = {"type": "Ready", "status": "False", "lastTransitionTime": self._now()}
         body = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
@@ -230,7 +223,7 @@ def _ready_status(node: Node | None) -> str:
     return ready.status if ready else ""
 
 
-def _is_lost(node: Node | None) -> bool:
+def _is_lost(node: Node) -> bool:
     """Return True if a node says that it is not ready, or is not heard of."""
     return _ready_status(node) in ("False", "Unknown")
 

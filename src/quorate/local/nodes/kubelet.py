@@ -30,7 +30,6 @@ from quorate.local.nodes.pod_status import (
     PodAddresses,
     is_resized,
     with_ephemeral_containers,
-    with_readiness,
     with_resized_containers,
 )
 from quorate.local.nodes.pod_types import PODS, Pod
@@ -55,7 +54,6 @@ class Kubelet:
         self._progress: dict[Uid, Progress] = {}
         self._counts: dict[Uid, PodCounts] = {}  # by owner
         self._resized: set[Uid] = set()  # pods with a resize that is not in their status yet
-        self._reported_again: set[Uid] = set()  # pods on nodes that became ready again
         self._cache.add_index("node", lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
         self._addresses = AddressPool(POD_NETWORK, ())
         self._reconciler = Reconciler("kubelet", self.reconcile, clock, WORKERS)
@@ -75,7 +73,6 @@ class Kubelet:
             assert change.old is not None
             self._progress.pop(change.old.metadata.uid, None)
             self._resized.discard(change.old.metadata.uid)
-            self._reported_again.discard(change.old.metadata.uid)
         else:
             if is_resized(change.new) or (
                 change.old is not None and _resources_differ(change.old, change.new)
@@ -89,13 +86,9 @@ class Kubelet:
             self._count(owner, before, after)
 
     def _on_node(self, change: Change[Node]) -> None:
-        """Enqueue the pods of a node that became a simulated one, or ready again."""
-        is_new = _simulated_address(change.new) and not _simulated_address(change.old)
-        is_ready_again = change.old is not None and _is_ready(change.new) and not _is_ready(change.old)
-        if is_new or is_ready_again:
+        """Enqueue the pods of a node that became a simulated one."""
+        if _simulated_address(change.new) and not _simulated_address(change.old):
             for pod in self._cache.by_index("node", change.key.name):
-                if is_ready_again:
-                    self._reported_again.add(pod.metadata.uid)
                 self._reconciler.enqueue(pod.metadata.key)
 
     def _count(self, owner: Uid, before: PodCounts, after: PodCounts) -> None:
@@ -138,9 +131,6 @@ class Kubelet:
         if status.phase != "Running" or pod.metadata.deletion_timestamp is not None:
             return step
         status = with_ephemeral_containers(pod, status, moment)
-        if pod.metadata.uid in self._reported_again:
-            self._reported_again.discard(pod.metadata.uid)
-            status = with_readiness(status, moment)
         if pod.metadata.uid in self._resized:
             status = with_resized_containers(pod, status, self._capacity_for(pod), moment)
             if find_condition(status.conditions, RESIZE_PENDING) is None:
@@ -193,11 +183,6 @@ def _resources_differ(old: Pod, new: Pod) -> bool:
         {container.name: container.resources for container in pod.spec.containers} for pod in (old, new)
     )
     return old.spec != new.spec and before != after
-
-
-def _is_ready(node: Node | None) -> bool:
-    ready = find_condition(node.status.conditions, "Ready") if node is not None else None
-    return ready is not None and ready.status == "True"
 
 
 def _simulated_address(node: Node | None) -> str:

@@ -223,12 +223,6 @@ def _uninitialized(pod: Pod) -> ConditionValue:
     return ConditionValue("False", "ContainersNotInitialized", message) if names else TRUE
 
 
-def with_readiness(status: PodStatus, moment: datetime) -> PodStatus:
-    """Return the status with the condition ``Ready``, if all containers are ready."""
-    is_ready = bool(status.container_statuses) and all(each.ready for each in status.container_statuses)
-    return _conditions(status, moment, Ready=TRUE) if is_ready else status
-
-
 def _conditions(status: PodStatus, moment: datetime, **values: ConditionValue) -> PodStatus:
     conditions: Iterable[Condition] = status.conditions
     for type_, (value, reason, message) in values.items():
