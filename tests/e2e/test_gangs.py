@@ -391,10 +391,25 @@ def test_references_to_missing_objects_are_reported() -> None:
             } <= found
 
         await world.until("both groups have the event", reported)
+        await until_pod_waits(world, "absent", "PodGroupNotFound")
+        await world.group("deleted", 2, queue="nowhere")
+        await world.pods("deleted", 1)
+        await until_pod_waits(world, "deleted", "QueueNotFound")
+        await world.client.delete(POD_GROUPS, Key(NAMESPACE, "deleted"))
+        await until_pod_waits(world, "deleted", "PodGroupNotFound")
         await world.queue("nowhere", weight=1)
         await world.until_phase("a", "Inqueue")
 
     run_gang_story(story, NodePool(1, cpu="4"))
+
+
+async def until_pod_waits(world: GangWorld, group: str, reason: str) -> None:
+    async def waits() -> bool:
+        (pod,) = await world.members(group)
+        condition = find_condition(pod.status.conditions, "PodScheduled")
+        return condition is not None and (condition.status, condition.reason) == ("False", reason)
+
+    await world.until(f"the pod of {group} waits: {reason}", waits)
 
 
 def quota_is_counted(world: GangWorld) -> Callable[[], Awaitable[bool]]:

@@ -1,7 +1,8 @@
-"""Events for references to objects that do not exist: the queue of a pod group, the pod group of a pod.
+"""Reports of references to objects that do not exist: the queue of a pod group, the pod group of a pod.
 
-Sessions ignore such groups and pods, so that nothing else reports why they wait.  The event is delayed,
-because the missing object is often created at the same time and seen a moment later.
+Sessions ignore such groups and pods, so that nothing else reports why they wait: an event does, and the
+condition of the pod, which otherwise tells what its deleted group waited for.  The report is delayed, because
+the missing object is often created at the same time and seen a moment later.
 """
 
 from collections.abc import Collection, Iterator
@@ -21,6 +22,7 @@ from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PLACEABLE_PODS, POD_GROUPS, reference_to
 from quorate.scheduler.limits import REPORT_DELAY_S
+from quorate.scheduler.pod_conditions import PodConditionWriter
 
 
 class MissingReferences:
@@ -35,7 +37,9 @@ class MissingReferences:
         groups: Informer[PodGroup],
         queues: Informer[Queue],
         schedulers: Collection[str],
+        conditions: PodConditionWriter,
     ) -> None:
+        self._conditions = conditions
         self._events = events
         self._model = model
         self._pods = pods
@@ -88,6 +92,8 @@ class MissingReferences:
             remedy = "" if native_name(group) else f", or remove the annotation {GROUP_NAME}"
             message = f"pod group {group} does not exist, and this pod is placed with it (create it{remedy})"
             self._events.event(regarding, "Warning", "FailedScheduling", message, "Scheduling", unique=True)
+            if not pod.spec.scheduling_gates:
+                await self._conditions.write_one(pod, "PodGroupNotFound", message)
 
     async def _report_group(self, key: Key) -> None:
         group = self._groups.get(key)

@@ -94,29 +94,34 @@ class PodConditionWriter:
         pod, wanted = self._pods.get(key), self._conditions.get(gang)
         if pod is None or wanted is None or pod.node_name or pod.spec.scheduling_gates:
             return
+        if await self.write_one(pod, wanted.reason, wanted.message):
+            regarding = reference_to(PLACEABLE_PODS, pod.metadata)
+            self._events.event(regarding, "Warning", "FailedScheduling", wanted.message, action="Scheduling")
+
+    async def write_one(self, pod: Pod, reason: str, message: str) -> bool:
+        """Write the condition of ``pod``; return False if it has it, or no longer exists."""
         stored = next((each for each in pod.status.conditions if each.type == SCHEDULED), None)
         if stored is not None and (stored.status, stored.reason, stored.message) == (
             "False",
-            wanted.reason,
-            wanted.message,
+            reason,
+            message,
         ):
-            return
+            return False
         condition = {
             "type": SCHEDULED,
             "status": "False",
-            "reason": wanted.reason,
-            "message": wanted.message,
+            "reason": reason,
+            "message": message,
             "lastTransitionTime": at_epoch(self._clock.now()).isoformat().replace("+00:00", "Z"),
         }
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
         try:
             await self._client.patch(
-                PLACEABLE_PODS, key, patch, subresource="status", kind=PatchKind.STRATEGIC
+                PLACEABLE_PODS, pod.metadata.key, patch, subresource="status", kind=PatchKind.STRATEGIC
             )
         except (NotFound, Conflict):
-            return  # deleted, or another pod with the same name
-        regarding = reference_to(PLACEABLE_PODS, pod.metadata)
-        self._events.event(regarding, "Warning", "FailedScheduling", wanted.message, action="Scheduling")
+            return False  # deleted, or another pod with the same name
+        return True
 
 
 def write_at(old: GangCondition | None, new: GangCondition) -> float | None:

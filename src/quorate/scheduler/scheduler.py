@@ -153,7 +153,14 @@ class Scheduler:
         self._nominator = Nominator(client, clock)
         self._pod_conditions = PodConditionWriter(client, clock, self._events, pods, self.model)
         self._missing_references = MissingReferences(
-            clock, self._events, self.model, pods, self._groups, self._queues, options.names
+            clock,
+            self._events,
+            self.model,
+            pods,
+            self._groups,
+            self._queues,
+            options.names,
+            self._pod_conditions,
         )
         self._provisioning: ProvisioningRequester | None = None
         if options.provisioning_class:
