@@ -24,7 +24,7 @@ from bench.gang.core import (
     small_gangs,
 )
 from bench.gang.explained import explained_group
-from bench.gang.hopeless import hopeless_groups, hopeless_groups_in_churn
+from bench.gang.hopeless import hopeless_groups, hopeless_groups_in_churn, many_hopeless_groups
 from bench.gang.quality import GANGS, SCHEDULERS, measure
 from bench.limits import check_limits, number_table
 
@@ -44,6 +44,7 @@ MEASURES: Final[Mapping[str, Callable[[], float]]] = {
     "session: 20 native groups without sufficient victims, after a change, ms": (
         partial(hopeless_groups_in_churn, native=True)
     ),
+    "session: 1,000 gangs without sufficient victims, after a change, s": many_hopeless_groups,
     "explanation of one of 1,000 waiting gangs, 5,000 nodes and 50,000 pods, s": explained_group,
     "bytes a pod of a gang": bytes_a_pod,
 }

@@ -23,6 +23,7 @@ GROUPS: Final = 20
 MEMBERS: Final = 10
 LOW_ON_EACH: Final = 16
 ACTIONS: Final = "enqueue, allocate, preempt, backfill"
+MANY_ACTIONS: Final = "enqueue, allocate, preempt, reclaim, backfill"
 CREATED: Final = "2026-01-01T00:00:00Z"
 LOW, WAITING, HIGH = 0, 100, 1_000
 
@@ -47,20 +48,32 @@ def hopeless_groups_in_churn(*, native: bool) -> float:
     return 1_000 * seconds
 
 
-def _model(*, native: bool) -> Model:
-    model = model_of(gpu_node(number, 0) for number in range(NODES))
+def many_hopeless_groups() -> float:
+    """Return the seconds of a session after a change, with 1,000 groups and 5,000 nodes with 50,000 pods."""
+    model = _model(native=False, nodes=5_000, low_on_each=9, groups=1_000)
+    timed(model, MANY_ACTIONS)
+    _add_pod(model, 1_000_000, "", WAITING, 1, "node-of-another-cluster")
+    seconds, outcome = timed(model, MANY_ACTIONS)
+    assert not outcome.evictions, "nothing helps"
+    return seconds
+
+
+def _model(
+    *, native: bool, nodes: int = NODES, low_on_each: int = LOW_ON_EACH, groups: int = GROUPS
+) -> Model:
+    model = model_of(gpu_node(number, 0) for number in range(nodes))
     for priority in (LOW, WAITING, HIGH):
         cls = {"metadata": {"name": f"class-{priority}"}, "value": priority}
         model.set_priority_class(codec.convert(PriorityClass, cls))
     numbers = count()
-    for node in range(NODES):
+    for node in range(nodes):
         name = f"gpu-{node:05}"
         _add_group(model, f"high-{node}", 1, HIGH, native=native)
         _add_pod(model, next(numbers), f"high-{node}", HIGH, 64, name, native=native)
         _add_group(model, f"low-{node}", 1, LOW, native=native)
-        for _ in range(LOW_ON_EACH):
-            _add_pod(model, next(numbers), f"low-{node}", LOW, 4, name, native=native)
-    for group in range(GROUPS):
+        for _ in range(low_on_each):
+            _add_pod(model, next(numbers), f"low-{node}", LOW, 64 // low_on_each, name, native=native)
+    for group in range(groups):
         _add_group(model, f"waits-{group}", MEMBERS, WAITING, native=native)
         for _ in range(MEMBERS):
             _add_pod(model, next(numbers), f"waits-{group}", WAITING, 65 + group, "", native=native)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from quorate.api.meta import Key
-from quorate.gang.actions.room_without_victims import free_without, has_room
+from quorate.gang.actions.room_without_victims import amounts_of, free_beside, has_room
 from quorate.gang.actions.whole_gang_eviction import is_evictable
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import EVICTABLE_STATUSES, Task
@@ -77,7 +77,9 @@ class NativeVictims:
             )
             units = sorted(newest_first, key=lambda unit: unit.importance)
             evicted = (task for unit in units for task in unit.tasks)
-            found = self._found[key] = _Victims(position, units, free_without(self._session.cluster, evicted))
+            cluster = self._session.cluster
+            free = free_beside(cluster, amounts_of(cluster, evicted))
+            found = self._found[key] = _Victims(position, units, free)
         return found
 
     def _possible_victims(self, queue: str, priority: int) -> Iterator[VictimUnit]:

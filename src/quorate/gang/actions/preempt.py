@@ -7,6 +7,8 @@ In profile ``design`` whole gangs may be evicted instead, if evicting single tas
 holds for Volcano's name ``gangpreempt``, with which only gangs of lower priority lose tasks.
 """
 
+from collections.abc import Iterator
+
 from quorate.gang.actions.gang_placement import allocate_minimum, allocate_nominated
 from quorate.gang.actions.hyper_node_rooms import hard_limit, is_pipelined, may_have_victims
 from quorate.gang.actions.native_preemption import preempt_for_native_group
@@ -97,14 +99,17 @@ def is_preemptor(session: Session, gang: Gang, action: EvictionAction) -> bool:
 def _preempt_other_gangs(session: Session, gang: Gang) -> bool:
     """Return True if the evictions suffice for ``gang``; if not, there are none."""
     only_lower = session.settings.preempt.only_lower_gangs
-    victims = (
-        other
-        for other in session.gangs
-        if other.queue == gang.queue
-        and other is not gang
-        and (not only_lower or other.priority < gang.priority)
-    )
-    return evict_tasks(session, "preempt", gang, victims, _VICTIM_STATUSES, may_pipeline=lambda _: True)
+
+    def victim_gangs() -> Iterator[Gang]:
+        return (
+            other
+            for other in session.gangs
+            if other.queue == gang.queue
+            and other is not gang
+            and (not only_lower or other.priority < gang.priority)
+        )
+
+    return evict_tasks(session, "preempt", gang, victim_gangs, _VICTIM_STATUSES, may_pipeline=lambda _: True)
 
 
 def _preempt_whole_gangs(session: Session, gang: Gang) -> bool:

@@ -58,7 +58,7 @@ def _reclaim_tasks(session: Session, gang: Gang) -> bool:
         session,
         "reclaim",
         gang,
-        _gangs_of_other_queues(session, gang),
+        lambda: _gangs_of_other_queues(session, gang),
         (TaskStatus.RUNNING,),
         may_pipeline=lambda task: session.preemptive(queue, task.request),
     )

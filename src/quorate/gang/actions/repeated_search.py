@@ -4,14 +4,35 @@ A search reads objects, the decisions of earlier sessions, which are in ``Model.
 session has decided before it: binds and evictions, which are there too, and the tasks that hold nodes until
 the session ends.  If time matters, because a plugin protects pods for a while, the search asks for a session
 at the end of that time.
+
+What searches for several gangs have in common is computed once while nothing moves.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import TypeVar
 
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.refused_searches import RefusedSearch
 from quorate.gang.outcome import EvictionAction
 from quorate.gang.session.session import Session
+
+T = TypeVar("T")
+
+
+def computed_once(session: Session, key: Hashable, compute: Callable[[], T]) -> T:
+    """Return ``compute()``, or what it returned for ``key`` in this session if nothing has moved since.
+
+    The session that it asks for, because time may change the result, is asked for each time.
+    """
+    state = (session.model.version, session.cluster.rows_version, session.held)
+    if key not in session.computed or session.computed[key][0] != state:
+        wake_at, session.wake_at = session.wake_at, None
+        result = compute()
+        session.computed[key] = (state, result, session.wake_at)
+        session.wake_at = wake_at
+    _, result, until = session.computed[key]
+    session.wake(until)
+    return result
 
 
 def search_unless_refused(

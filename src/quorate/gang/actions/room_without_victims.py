@@ -15,26 +15,35 @@ from quorate.placement.cluster import Cluster
 from quorate.placement.vectors import Matrix
 
 
-def may_be_pipelined(session: Session, gang: Gang, tasks: Sequence[Task], victims: Iterable[Task]) -> bool:
-    """Return False if too few of ``tasks``, of ``gang``, fit the nodes for jobPipelined without ``victims``.
+def may_be_pipelined(session: Session, gang: Gang, tasks: Sequence[Task], freed: Matrix | None) -> bool:
+    """Return False if too few of ``tasks``, of ``gang``, fit the nodes for jobPipelined beside ``freed``.
 
-    Only the plugin gang rejects, while members lack; so with a few more of them it still rejects.
+    ``freed``: what all possible victims have, see ``amounts_of``.  Only the plugin gang rejects, while
+    members lack; so with a few more of them it still rejects.
     """
     if session.is_pipelined(gang):
         return True
     missing = gang.missing_members(with_best_effort=not session.rules.allocates_best_effort)
     needed = min(missing - gang.task_counts.pipelined, len(tasks))
-    return has_room(session.cluster, free_without(session.cluster, victims), tasks, needed)
+    return has_room(session.cluster, free_beside(session.cluster, freed), tasks, needed)
 
 
-def free_without(cluster: Cluster, victims: Iterable[Task]) -> Matrix | None:
-    """Return the free amounts by row and node without ``victims``; None if they exceed 64 bits."""
-    free: Matrix = cluster.allocatable - cluster.used + cluster.releasing - cluster.pipelined
+def amounts_of(cluster: Cluster, victims: Iterable[Task]) -> Matrix | None:
+    """Return the amounts by row and node that ``victims`` have; None if they exceed 64 bits."""
+    freed: Matrix = np.zeros_like(cluster.used)
     for (node, shape), count in Counter((task.node, task.shape) for task in victims).items():
         if shape.oversized:
             return None
         if (index := cluster.index(node)) is not None:
-            free[:, index] += cluster.request(shape) * count
+            freed[:, index] += cluster.request(shape) * count
+    return freed
+
+
+def free_beside(cluster: Cluster, freed: Matrix | None) -> Matrix | None:
+    """Return the free amounts by row and node without pods that have ``freed``; None if that is None."""
+    if freed is None:
+        return None
+    free: Matrix = cluster.allocatable - cluster.used + cluster.releasing - cluster.pipelined + freed
     return free
 
 

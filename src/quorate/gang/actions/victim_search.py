@@ -17,7 +17,8 @@ from typing import Final
 from quorate.gang.actions.gang_placement import allocate_minimum
 from quorate.gang.actions.hyper_node_rooms import finders_after_evictions, is_pipelined
 from quorate.gang.actions.ordering import needed_first, tasks_to_place
-from quorate.gang.actions.room_without_victims import may_be_pipelined
+from quorate.gang.actions.repeated_search import computed_once
+from quorate.gang.actions.room_without_victims import amounts_of, may_be_pipelined
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.deserved import dominant_share
@@ -29,6 +30,7 @@ from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.hyper_nodes.part_finder import LimitedNodeFinder
 from quorate.placement.node_finder import Choice, NodeFinder
 from quorate.placement.shapes import Shape
+from quorate.placement.vectors import Matrix
 
 MAX_PLACEMENTS: Final = 1000  # of tasks placed again to find out which victims of one plan it does not need
 
@@ -50,16 +52,10 @@ class VictimSearch:
         self._finder: NodeFinder | LimitedNodeFinder = session.node_finder
         self._victim_gangs = {victim.key: victim for victim in victim_gangs}
         self._statuses = statuses
-        self.possible_victims = [
-            task
-            for victim in self._victim_gangs.values()
-            if has_possible_victims(session, action, gang, victim)
-            for task in victim.with_status(*statuses)
-            if task.preemptable
-        ]
         # Evictions never add to these nodes.  All tasks of victim gangs there are candidates, also those that
         # a plugin protects: another may allow a number out of all.
-        self.victim_nodes = {task.node for task in self.possible_victims}
+        victims = _possible_victims(session, action, gang, self._victim_gangs.values(), statuses)
+        self.victim_nodes = {task.node for task in victims}
         self._failed: set[tuple[Shape, int]] = set()  # of tasks for which no node was found, with priority
         # Volcano's preempt leaves a task that fits its nominated node to the action allocate, although it
         # evicts nothing for the rest of the gang then.
@@ -229,23 +225,58 @@ class VictimSearch:
         return self._session.gang_of(task).has_quota_for(task)
 
 
-def evict_tasks(
+def _possible_victims(
     session: Session,
     action: EvictionAction,
     gang: Gang,
     victim_gangs: Iterable[Gang],
+    statuses: Sequence[TaskStatus],
+) -> Iterator[Task]:
+    for victim in victim_gangs:
+        if has_possible_victims(session, action, gang, victim):
+            for task in victim.with_status(*statuses):
+                if task.preemptable:
+                    yield task
+
+
+def _freed(
+    session: Session,
+    action: EvictionAction,
+    gang: Gang,
+    victim_gangs: Callable[[], Iterable[Gang]],
+    statuses: Sequence[TaskStatus],
+) -> Matrix | None:
+    """Return what all possible victims of ``gang`` have, by row and node.
+
+    Gangs of one queue and priority have the same victims, except that none is a victim of its own.
+    """
+    own = gang.key if gang.with_status(*statuses) else None
+
+    def compute() -> Matrix | None:
+        victims = _possible_victims(session, action, gang, victim_gangs(), statuses)
+        return amounts_of(session.cluster, victims)
+
+    return computed_once(session, (evict_tasks, action, gang.queue, gang.priority, own), compute)
+
+
+def evict_tasks(
+    session: Session,
+    action: EvictionAction,
+    gang: Gang,
+    victim_gangs: Callable[[], Iterable[Gang]],
     statuses: Sequence[TaskStatus],
     may_pipeline: Callable[[Task], bool],
 ) -> bool:
     """Evict single tasks until all of ``gang`` can be pipelined.
 
     Return False, without evictions, if nothing suffices.
+    ``victim_gangs``: the same ones for all gangs of one queue and priority, but for the gang itself.
     ``may_pipeline``: whether a task may have others evicted, as its queue is at the time of the call.
     """
-    search = VictimSearch(session, action, gang, victim_gangs, statuses)
     tasks = needed_first(gang, tasks_to_place(session, gang, best_effort=True))
-    if not may_be_pipelined(session, gang, tasks, search.possible_victims):
+    if not may_be_pipelined(session, gang, tasks, _freed(session, action, gang, victim_gangs, statuses)):
         return False
+    search = VictimSearch(session, action, gang, victim_gangs(), statuses)
     for finder in finders_after_evictions(session, gang, search.victim_nodes):
         search.limit_to(finder)
         with session.statement() as statement:

@@ -16,7 +16,8 @@ from typing import Final
 
 from quorate.gang.actions.hyper_node_rooms import finders_after_evictions, is_pipelined
 from quorate.gang.actions.ordering import divide_by_roles, tasks_to_place
-from quorate.gang.actions.room_without_victims import may_be_pipelined
+from quorate.gang.actions.repeated_search import computed_once
+from quorate.gang.actions.room_without_victims import amounts_of, may_be_pipelined
 from quorate.gang.actions.victim_search import awaits_evictions, carry_out
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import EVICTABLE_STATUSES, Task, TaskStatus
@@ -27,6 +28,7 @@ from quorate.gang.session.statement import Statement
 from quorate.placement.hyper_nodes.part_finder import LimitedNodeFinder
 from quorate.placement.node_finder import Choice, NodeFinder
 from quorate.placement.shapes import Shape
+from quorate.placement.vectors import Matrix
 
 MAX_ATTEMPTS: Final = 3  # to find victims that do not reclaim their nodes again
 
@@ -41,11 +43,13 @@ def evict_whole_gangs(
 ) -> bool:
     """Evict the ``candidates`` that it takes to pipeline ``preemptor``; return True on success.
 
+    ``candidates``: the same ones for all preemptors of one queue and priority.
     ``may_pipeline``: whether a task may be given a node, and ``may_evict``: whether a gang may be evicted;
     both as the queues are at the time of the call.  Each preemptor has one such attempt in a session.
     """
     tasks = tasks_to_place(session, preemptor, best_effort=True)
-    gangs = _in_order(gang for gang in candidates if is_evictable(session, gang))
+    kind = (evict_whole_gangs, action, preemptor.queue, preemptor.priority)
+    gangs, freed = computed_once(session, kind, lambda: _evictable(session, candidates))
     if not gangs or not all(task.may_preempt for task in preemptor.tasks.values()):
         return False
     if preemptor.key in session.whole_evictions_tried:
@@ -53,19 +57,25 @@ def evict_whole_gangs(
     if any(awaits_evictions(session, task) for task in tasks):
         return False
     session.whole_evictions_tried.add(preemptor.key)
-    victims = [task for gang in gangs for task in gang.with_status(*EVICTABLE_STATUSES)]
-    if not may_be_pipelined(session, preemptor, tasks, victims):
+    if not may_be_pipelined(session, preemptor, tasks, freed):
         return False
 
     # Gangs on any nodes have what is short of the queue's share.
     is_short = not session.has_share_for(session.queue_of(preemptor), _sum_of_requests(tasks))
-    nodes = {task.node for task in victims}
+    nodes = {task.node for gang in gangs for task in gang.with_status(*EVICTABLE_STATUSES)}
     finders = tuple(finders_after_evictions(session, preemptor, nodes))
     for at, finder in enumerate(finders):
         helpful = gangs if is_short else [gang for gang in gangs if _is_on(finder, gang)]
         if _evict_on(session, action, preemptor, tasks, helpful, may_pipeline, may_evict, finders[at:]):
             return True
     return False
+
+
+def _evictable(session: Session, candidates: Iterable[Gang]) -> tuple[Sequence[Gang], Matrix | None]:
+    """Return the ``candidates`` that may be evicted, in order, and what they have by row and node."""
+    gangs = _in_order(gang for gang in candidates if is_evictable(session, gang))
+    victims = (task for gang in gangs for task in gang.with_status(*EVICTABLE_STATUSES))
+    return gangs, amounts_of(session.cluster, victims)
 
 
 def _sum_of_requests(tasks: Iterable[Task]) -> Counter[str]:

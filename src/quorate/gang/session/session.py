@@ -7,11 +7,11 @@ ends; then they are pending again, and the next session decides anew.  So betwee
 only what the objects say and the decisions that are being written.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from heapq import merge
-from typing import Literal
+from typing import Any, Literal
 
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
@@ -92,6 +92,7 @@ class Session:
         self.planned_group: PlannedGroup | None = None  # set by enqueue: the group with a planned start
         self.displacing: set[Key] = set()  # gangs admitted for nodes of gangs without nodes: they go first
         self.whole_evictions_tried: set[Key] = set()  # gangs for which whole gangs were to be evicted
+        self.computed: dict[Hashable, Any] = {}  # see ``computed_once``
         self._moved: set[Key] = set()  # gangs with tasks moved since the last ``pop_moved_gangs``
         self._limited_shapes: dict[tuple[Shape, tuple[str, ...]], Shape] = {}  # by the full node groups
         self._label_searches: dict[str, DomainSearch] = {}  # by label
