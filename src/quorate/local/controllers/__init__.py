@@ -53,6 +53,7 @@ from quorate.local.controllers.persistent_volumes import (
 from quorate.local.controllers.pod_garbage_collector import PodGarbageCollector
 from quorate.local.controllers.resource_quota import QuotaController
 from quorate.local.controllers.scheduler import Scheduler
+from quorate.local.controllers.service_account_tokens import SECRETS, TokensController
 from quorate.local.controllers.services.controller import EndpointsController
 from quorate.local.controllers.taint_eviction import TaintEvictionController
 from quorate.local.nodes.registration import LEASE_NAMESPACE
@@ -172,6 +173,7 @@ async def _run_controllers(
             (RESOURCE_CLAIMS, resource_claims.PODS),
             partial(resource_claims.ResourceClaimController, client, clock),
         ),
+        ((SECRETS,), (SECRETS,), partial(TokensController, client, clock, authority, accounts)),
         (
             (NATIVE_POD_GROUPS,),
             (NATIVE_POD_GROUPS, pod_groups.PODS),
