@@ -67,6 +67,26 @@ def test_only_authorized_users_are_served() -> None:
     asyncio.run(story())
 
 
+def test_requests_are_refused_by_a_server_that_may_not_review_them() -> None:
+    """As kube-apiserver's delegated authorization: a missing role of the server is not the client's fault."""
+
+    async def story() -> None:
+        async with api_server() as server, connect(server) as api_client:
+            await api_client.create(ACCOUNTS, {"metadata": {"name": "robot"}})
+            token = await token_of(api_client, "robot")
+            async with Client(RestConfig(server.url, credentials=Token(token)), random.Random(1)) as client:
+                auth = DelegatedAuth(client, VirtualClock(0.0))
+                app = authorized(visibility(Replica("standalone")), auth, visibility_access)
+                headers = {"Authorization": f"Bearer {token}"}
+                async with (
+                    listening("visibilityServer", app) as url,
+                    aiohttp.ClientSession(f"{url}/", headers=headers) as session,
+                ):
+                    assert await refused(session, QUEUE) == (500, "this server may not review the request")
+
+    asyncio.run(story())
+
+
 def test_requests_are_refused_while_the_api_server_does_not_answer() -> None:
     async def story() -> None:
         replica = Replica("standalone")
