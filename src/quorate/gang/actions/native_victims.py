@@ -63,10 +63,10 @@ class NativeVictims:
 
         Pods of ``gang`` itself may count as victims here: the bound is not lower for it.
         """
-        victims, cluster = self._victims_of(gang), self._session.cluster
+        victims = self._victims_of(gang)
         if not victims.units:
             return False
-        return has_room(cluster, victims.free, tasks, needed)
+        return has_room(self._session, victims.free, tasks, needed)
 
     def _victims_of(self, gang: Gang) -> _Victims:
         key, position = (gang.queue, gang.priority), self._session.cluster.usage_changes.end

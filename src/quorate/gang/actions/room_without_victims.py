@@ -25,7 +25,7 @@ def may_be_pipelined(session: Session, gang: Gang, tasks: Sequence[Task], freed:
         return True
     missing = gang.missing_members(with_best_effort=not session.rules.allocates_best_effort)
     needed = min(missing - gang.task_counts.pipelined, len(tasks))
-    return has_room(session.cluster, free_beside(session.cluster, freed), tasks, needed)
+    return has_room(session, free_beside(session.cluster, freed), tasks, needed)
 
 
 def amounts_of(cluster: Cluster, victims: Iterable[Task]) -> Matrix | None:
@@ -47,14 +47,19 @@ def free_beside(cluster: Cluster, freed: Matrix | None) -> Matrix | None:
     return free
 
 
-def has_room(cluster: Cluster, free: Matrix | None, tasks: Sequence[Task], needed: int) -> bool:
-    """Return False if fewer than ``needed`` of ``tasks`` fit ``free``, each shape beside no other one."""
+def has_room(session: Session, free: Matrix | None, tasks: Sequence[Task], needed: int) -> bool:
+    """Return False if fewer than ``needed`` of ``tasks`` fit ``free``, each shape beside no other one.
+
+    Nodes that reject a task whatever pods end, by their labels for example, have no room for it.
+    """
+    cluster = session.cluster
     if free is None or any(task.shape.oversized for task in tasks):
         return True
     fitting = 0
     for shape, count in Counter(task.shape for task in tasks).items():
         request = cluster.request(shape)
         rows = request > 0
-        most = free[rows] // request[rows, np.newaxis]
-        fitting += min(count, int(np.clip(most.min(axis=0), 0, count)[cluster.ready].sum()))
+        most = (free[rows] // request[rows, np.newaxis]).min(axis=0)
+        most = np.minimum(most, session.node_finder.room_when_empty(shape))
+        fitting += min(count, int(np.clip(most, 0, count)[cluster.ready].sum()))
     return fitting >= needed
