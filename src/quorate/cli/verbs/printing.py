@@ -181,14 +181,8 @@ Section = Fields | TableSection | ListSection
 
 def conditions_section(conditions: Sequence[Condition], now: float) -> TableSection:
     rows = tuple(
-        (
-            condition.type,
-            condition.status,
-            condition.reason,
-            age(condition.last_transition_time, now),
-            condition.message,
-        )
-        for condition in conditions
+        (shown.type, shown.status, shown.reason, age(shown.last_transition_time, now), shown.message)
+        for shown in conditions
     )
     return TableSection("Conditions", ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"), rows)
 

@@ -296,10 +296,9 @@ class PendingQueue:
     def reserved_order(self, order: QueueOrder, reserved_at: float) -> QueueOrder:
         """Return the order in which a workload with quota is preempted, given its order without ageing.
 
-        The workload keeps the priority that it had when it got quota, so that a workload that waits behind it
-        does not take the quota again.  If raised priorities preempt, its priority rises like the priorities
-        of waiting workloads, and counts one step more: otherwise two workloads of queues with different rules
-        would preempt each other in turn.
+        The workload keeps the priority with which it got quota, so that no workload behind it takes the quota
+        again.  If raised priorities preempt, its priority rises like that of waiting workloads, and counts
+        one step more: otherwise workloads of queues with different rules would preempt each other in turn.
         """
         if self.aging is None:
             return order
@@ -356,10 +355,7 @@ class PendingQueue:
                 self._parked.update(dict.fromkeys(explained))
 
     def add_inadmissible_bound(self, entry: Entry) -> None:
-        """Keep ``entry`` inadmissible until the next requeue, and with it later entries of its shape.
-
-        The later entries are entries that may run at least as long as ``entry``.
-        """
+        """Keep ``entry`` inadmissible until a requeue, and later ones of its shape with no smaller bound."""
         own = self.add_inadmissible(entry)
         known = self._outcome(entry.shape)
         bound_s = self._bound_s(entry)
