@@ -23,6 +23,7 @@ def quorate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
     def run(*arguments: str) -> Done:
         monkeypatch.setattr(sys, "argv", ["quorate", *arguments])
+        monkeypatch.setattr(sys.modules["__main__"], "__package__", "")  # not as ``python -m pytest``
         monkeypatch.setenv("COLUMNS", "200")  # so that messages are not wrapped
         with pytest.raises(SystemExit) as exit_:
             main()

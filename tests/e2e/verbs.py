@@ -33,6 +33,7 @@ class CommandLine:
 
     async def __call__(self, *arguments: str, given: str = "") -> Done:
         self._patch.setattr(sys, "argv", ["quorate", *arguments])
+        self._patch.setattr(sys.modules["__main__"], "__package__", "")  # not as ``python -m pytest``
         self._patch.setattr(sys, "stdin", io.StringIO(given))
         return await asyncio.to_thread(_run)
 
