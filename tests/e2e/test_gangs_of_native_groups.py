@@ -223,7 +223,7 @@ def test_the_commands_say_which_groups_are_those_of_kubernetes(
             line[0]: line for line in cells(await command.output_of("podgroup", "list", "-n", NAMESPACE))
         }
         assert listed.keys() == {"ring", "scheduling.k8s.io/ring"}
-        assert listed["scheduling.k8s.io/ring"][6:8] == ["Admitted", "NotEnoughResources"]
+        assert listed["scheduling.k8s.io/ring"][6:8] == ["Queued", "NotEnoughResources"]
         for name, explained in (
             ("ring", ["default/ring", "default/scheduling.k8s.io/ring"]),
             ("scheduling.k8s.io/ring", ["default/scheduling.k8s.io/ring"]),
