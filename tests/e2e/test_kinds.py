@@ -236,6 +236,7 @@ def test_quota_is_not_released_while_a_pod_runs_that_the_status_does_not_count(e
         await world.queues(example.cpu)
         managed = ManagedJob(world, example)
         await managed.create()
+        await world.until_condition(KEY.name, "Admitted", "True")
         await managed.until_suspended(False)
         workload = await managed.until_workload("any", bool)
         pod = await managed.create_pod(workload)
