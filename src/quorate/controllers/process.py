@@ -106,7 +106,8 @@ async def _follow(client: Client, clock: Clock, configuration: Configuration, re
         tasks.create_task(
             _run_reservations(client, clock, informers, asyncio.Event()), name="watch reservations"
         )
-        tasks.create_task(_update_requests(state, clock), name="updates of requests")
+        if counts_devices(configuration):
+            tasks.create_task(_update_requests(state, clock), name="updates of requests")
         await synced(*informers.watched, within_s=within_s)
         await synced(*nodes.needed, within_s=within_s)
         replica.set_view(view)
