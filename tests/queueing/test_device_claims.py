@@ -8,6 +8,7 @@ from quorate.api import codec
 from quorate.api.core import PodResourceClaim
 from quorate.api.core.device_claims import DeviceClass, ResourceClaimSpec, ResourceClaimTemplate
 from quorate.api.meta import Key, at_epoch
+from quorate.placement.filters.devices.quantities import INT64_MAX
 from quorate.queueing.decisions import Hold, Reserve
 from quorate.queueing.pending.device_claims import (
     CountedClaim,
@@ -15,7 +16,7 @@ from quorate.queueing.pending.device_claims import (
     device_requests,
     devices_of,
 )
-from quorate.queueing.pending.device_sources import INT64_MAX, ClaimProblem
+from quorate.queueing.pending.device_sources import ClaimProblem
 from tests.queueing.world import World
 
 Json = dict[str, Any]

@@ -17,7 +17,7 @@ class DeviceId(NamedTuple):
 
 
 class CounterId(NamedTuple):
-    """A counter that devices of one pool share."""
+    """The identity of a shared counter of a resource pool, such as the memory that its partitions divide."""
 
     driver: str
     pool: str

@@ -52,9 +52,10 @@ DeviceSourceKind = Literal["counter", "capacity"]
 
 
 class DeviceSource(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a device that counts as ``resource``, instead of one for each device.
+    """A counter or capacity of devices that counts as ``resource`` in place of the device count.
 
-    It is the counter or the capacity ``name`` of the devices of ``driver`` that ``expression`` (CEL) selects.
+    ``name`` is the name of the counter or capacity.  The devices belong to ``driver``, and the CEL text
+    ``expression`` selects them.
     """
 
     kind: DeviceSourceKind

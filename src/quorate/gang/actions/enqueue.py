@@ -93,7 +93,7 @@ def _checks_beside_windows(session: Session) -> AdmissionChecks:
 
 
 def _waiting_in_plugin_order(session: Session) -> Iterator[Gang]:
-    """Return the waiting groups in queue order, and the groups of one queue in job order.
+    """Yield the waiting groups, sorted by their queue, then by the job order within the queue.
 
     Admissions change neither order, so that all groups of the first queue are evaluated before the next
     queue.

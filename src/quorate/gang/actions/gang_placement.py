@@ -219,7 +219,7 @@ def _shapes(session: Session, gang: Gang) -> list[Shape]:
 
 
 class GangPlacement:
-    """Gives nodes to the members of one gang in one session: in its first turn to its minimum, or to none."""
+    """The placement of one gang in one session; its first turn places ``min_member`` members or none."""
 
     def __init__(self, session: Session, gang: Gang, trials: Trials) -> None:
         self._session = session

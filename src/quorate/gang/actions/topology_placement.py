@@ -51,7 +51,7 @@ _MAX_INDEX_DIGITS: Final = 18
 
 @dataclass(slots=True)
 class _Unit:
-    """Tasks that are placed in one domain: the tasks of one sub group, or all tasks of no sub group."""
+    """Tasks of a gang that share a domain: the tasks of one sub group, or the tasks outside sub groups."""
 
     group: SubGroup | None
     tasks: list[Task]  # without a node, in order

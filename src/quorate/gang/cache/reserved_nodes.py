@@ -28,7 +28,7 @@ class _Window(NamedTuple):
 
 
 class KeptNodes(NamedTuple):
-    """The nodes that one Reservation keeps in its open window, or in its next window if none is open."""
+    """The ``nodes`` that ``reservation`` keeps from others during ``interval``, its open or next window."""
 
     reservation: Reservation
     interval: Interval

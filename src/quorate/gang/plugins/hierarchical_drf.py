@@ -22,7 +22,7 @@ Path = tuple[str, ...]  # of names below the root
 
 @dataclass(frozen=True, slots=True)
 class GangUsage:
-    """The amounts that one gang is allocated, and its total request."""
+    """The resources of one gang: ``allocated`` to tasks that have nodes, and the ``request`` of all tasks."""
 
     path: Path  # of its queue
     allocated: Amounts

@@ -19,7 +19,8 @@ from quorate.api.core import PodResourceClaim
 from quorate.api.core.device_claims import EXACT_COUNT, DeviceClass, DeviceRequest, ResourceClaimSpec
 from quorate.api.meta import ObjectMeta, epoch
 from quorate.api.quantity import Quantity
-from quorate.queueing.pending.device_sources import INT64_MAX, ClaimProblem
+from quorate.placement.filters.devices.quantities import INT64_MAX
+from quorate.queueing.pending.device_sources import ClaimProblem
 from quorate.quota.amount import base_units
 
 Devices = Mapping[str, int]  # by device class

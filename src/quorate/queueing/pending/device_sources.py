@@ -25,11 +25,10 @@ from quorate.api.quantity import Quantity
 from quorate.placement.claim_requirements import DeviceId
 from quorate.placement.filters.devices.demand import selector_expressions
 from quorate.placement.filters.devices.pools import MAX_DEVICES, DeviceCatalog, SelectedDevices
-from quorate.placement.filters.devices.quantities import capacity_charge
+from quorate.placement.filters.devices.quantities import INT64_MAX, capacity_charge
 from quorate.placement.filters.devices.selectors import SelectorProblem, capacity_named, compiled
 from quorate.quota.amount import base_units
 
-INT64_MAX: Final = 2**63 - 1  # as in Kueue: sums do not exceed it
 TEMPLATES: Final = "resourceclaimtemplates"
 _CLASSES: Final = "deviceclasses"
 _SLICES: Final = "resourceslices"

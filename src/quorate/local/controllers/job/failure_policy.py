@@ -96,7 +96,7 @@ def _matches_exit_code(wanted: PodFailurePolicyOnExitCodes, container: str, code
 
 @dataclass(frozen=True, slots=True)
 class IndexFailures:
-    """Failures of the pods of one index: failures that count against its limit, and ignored failures."""
+    """The failed pods of one job index: ``counted`` in ``backoffLimitPerIndex``, or ``ignored`` by a rule."""
 
     counted: int = 0
     ignored: int = 0

@@ -5,12 +5,12 @@ from typing import Final
 from quorate.api.core.device_claims import DeviceCapacity
 from quorate.api.quantity import Quantity
 
-_INT64: Final = 2**63 - 1
+INT64_MAX: Final = 2**63 - 1  # sums of amounts and counts do not exceed it, as in Kueue
 
 
 def milli_of(value: Quantity) -> int:
     """Return thousandths, at most what 64 bits hold."""
-    return max(-_INT64, min(value.milli, _INT64))
+    return max(-INT64_MAX, min(value.milli, INT64_MAX))
 
 
 def capacity_charge(capacity: DeviceCapacity, requested: Quantity | None) -> Quantity | None:
