@@ -43,7 +43,7 @@ def test_a_worker_that_ends_early_is_a_failed_test(tmp_path: Path) -> None:
     for code in "03":
         ended, output = run(tmp_path, ENDS=code)
         assert "1 failed in" in output
-        assert "test_ending.py::test_ends_its_process\n" in output
+        assert "test_ending.py::test_ends_its_process" in output
         assert f"the worker ended with {code}; the rest of the module did not run" in output
         assert ended == 1
 
