@@ -7,13 +7,16 @@ import typer
 
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.cluster_commands import in_namespace
 from quorate.cli.verbs.writing import Results, identity
-from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
+from quorate.inspect.connection import Connection
 from quorate.inspect.job_names import named_job
 from quorate.kube.errors import NotFound
 
 
-def cancel(
+@in_namespace
+async def cancel(
+    connection: Connection,
     jobs: Annotated[
         list[str],
         typer.Argument(
@@ -22,10 +25,7 @@ def cancel(
             autocompletion=completion.workloads,
         ),
     ],
-    namespace: o.Namespace = "",
     output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """Delete jobs, running or not, with their pods and workloads.
 
@@ -33,14 +33,10 @@ def cancel(
 
     [b]Example:[/b] quorate cancel train
     """
-
-    async def delete(connection: Connection) -> None:
-        with Results(output) as results:
-            for written in jobs:
-                job = await named_job(connection, written)
-                key, uid = job.metadata.key, job.metadata.uid
-                with suppress(NotFound):  # another client was faster
-                    await connection.client.delete(job.resource, key, uid=uid, propagation="Background")
-                results.add(job.resource, identity(key, uid), "cancelled")
-
-    with_cluster(ClusterOptions(kubeconfig, context, namespace), delete)
+    with Results(output) as results:
+        for written in jobs:
+            job = await named_job(connection, written)
+            key, uid = job.metadata.key, job.metadata.uid
+            with suppress(NotFound):  # another client was faster
+                await connection.client.delete(job.resource, key, uid=uid, propagation="Background")
+            results.add(job.resource, identity(key, uid), "cancelled")

@@ -15,6 +15,7 @@ from quorate.api.kueue.multikueue import KUBECONFIG_KEY, MultiKueueCluster, Mult
 from quorate.api.meta import Condition, Key, find_condition
 from quorate.api.names.multikueue import CONTROLLER
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.cluster_commands import on_cluster
 from quorate.cli.verbs.listing import list_objects, print_whole
 from quorate.cli.verbs.printing import (
     Column,
@@ -50,60 +51,51 @@ cluster = typer.Typer(
 
 
 @cluster.command("list")
-def list_(
+@on_cluster
+async def list_(
+    connection: Connection,
     selector: o.LabelSelector = "",
     field_selector: o.FieldSelector = "",
     output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """List worker clusters: whether they are connected, and how many workloads they have.
 
     [b]Example:[/b] quorate cluster list
     """
     now = WallClock().now()
-
-    async def show(connection: Connection) -> None:
-        clusters = await list_objects(connection, MULTIKUEUE_CLUSTERS, output, selector, field_selector)
-        if clusters:
-            workloads = (await connection.client.list(WORKLOADS)).items
-            print_objects(_columns(workloads, now), clusters, output)
-
-    with_cluster(ClusterOptions(kubeconfig, context), show)
+    clusters = await list_objects(connection, MULTIKUEUE_CLUSTERS, output, selector, field_selector)
+    if clusters:
+        workloads = (await connection.client.list(WORKLOADS)).items
+        print_objects(_columns(workloads, now), clusters, output)
 
 
 @cluster.command()
-def describe(
+@on_cluster
+async def describe(
+    connection: Connection,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the MultiKueueCluster.")],
     output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """Show a worker cluster with its connection, the checks that use it and its workloads.
 
     [b]Example:[/b] quorate cluster describe worker-1
     """
     now = WallClock().now()
-
-    async def show(connection: Connection) -> None:
-        client = connection.client
-        if is_structured(output):
-            await print_whole(connection, [(MULTIKUEUE_CLUSTERS, Key("", name))], output)
-            return
-        described = await client.get(MULTIKUEUE_CLUSTERS, Key("", name))
-        configs = (await client.list(MULTIKUEUE_CONFIGS)).items
-        checks = (await client.list(ADMISSION_CHECKS)).items
-        workloads = (await client.list(WORKLOADS)).items
-        print_sections(_sections(described, configs, checks, workloads, now))
-
-    with_cluster(ClusterOptions(kubeconfig, context), show)
+    client = connection.client
+    if is_structured(output):
+        await print_whole(connection, [(MULTIKUEUE_CLUSTERS, Key("", name))], output)
+        return
+    described = await client.get(MULTIKUEUE_CLUSTERS, Key("", name))
+    configs = (await client.list(MULTIKUEUE_CONFIGS)).items
+    checks = (await client.list(ADMISSION_CHECKS)).items
+    workloads = (await client.list(WORKLOADS)).items
+    print_sections(_sections(described, configs, checks, workloads, now))
 
 
 @cluster.command("kubeconfig")
 def kubeconfig_(
     server: Annotated[
-        str,
-        typer.Option(metavar="URL", help="The address at which the manager reaches the worker cluster."),
+        str, typer.Option(metavar="URL", help="The address at which the manager reaches the worker cluster.")
     ],
     namespace: o.Namespace = DEFAULT_NAMESPACE,
     secret: Annotated[

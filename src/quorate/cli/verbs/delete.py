@@ -13,10 +13,11 @@ import typer
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.cluster_commands import in_namespace
 from quorate.cli.verbs.options import SomeWorkloads
 from quorate.cli.verbs.printing import is_structured, qualified_name
 from quorate.cli.verbs.writing import Results, delete_object
-from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
+from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.inspect.job_names import OwnerResolver, named_workloads
 from quorate.kube.errors import NotFound
@@ -40,15 +41,14 @@ class Deletion:
         return self.resource is not WORKLOADS
 
 
-def delete(
+@in_namespace
+async def delete(
+    connection: Connection,
     names: SomeWorkloads = None,
     all_: Annotated[bool, typer.Option("--all", help="All workloads of the namespace.")] = False,
     yes: o.Yes = False,
-    namespace: o.Namespace = "",
     dry_run: o.DryRunOption = o.DryRun.NONE,
     output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """Delete workloads and the jobs that own them, after confirmation.
 
@@ -58,18 +58,13 @@ def delete(
         raise UsageError(
             "names of workloads or --all are needed" if not names else "--all and names exclude each other"
         )
-    cluster_options = ClusterOptions(kubeconfig, context, namespace)
-
-    async def find(connection: Connection) -> Sequence[Deletion]:
-        if names:
-            workloads = [workload for name in names for workload in await named_workloads(connection, name)]
-        else:
-            workloads = [*(await connection.client.list(WORKLOADS, connection.namespace)).items]
-        if not workloads:
-            o.print_none_found(connection.namespace)
-        return await _deletions(connection, workloads)
-
-    deletions = with_cluster(cluster_options, find)
+    if names:
+        workloads = [workload for name in names for workload in await named_workloads(connection, name)]
+    else:
+        workloads = [*(await connection.client.list(WORKLOADS, connection.namespace)).items]
+    if not workloads:
+        o.print_none_found(connection.namespace)
+    deletions = await _deletions(connection, workloads)
     jobs = [deletion for deletion in deletions if deletion.is_job]
     if jobs and not yes and dry_run is o.DryRun.NONE:
         to_stderr = is_structured(output)
@@ -77,14 +72,9 @@ def delete(
         for job in jobs:
             typer.echo(f"- {job}, with workload {job.workload}", err=to_stderr)
         typer.confirm("Do you want to proceed?", abort=True, err=to_stderr)
-
-    async def delete_all(connection: Connection) -> None:
-        with Results(output, dry_run) as results:
-            for deletion in deletions:
-                await _delete(connection, deletion, results)
-
-    if deletions or is_structured(output):
-        with_cluster(cluster_options, delete_all)
+    with Results(output, dry_run) as results:
+        for deletion in deletions:
+            await _delete(connection, deletion, results)
 
 
 async def _deletions(connection: Connection, workloads: Iterable[Workload]) -> Sequence[Deletion]:

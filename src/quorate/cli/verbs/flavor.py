@@ -6,11 +6,12 @@ import typer
 
 from quorate.api.kueue import ResourceFlavor
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.cluster_commands import on_cluster
 from quorate.cli.verbs.listing import list_objects
 from quorate.cli.verbs.printing import Column, age, print_objects
 from quorate.cli.verbs.quota_options import pairs, taints, tolerations
 from quorate.cli.verbs.writing import Results, create_object
-from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
+from quorate.inspect.connection import Connection
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import RESOURCE_FLAVORS
 
@@ -22,12 +23,12 @@ flavor = typer.Typer(
 
 
 @flavor.command("list")
-def list_(
+@on_cluster
+async def list_(
+    connection: Connection,
     selector: o.LabelSelector = "",
     field_selector: o.FieldSelector = "",
     output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """List resource flavors and their node labels.
 
@@ -41,16 +42,14 @@ def list_(
         ),
         Column("AGE", lambda flavor: age(flavor.metadata.creation_timestamp, now)),
     )
-
-    async def show(connection: Connection) -> None:
-        flavors = await list_objects(connection, RESOURCE_FLAVORS, output, selector, field_selector)
-        print_objects(columns, flavors, output)
-
-    with_cluster(ClusterOptions(kubeconfig, context), show)
+    flavors = await list_objects(connection, RESOURCE_FLAVORS, output, selector, field_selector)
+    print_objects(columns, flavors, output)
 
 
 @flavor.command()
-def create(
+@on_cluster
+async def create(
+    connection: Connection,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the flavor.")],
     node_labels: Annotated[
         list[str] | None,
@@ -73,8 +72,6 @@ def create(
     ] = None,
     dry_run: o.DryRunOption = o.DryRun.NONE,
     output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """Create a resource flavor.
 
@@ -86,9 +83,5 @@ def create(
         "tolerations": tolerations(tolerations_ or []),
     }
     spec = {field: value for field, value in fields.items() if value}
-
-    async def write(connection: Connection) -> None:
-        with Results(output, dry_run) as results:
-            await create_object(connection, RESOURCE_FLAVORS, name, spec, results)
-
-    with_cluster(ClusterOptions(kubeconfig, context), write)
+    with Results(output, dry_run) as results:
+        await create_object(connection, RESOURCE_FLAVORS, name, spec, results)

@@ -9,8 +9,9 @@ from quorate.api import codec
 from quorate.cli.exit_codes import Exit
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.cluster_commands import in_namespace
 from quorate.inspect.awaited_conditions import ending
-from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
+from quorate.inspect.connection import Connection
 from quorate.inspect.job_logs import Line, follow_logs, show_logs
 from quorate.inspect.job_names import NamedJob, named_job
 
@@ -23,7 +24,9 @@ Job = Annotated[
 ]  # fmt: skip
 
 
-def logs(
+@in_namespace
+async def logs(
+    connection: Connection,
     job: Job,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Show new lines until the job ends.")
@@ -31,10 +34,7 @@ def logs(
     tail: Annotated[
         int | None, typer.Option("--tail", metavar="LINES", min=0, help="Only the last lines of each pod.")
     ] = None,
-    namespace: o.Namespace = "",
     output: o.LineFormat = "text",
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """Show the output of the pods of a job.
 
@@ -46,19 +46,13 @@ def logs(
     """
     if follow and tail is not None:
         raise typer.BadParameter("excludes --follow, which shows all lines", param_hint="--tail")
-
     show_line = print_line if output == "text" else print_json_line
-
-    async def show(connection: Connection) -> bool:
-        named = await named_job(connection, job)
-        if follow:
-            return await follow_job(connection, named, show_line)
-        if await show_logs(connection, frozenset((named.metadata.uid,)), show_line, tail) == 0:
-            typer.echo(f"no container of {job} has started (quorate explain says why)", err=True)
-        return True
-
-    if not with_cluster(ClusterOptions(kubeconfig, context, namespace), show):
-        raise typer.Exit(Exit.FAILED)
+    named = await named_job(connection, job)
+    if follow:
+        if not await follow_job(connection, named, show_line):
+            raise typer.Exit(Exit.FAILED)
+    elif await show_logs(connection, frozenset((named.metadata.uid,)), show_line, tail) == 0:
+        typer.echo(f"no container of {job} has started (quorate explain says why)", err=True)
 
 
 async def follow_job(connection: Connection, job: NamedJob, show: Callable[[Line], object]) -> bool:

@@ -6,13 +6,10 @@ from quorate.api.meta import Key, epoch
 from quorate.api.volcano import PENDING, PodGroup
 from quorate.cli.lazy_commands import LazyCommand, LazyGroup
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.cluster_commands import in_namespaces
 from quorate.cli.verbs.listing import list_objects, listed_summaries, with_explanation
-from quorate.cli.verbs.printing import (
-    Column,
-    age,
-    print_objects,
-)
-from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
+from quorate.cli.verbs.printing import Column, age, print_objects
+from quorate.inspect.connection import Connection
 from quorate.inspect.explain.summaries import Summaries
 from quorate.inspect.listed_groups import native_pod_groups
 from quorate.kube.clock import WallClock
@@ -37,13 +34,9 @@ podgroup = typer.Typer(
 
 
 @podgroup.command("list")
-def list_(
-    namespace: o.Namespace = "",
-    all_namespaces: o.AllNamespaces = False,
-    selector: o.LabelSelector = "",
-    output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
+@in_namespaces
+async def list_(
+    connection: Connection, selector: o.LabelSelector = "", output: o.Format = o.Output.TABLE
 ) -> None:
     """List pod groups with their state and the reason for it.
 
@@ -55,23 +48,19 @@ def list_(
     [b]Example:[/b] quorate podgroup list --all-namespaces
     """
     now = WallClock().now()
-
-    async def show(connection: Connection) -> None:
-        states = await listed_summaries(connection, "PodGroup")
-        native = await native_pod_groups(connection.client, connection.namespace, selector)
-        groups = await list_objects(
-            connection,
-            POD_GROUPS,
-            output,
-            selector,
-            completed=with_explanation(PodGroup, states.of_pod_group),
-            others=native or (),
-            may_be_unserved=native is not None,
-        )
-        columns = _columns(now, states, namespaces=all_namespaces)
-        print_objects(columns, sorted(groups, key=_age_rank), output)
-
-    with_cluster(ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
+    states = await listed_summaries(connection, "PodGroup")
+    native = await native_pod_groups(connection.client, connection.namespace, selector)
+    groups = await list_objects(
+        connection,
+        POD_GROUPS,
+        output,
+        selector,
+        completed=with_explanation(PodGroup, states.of_pod_group),
+        others=native or (),
+        may_be_unserved=native is not None,
+    )
+    columns = _columns(now, states, namespaces=not connection.namespace)
+    print_objects(columns, sorted(groups, key=_age_rank), output)
 
 
 def _age_rank(group: PodGroup) -> tuple[float, Key]:

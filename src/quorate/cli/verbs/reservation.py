@@ -13,6 +13,7 @@ from quorate.api.quorate import ACTIVE, CONFLICTING, ENDED, Reservation, Reserva
 from quorate.api.quorate.occurrences import occurrences, spec_problem
 from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.cluster_commands import on_cluster
 from quorate.cli.verbs.listing import list_objects, print_whole
 from quorate.cli.verbs.printing import (
     Column,
@@ -44,12 +45,12 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the reser
 
 
 @reservation.command("list")
-def list_(
+@on_cluster
+async def list_(
+    connection: Connection,
     selector: o.LabelSelector = "",
     field_selector: o.FieldSelector = "",
     output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """List reservations with the window that is active or comes next.
 
@@ -67,12 +68,8 @@ def list_(
         Column("OWNERS", _owners, wide=True),
         Column("RECURRENCE", lambda listed: listed.spec.recurrence, wide=True),
     )
-
-    async def show(connection: Connection) -> None:
-        listed = await list_objects(connection, RESERVATIONS, output, selector, field_selector)
-        print_objects(columns, listed, output)
-
-    with_cluster(ClusterOptions(kubeconfig, context), show)
+    listed = await list_objects(connection, RESERVATIONS, output, selector, field_selector)
+    print_objects(columns, listed, output)
 
 
 @reservation.command()
@@ -166,47 +163,35 @@ def create(
 
 
 @reservation.command()
-def describe(
-    name: Name,
-    output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
-) -> None:
+@on_cluster
+async def describe(connection: Connection, name: Name, output: o.Format = o.Output.TABLE) -> None:
     """Show a reservation with its next windows and its conditions.
 
     [b]Example:[/b] quorate reservation describe training
     """
     now = WallClock().now()
-
-    async def show(connection: Connection) -> None:
-        key = Key("", name)
-        if is_structured(output):
-            await print_whole(connection, [(RESERVATIONS, key)], output)
-        else:
-            print_sections(_sections(await connection.client.get(RESERVATIONS, key), now))
-
-    with_cluster(ClusterOptions(kubeconfig, context), show)
+    key = Key("", name)
+    if is_structured(output):
+        await print_whole(connection, [(RESERVATIONS, key)], output)
+    else:
+        print_sections(_sections(await connection.client.get(RESERVATIONS, key), now))
 
 
 @reservation.command()
-def delete(
+@on_cluster
+async def delete(
+    connection: Connection,
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of reservations.")],
     dry_run: o.DryRunOption = o.DryRun.NONE,
     output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """Delete reservations; what they reserved is free again.
 
     [b]Example:[/b] quorate reservation delete training
     """
-
-    async def write(connection: Connection) -> None:
-        with Results(output, dry_run) as results:
-            for name in names:
-                await delete_object(connection, RESERVATIONS, Key("", name), results)
-
-    with_cluster(ClusterOptions(kubeconfig, context), write)
+    with Results(output, dry_run) as results:
+        for name in names:
+            await delete_object(connection, RESERVATIONS, Key("", name), results)
 
 
 def _problem(spec: Mapping[str, Any]) -> str | None:

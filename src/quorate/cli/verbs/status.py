@@ -9,25 +9,24 @@ from quorate.api.core import Resources
 from quorate.api.explanation import NO_START
 from quorate.api.meta import epoch
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.cluster_commands import in_namespaces
 from quorate.cli.verbs.printing import is_structured, print_rows, print_value
 from quorate.cli.verbs.views import starts_in
-from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
+from quorate.inspect.connection import Connection
 from quorate.inspect.formatting import amount_columns, format_duration
 from quorate.inspect.status.capacity import NodesStatus, QueueStatus
-from quorate.inspect.status.cluster import ClusterStatus, read_status
+from quorate.inspect.status.cluster import read_status
 from quorate.inspect.status.jobs import JobStatus
 from quorate.kube.clock import WallClock
 
 _NOT_SHOWN: Final = ("ephemeral-storage", "pods")  # every node has them
 
 
-def status(
+@in_namespaces
+async def status(
+    connection: Connection,
     finished: Annotated[bool, typer.Option("--finished", help="Also the jobs that have ended.")] = False,
-    namespace: o.Namespace = "",
-    all_namespaces: o.AllNamespaces = False,
     output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """Show your jobs with what they wait for, the queues and the nodes.
 
@@ -37,15 +36,13 @@ def status(
     [b]Example:[/b] quorate status --all-namespaces
     """
 
-    async def read(connection: Connection) -> ClusterStatus:
-        return await read_status(connection, finished=finished)
-
-    shown = with_cluster(ClusterOptions(kubeconfig, context, namespace, all_namespaces), read)
+    shown = await read_status(connection, finished=finished)
     if is_structured(output):
         print_value(shown, output)
         return
-    _print_jobs(shown.jobs, WallClock().now(), namespaces=all_namespaces)
-    _print_queues(shown.queues, namespaces=all_namespaces)
+    namespaces = not connection.namespace
+    _print_jobs(shown.jobs, WallClock().now(), namespaces=namespaces)
+    _print_queues(shown.queues, namespaces=namespaces)
     _print_nodes(shown.nodes or ())
 
 

@@ -8,13 +8,10 @@ from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
 from quorate.cli.lazy_commands import LazyCommand, LazyGroup
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.cluster_commands import on_cluster
 from quorate.cli.verbs.listing import list_objects
-from quorate.cli.verbs.printing import (
-    Column,
-    age,
-    print_objects,
-)
-from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
+from quorate.cli.verbs.printing import Column, age, print_objects
+from quorate.inspect.connection import Connection
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import RESOURCE_FLAVORS, TOPOLOGIES
 
@@ -37,26 +34,22 @@ topology = typer.Typer(
 
 
 @topology.command("list")
-def list_(
+@on_cluster
+async def list_(
+    connection: Connection,
     selector: o.LabelSelector = "",
     field_selector: o.FieldSelector = "",
     output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """List topologies, their levels and the flavors that use them.
 
     [b]Example:[/b] quorate topology list
     """
     now = WallClock().now()
-
-    async def show(connection: Connection) -> None:
-        topologies = await list_objects(connection, TOPOLOGIES, output, selector, field_selector)
-        if topologies:
-            flavors = (await connection.client.list(RESOURCE_FLAVORS)).items
-            print_objects(_columns(flavors, now), topologies, output)
-
-    with_cluster(ClusterOptions(kubeconfig, context), show)
+    topologies = await list_objects(connection, TOPOLOGIES, output, selector, field_selector)
+    if topologies:
+        flavors = (await connection.client.list(RESOURCE_FLAVORS)).items
+        print_objects(_columns(flavors, now), topologies, output)
 
 
 def _columns(flavors: Sequence[ResourceFlavor], now: float) -> Sequence[Column[Topology]]:

@@ -11,6 +11,7 @@ from quorate.api.meta import Key
 from quorate.api.quantity import Quantity
 from quorate.cli.configuration_options import Config
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.cluster_commands import on_cluster
 from quorate.cli.verbs.printing import (
     Fields,
     is_structured,
@@ -20,7 +21,7 @@ from quorate.cli.verbs.printing import (
     qualified_name,
 )
 from quorate.inspect.cluster_model import effective_configuration
-from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
+from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.inspect.formatting import amount_cells
 from quorate.inspect.topology_report import (
@@ -39,7 +40,9 @@ _MAP_WIDTH: Final = 64  # domains in one line of the map
 _COLOURS: Final = ("green", "yellow", "red")
 
 
-def describe(
+@on_cluster
+async def describe(
+    connection: Connection,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the topology.")],
     resource: Annotated[
         str,
@@ -49,8 +52,6 @@ def describe(
     ] = "cpu",
     config: Config = None,
     output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """Show the domains of a topology: capacity, usage, what is free, and a map of its hosts.
 
@@ -63,25 +64,21 @@ def describe(
 
     [b]Example:[/b] quorate topology describe default --resource nvidia.com/gpu
     """
-
-    async def show(connection: Connection) -> None:
-        client = connection.client
-        described = await client.get(TOPOLOGIES, Key("", name))
-        if output is o.Output.NAME:
-            typer.echo(qualified_name(TOPOLOGIES, name))
-            return
-        used = await effective_configuration(client, config)
-        report = await load_report(client, described, used.configuration, WallClock().now())
-        if is_structured(output):
-            print_value(report, output)
-            return
-        names = sorted({name for domain in _all_domains(report) for name in domain.capacity})
-        if names and resource not in names:
-            raise UsageError(f"--resource: no node of {name} has {resource} (known: {', '.join(names)})")
-        is_on = used.configuration.topology_gates is not None
-        _print(report, resource, is_on=is_on, origin=used.origin, wide=output is o.Output.WIDE)
-
-    with_cluster(ClusterOptions(kubeconfig, context), show)
+    client = connection.client
+    described = await client.get(TOPOLOGIES, Key("", name))
+    if output is o.Output.NAME:
+        typer.echo(qualified_name(TOPOLOGIES, name))
+        return
+    used = await effective_configuration(client, config)
+    report = await load_report(client, described, used.configuration, WallClock().now())
+    if is_structured(output):
+        print_value(report, output)
+        return
+    names = sorted({name for domain in _all_domains(report) for name in domain.capacity})
+    if names and resource not in names:
+        raise UsageError(f"--resource: no node of {name} has {resource} (known: {', '.join(names)})")
+    is_on = used.configuration.topology_gates is not None
+    _print(report, resource, is_on=is_on, origin=used.origin, wide=output is o.Output.WIDE)
 
 
 def _all_domains(report: TopologyReport) -> Iterator[DomainReport]:

@@ -12,6 +12,7 @@ from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.api.volcano.job import Job
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.cluster_commands import in_namespace, in_namespaces
 from quorate.cli.verbs.listing import list_objects, print_whole, with_explanation
 from quorate.cli.verbs.printing import (
     Column,
@@ -40,8 +41,7 @@ vcjob = typer.Typer(
 )
 
 Name = Annotated[
-    str,
-    typer.Argument(metavar="[NAME]", help="The Volcano Job.", autocompletion=completion.volcano_jobs),
+    str, typer.Argument(metavar="[NAME]", help="The Volcano Job.", autocompletion=completion.volcano_jobs)
 ]
 NameOption = Annotated[
     str,
@@ -160,7 +160,9 @@ def _amounts(option: str, written: str) -> dict[str, str]:
 
 
 @vcjob.command("list")
-def list_(
+@in_namespaces
+async def list_(
+    connection: Connection,
     queue: Annotated[str, typer.Option("--queue", "-q", metavar="NAME", help="Jobs of this queue.")] = "",
     scheduler: Annotated[
         str, typer.Option("--scheduler", "-S", metavar="NAME", help="Jobs of this scheduler.")
@@ -168,11 +170,7 @@ def list_(
     selector: Annotated[
         str, typer.Option("--selector", metavar="TEXT", help="Jobs with this text in their name.")
     ] = "",
-    namespace: o.Namespace = "",
-    all_namespaces: o.AllNamespaces = False,
     output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """List Volcano Jobs with their phases, pod counts, state and the reason for it.
 
@@ -189,16 +187,13 @@ def list_(
             and selector in job.metadata.name
         )
 
-    async def show(connection: Connection) -> None:
-        states, problem = await volcano_job_states(connection.client, connection.namespace)
-        if problem:
-            typer.echo(f"warning: {problem}", err=True)
-        completed = with_explanation(Job, states.of_job)
-        jobs = await list_objects(connection, VOLCANO_JOBS, output, is_listed=selected, completed=completed)
-        ordered = sorted(jobs, key=lambda job: job.metadata.key)
-        print_objects(_columns(now, states, namespaces=all_namespaces), ordered, output)
-
-    with_cluster(ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
+    states, problem = await volcano_job_states(connection.client, connection.namespace)
+    if problem:
+        typer.echo(f"warning: {problem}", err=True)
+    completed = with_explanation(Job, states.of_job)
+    jobs = await list_objects(connection, VOLCANO_JOBS, output, is_listed=selected, completed=completed)
+    ordered = sorted(jobs, key=lambda job: job.metadata.key)
+    print_objects(_columns(now, states, namespaces=not connection.namespace), ordered, output)
 
 
 def _columns(now: float, states: VolcanoJobStates, *, namespaces: bool) -> tuple[Column[Job], ...]:
@@ -224,13 +219,9 @@ def _columns(now: float, states: VolcanoJobStates, *, namespaces: bool) -> tuple
 
 
 @vcjob.command()
-def view(
-    name: Name = "",
-    name_option: NameOption = "",
-    namespace: o.Namespace = "",
-    output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
+@in_namespace
+async def view(
+    connection: Connection, name: Name = "", name_option: NameOption = "", output: o.Format = o.Output.TABLE
 ) -> None:
     """Describe a Volcano Job: its phase and the reason, its tasks, and the phases it had.
 
@@ -240,15 +231,11 @@ def view(
     """
     wanted = one_name(name, name_option, "-N")
     now = WallClock().now()
-
-    async def show(connection: Connection) -> None:
-        key = Key(connection.namespace, wanted)
-        if is_structured(output):
-            await print_whole(connection, [(VOLCANO_JOBS, key)], output)
-        else:
-            print_sections(job_sections(await connection.client.get(VOLCANO_JOBS, key), now))
-
-    with_cluster(ClusterOptions(kubeconfig, context, namespace), show)
+    key = Key(connection.namespace, wanted)
+    if is_structured(output):
+        await print_whole(connection, [(VOLCANO_JOBS, key)], output)
+    else:
+        print_sections(job_sections(await connection.client.get(VOLCANO_JOBS, key), now))
 
 
 def job_sections(job: Job, now: float) -> Sequence[Section]:
@@ -287,13 +274,9 @@ def job_sections(job: Job, now: float) -> Sequence[Section]:
 
 
 @vcjob.command()
-def suspend(
-    name: Name = "",
-    name_option: NameOption = "",
-    namespace: o.Namespace = "",
-    output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
+@in_namespace
+async def suspend(
+    connection: Connection, name: Name = "", name_option: NameOption = "", output: o.Format = o.Output.TABLE
 ) -> None:
     """Suspend a Volcano Job: delete its pods that have not finished, until it is resumed.
 
@@ -302,18 +285,13 @@ def suspend(
 
     [b]Example:[/b] quorate vcjob suspend train
     """
-    cluster_options = ClusterOptions(kubeconfig, context, namespace)
-    _send(cluster_options, one_name(name, name_option, "-N"), "AbortJob", "suspended", output)
+    await _send(connection, one_name(name, name_option, "-N"), "AbortJob", "suspended", output)
 
 
 @vcjob.command()
-def resume(
-    name: Name = "",
-    name_option: NameOption = "",
-    namespace: o.Namespace = "",
-    output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
+@in_namespace
+async def resume(
+    connection: Connection, name: Name = "", name_option: NameOption = "", output: o.Format = o.Output.TABLE
 ) -> None:
     """Resume a suspended Volcano Job; pods that succeeded do not run again.
 
@@ -321,37 +299,25 @@ def resume(
 
     [b]Example:[/b] quorate vcjob resume train
     """
-    cluster_options = ClusterOptions(kubeconfig, context, namespace)
-    _send(cluster_options, one_name(name, name_option, "-N"), "ResumeJob", "resumed", output)
+    await _send(connection, one_name(name, name_option, "-N"), "ResumeJob", "resumed", output)
 
 
-def _send(cluster_options: ClusterOptions, name: str, action: str, done: str, output: o.Output) -> None:
-    async def write(connection: Connection) -> None:
-        key = Key(connection.namespace, name)
-        with Results(output) as results:
-            await send_command(connection, VOLCANO_JOBS, key, key.namespace, action, done, results)
-
-    with_cluster(cluster_options, write)
+async def _send(connection: Connection, name: str, action: str, done: str, output: o.Output) -> None:
+    key = Key(connection.namespace, name)
+    with Results(output) as results:
+        await send_command(connection, VOLCANO_JOBS, key, key.namespace, action, done, results)
 
 
 @vcjob.command()
-def delete(
-    name: Name = "",
-    name_option: NameOption = "",
-    namespace: o.Namespace = "",
-    output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
+@in_namespace
+async def delete(
+    connection: Connection, name: Name = "", name_option: NameOption = "", output: o.Format = o.Output.TABLE
 ) -> None:
     """Delete a Volcano Job and its pods.
 
     [b]Example:[/b] quorate vcjob delete train
     """
     wanted = one_name(name, name_option, "-N")
-
-    async def write(connection: Connection) -> None:
-        key = Key(connection.namespace, wanted)
-        with Results(output) as results:
-            await delete_object(connection, VOLCANO_JOBS, key, results)
-
-    with_cluster(ClusterOptions(kubeconfig, context, namespace), write)
+    key = Key(connection.namespace, wanted)
+    with Results(output) as results:
+        await delete_object(connection, VOLCANO_JOBS, key, results)

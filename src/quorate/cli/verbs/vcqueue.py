@@ -9,16 +9,12 @@ from quorate.api.meta import Key
 from quorate.api.volcano import OPEN, ROOT_QUEUE, Queue
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.cluster_commands import on_cluster
 from quorate.cli.verbs.listing import list_objects, print_whole
-from quorate.cli.verbs.printing import (
-    Column,
-    age,
-    is_structured,
-    print_objects,
-)
+from quorate.cli.verbs.printing import Column, age, is_structured, print_objects
 from quorate.cli.verbs.volcano_commands import one_name, send_command
 from quorate.cli.verbs.writing import Results, create_object, delete_object, patch_spec
-from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
+from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import QUEUES
@@ -61,29 +57,21 @@ NameOption = Annotated[
 
 
 @vcqueue.command("list")
-def list_(
-    output: o.Format = o.Output.TABLE, kubeconfig: o.Kubeconfig = None, context: o.Context = ""
-) -> None:
+@on_cluster
+async def list_(connection: Connection, output: o.Format = o.Output.TABLE) -> None:
     """List queues with the numbers of their pod groups by phase.
 
     [b]Example:[/b] quorate vcqueue list
     """
     now = WallClock().now()
-
-    async def show(connection: Connection) -> None:
-        queues = await list_objects(connection, QUEUES, output)
-        print_objects(_columns(now), sorted(queues, key=lambda queue: queue.metadata.name), output)
-
-    with_cluster(ClusterOptions(kubeconfig, context), show)
+    queues = await list_objects(connection, QUEUES, output)
+    print_objects(_columns(now), sorted(queues, key=lambda queue: queue.metadata.name), output)
 
 
 @vcqueue.command()
-def get(
-    name: Name = "",
-    name_option: NameOption = "",
-    output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
+@on_cluster
+async def get(
+    connection: Connection, name: Name = "", name_option: NameOption = "", output: o.Format = o.Output.TABLE
 ) -> None:
     """Show one queue.
 
@@ -91,15 +79,11 @@ def get(
     """
     wanted = one_name(name, name_option, "-n")
     now = WallClock().now()
-
-    async def show(connection: Connection) -> None:
-        key = Key("", wanted)
-        if is_structured(output):
-            await print_whole(connection, [(QUEUES, key)], output)
-        else:
-            print_objects(_columns(now), [await connection.client.get(QUEUES, key)], output)
-
-    with_cluster(ClusterOptions(kubeconfig, context), show)
+    key = Key("", wanted)
+    if is_structured(output):
+        await print_whole(connection, [(QUEUES, key)], output)
+    else:
+        print_objects(_columns(now), [await connection.client.get(QUEUES, key)], output)
 
 
 def _columns(now: float) -> tuple[Column[Queue], ...]:
@@ -122,7 +106,9 @@ def _parent(queue: Queue) -> str:
 
 
 @vcqueue.command()
-def create(
+@on_cluster
+async def create(
+    connection: Connection,
     name: Name = "",
     name_option: NameOption = "",
     weight: Annotated[
@@ -134,33 +120,27 @@ def create(
     ] = State.OPEN,
     dry_run: o.DryRunOption = o.DryRun.NONE,
     output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """Create a queue.
 
     [b]Example:[/b] quorate vcqueue create research --weight 2
     """
     wanted = one_name(name, name_option, "-n")
-
-    async def write(connection: Connection) -> None:
-        with Results(output, dry_run) as results:
-            await create_object(connection, QUEUES, wanted, {"weight": weight}, results)
-            if state is State.CLOSED and dry_run is o.DryRun.NONE:
-                await _send(connection, Key("", wanted), Action.CLOSE, results)
-
-    with_cluster(ClusterOptions(kubeconfig, context), write)
+    with Results(output, dry_run) as results:
+        await create_object(connection, QUEUES, wanted, {"weight": weight}, results)
+        if state is State.CLOSED and dry_run is o.DryRun.NONE:
+            await _send(connection, Key("", wanted), Action.CLOSE, results)
 
 
 @vcqueue.command()
-def operate(
+@on_cluster
+async def operate(
+    connection: Connection,
     action: Annotated[Action, typer.Option("--action", "-a", help="[b]update[/b] changes the weight.")],
     name: Name = "",
     name_option: NameOption = "",
     weight: Annotated[int, typer.Option("--weight", "-w", min=0, help="For [b]update[/b].")] = 0,
     output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """Open or close a queue, or change its weight.
 
@@ -173,16 +153,12 @@ def operate(
     wanted = one_name(name, name_option, "-n")
     if (action is Action.UPDATE) != bool(weight):
         raise UsageError("--weight is for --action update, which needs one of at least 1")
-
-    async def write(connection: Connection) -> None:
-        key = Key("", wanted)
-        with Results(output) as results:
-            if action is Action.UPDATE:
-                await patch_spec(connection, QUEUES, key, {"weight": weight}, "updated", results)
-            else:
-                await _send(connection, key, action, results)
-
-    with_cluster(ClusterOptions(kubeconfig, context), write)
+    key = Key("", wanted)
+    with Results(output) as results:
+        if action is Action.UPDATE:
+            await patch_spec(connection, QUEUES, key, {"weight": weight}, "updated", results)
+        else:
+            await _send(connection, key, action, results)
 
 
 async def _send(connection: Connection, key: Key, action: Action, results: Results) -> None:
@@ -191,21 +167,14 @@ async def _send(connection: Connection, key: Key, action: Action, results: Resul
 
 
 @vcqueue.command()
-def delete(
-    name: Name = "",
-    name_option: NameOption = "",
-    output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
+@on_cluster
+async def delete(
+    connection: Connection, name: Name = "", name_option: NameOption = "", output: o.Format = o.Output.TABLE
 ) -> None:
     """Delete a queue.
 
     [b]Example:[/b] quorate vcqueue delete research
     """
     wanted = one_name(name, name_option, "-n")
-
-    async def write(connection: Connection) -> None:
-        with Results(output) as results:
-            await delete_object(connection, QUEUES, Key("", wanted), results)
-
-    with_cluster(ClusterOptions(kubeconfig, context), write)
+    with Results(output) as results:
+        await delete_object(connection, QUEUES, Key("", wanted), results)

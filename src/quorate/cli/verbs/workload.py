@@ -9,6 +9,7 @@ from quorate.api.meta import Key
 from quorate.cli.lazy_commands import LazyCommand, LazyGroup
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.cluster_commands import in_namespace, in_namespaces
 from quorate.cli.verbs.delete import delete
 from quorate.cli.verbs.listing import list_objects, listed_summaries, print_whole, with_explanation
 from quorate.cli.verbs.options import Workloads
@@ -22,7 +23,7 @@ from quorate.cli.verbs.printing import (
 )
 from quorate.cli.verbs.views import cluster_queue_of, describe_workload, workload_columns
 from quorate.cli.verbs.writing import Results, patch_spec
-from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
+from quorate.inspect.connection import Connection
 from quorate.inspect.explain.served import served_estimates
 from quorate.inspect.job_names import OwnerResolver, job_filter, job_uids, named_workloads
 from quorate.inspect.workload_lists import pod_table, queue_positions
@@ -51,7 +52,9 @@ _ALL: Final = "all"
 
 
 @workload.command("list")
-def list_(
+@in_namespaces
+async def list_(
+    connection: Connection,
     status: Annotated[
         list[str] | None,
         typer.Option(
@@ -85,13 +88,9 @@ def list_(
             "--for", metavar="TYPE[.GROUP]/NAME", help="Only workloads of this job, such as job/train."
         ),
     ] = "",
-    namespace: o.Namespace = "",
-    all_namespaces: o.AllNamespaces = False,
     selector: o.LabelSelector = "",
     field_selector: o.FieldSelector = "",
     output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """List workloads with their jobs, state and its reason, position in the queue and estimated start.
 
@@ -101,118 +100,93 @@ def list_(
     """
     statuses = _statuses(status or [_ALL])
     now = WallClock().now()
+    client, where = connection.client, connection.namespace
+    belongs = await job_filter(connection, for_) if for_ else _any_workload
+    queues = (await client.list(LOCAL_QUEUES, where)).items
+    cluster_queues = {queue.metadata.key: queue.spec.cluster_queue for queue in queues}
 
-    async def show(connection: Connection) -> None:
-        client, where = connection.client, connection.namespace
-        belongs = await job_filter(connection, for_) if for_ else _any_workload
-        queues = (await client.list(LOCAL_QUEUES, where)).items
-        cluster_queues = {queue.metadata.key: queue.spec.cluster_queue for queue in queues}
-
-        def is_listed(workload: Workload) -> bool:
-            return (
-                status_of(workload) in statuses
-                and cluster_queue in ("", cluster_queue_of(workload, cluster_queues))
-                and local_queue in ("", workload.spec.queue_name)
-                and belongs(workload)
-            )
-
-        states = await listed_summaries(connection, "Workload")
-        completed = with_explanation(Workload, states.of_workload)
-        listed = await list_objects(
-            connection, WORKLOADS, output, selector, field_selector, is_listed, completed
+    def is_listed(workload: Workload) -> bool:
+        return (
+            status_of(workload) in statuses
+            and cluster_queue in ("", cluster_queue_of(workload, cluster_queues))
+            and local_queue in ("", workload.spec.queue_name)
+            and belongs(workload)
         )
-        if listed:
-            pending = (workload for workload in listed if status_of(workload) is Status.PENDING)
-            positions, problem = await queue_positions(
-                client, (Key(workload.metadata.namespace, workload.spec.queue_name) for workload in pending)
-            )
-            if problem:
-                typer.echo(f"warning: no positions in queues: {problem}", err=True)
-            estimates = await served_estimates(client, where) if positions else {}
-            columns = workload_columns(
-                now, cluster_queues, states, positions, estimates, namespaces=all_namespaces
-            )
-            print_objects(columns, listed, output)
 
-    with_cluster(ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
+    states = await listed_summaries(connection, "Workload")
+    completed = with_explanation(Workload, states.of_workload)
+    listed = await list_objects(connection, WORKLOADS, output, selector, field_selector, is_listed, completed)
+    if listed:
+        pending = (workload for workload in listed if status_of(workload) is Status.PENDING)
+        positions, problem = await queue_positions(
+            client, (Key(workload.metadata.namespace, workload.spec.queue_name) for workload in pending)
+        )
+        if problem:
+            typer.echo(f"warning: no positions in queues: {problem}", err=True)
+        estimates = await served_estimates(client, where) if positions else {}
+        columns = workload_columns(
+            now, cluster_queues, states, positions, estimates, namespaces=not connection.namespace
+        )
+        print_objects(columns, listed, output)
 
 
 @workload.command()
-def describe(
-    names: Workloads,
-    namespace: o.Namespace = "",
-    output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
-) -> None:
+@in_namespace
+async def describe(connection: Connection, names: Workloads, output: o.Format = o.Output.TABLE) -> None:
     """Show the requests, the admission and the conditions of a workload.
 
     [b]Example:[/b] quorate workload describe job/train
     """
     now = WallClock().now()
-
-    async def show(connection: Connection) -> None:
-        targets = [target for name in names for target in await named_workloads(connection, name)]
-        if is_structured(output):
-            keys = [(WORKLOADS, target.metadata.key) for target in targets]
-            await print_whole(connection, keys, output)
-            return
-        for target in targets:
-            queues = (await connection.client.list(LOCAL_QUEUES, target.metadata.namespace)).items
-            cluster_queues = {queue.metadata.key: queue.spec.cluster_queue for queue in queues}
-            print_sections(describe_workload(target, cluster_queue_of(target, cluster_queues), now))
-
-    with_cluster(ClusterOptions(kubeconfig, context, namespace), show)
+    targets = [target for name in names for target in await named_workloads(connection, name)]
+    if is_structured(output):
+        keys = [(WORKLOADS, target.metadata.key) for target in targets]
+        await print_whole(connection, keys, output)
+        return
+    for target in targets:
+        queues = (await connection.client.list(LOCAL_QUEUES, target.metadata.namespace)).items
+        cluster_queues = {queue.metadata.key: queue.spec.cluster_queue for queue in queues}
+        print_sections(describe_workload(target, cluster_queue_of(target, cluster_queues), now))
 
 
 @workload.command()
-def stop(
+@in_namespace
+async def stop(
+    connection: Connection,
     names: Workloads,
-    namespace: o.Namespace = "",
     dry_run: o.DryRunOption = o.DryRun.NONE,
     output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """Stop workloads: evict admitted ones, and keep them out of the queue until they are resumed.
 
     [b]Example:[/b] quorate workload stop job/train
     """
-    _set_active(ClusterOptions(kubeconfig, context, namespace), names, False, "stopped", dry_run, output)
+    await _set_active(connection, names, False, "stopped", Results(output, dry_run))
 
 
 @workload.command()
-def resume(
+@in_namespace
+async def resume(
+    connection: Connection,
     names: Workloads,
-    namespace: o.Namespace = "",
     dry_run: o.DryRunOption = o.DryRun.NONE,
     output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """Resume stopped workloads: queue them again.
 
     [b]Example:[/b] quorate workload resume job/train
     """
-    _set_active(ClusterOptions(kubeconfig, context, namespace), names, True, "resumed", dry_run, output)
+    await _set_active(connection, names, True, "resumed", Results(output, dry_run))
 
 
-def _set_active(
-    cluster_options: ClusterOptions,
-    names: list[str],
-    active: bool,
-    done: str,
-    dry_run: o.DryRun,
-    output: o.Output,
+async def _set_active(
+    connection: Connection, names: list[str], active: bool, done: str, results: Results
 ) -> None:
-    async def write(connection: Connection) -> None:
-        with Results(output, dry_run) as results:
-            for name in names:
-                for target in await named_workloads(connection, name):
-                    key = target.metadata.key
-                    await patch_spec(connection, WORKLOADS, key, {"active": active}, done, results)
-
-    with_cluster(cluster_options, write)
+    with results:
+        for name in names:
+            for target in await named_workloads(connection, name):
+                key = target.metadata.key
+                await patch_spec(connection, WORKLOADS, key, {"active": active}, done, results)
 
 
 def _statuses(written: list[str]) -> frozenset[Status]:
@@ -234,13 +208,8 @@ workload.command()(delete)
 
 
 @workload.command()
-def pods(
-    names: Workloads,
-    namespace: o.Namespace = "",
-    output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
-) -> None:
+@in_namespace
+async def pods(connection: Connection, names: Workloads, output: o.Format = o.Output.TABLE) -> None:
     """List the pods of workloads or jobs, with the columns of kubectl get pods.
 
     Pods are found through all levels of owner references, such as the jobs of a JobSet or the RayCluster of
@@ -248,31 +217,25 @@ def pods(
 
     [b]Example:[/b] quorate workload pods job/train -o wide
     """
-
-    async def show(connection: Connection) -> None:
-        wanted = frozenset([uid for name in names for uid in await job_uids(connection, name)])
-        owners = OwnerResolver(connection.client)
-        if is_structured(output):
-            documents = (await connection.client.list(as_untyped(PODS), connection.namespace)).items
-            chosen = await owners.descendants([metadata_of(document) for document in documents], wanted)
-            kept = [document for document in documents if document["metadata"]["uid"] in chosen]
-            print_documents(PODS, kept, output)
-            return
-        table = await pod_table(connection)
-        chosen = await owners.descendants([row.object.metadata for row in table.rows], wanted)
-        shown = [
-            index
-            for index, column in enumerate(table.column_definitions)
-            if output is o.Output.WIDE or column.priority == 0
-        ]
-        rows = [
-            [str(row.cells[index]) for index in shown]
-            for row in table.rows
-            if row.object.metadata.uid in chosen
-        ]
-        if rows:
-            print_rows([table.column_definitions[index].name.upper() for index in shown], rows)
-        else:
-            o.print_none_found(connection.namespace)
-
-    with_cluster(ClusterOptions(kubeconfig, context, namespace), show)
+    wanted = frozenset([uid for name in names for uid in await job_uids(connection, name)])
+    owners = OwnerResolver(connection.client)
+    if is_structured(output):
+        documents = (await connection.client.list(as_untyped(PODS), connection.namespace)).items
+        chosen = await owners.descendants([metadata_of(document) for document in documents], wanted)
+        kept = [document for document in documents if document["metadata"]["uid"] in chosen]
+        print_documents(PODS, kept, output)
+        return
+    table = await pod_table(connection)
+    chosen = await owners.descendants([row.object.metadata for row in table.rows], wanted)
+    shown = [
+        index
+        for index, column in enumerate(table.column_definitions)
+        if output is o.Output.WIDE or column.priority == 0
+    ]
+    rows = [
+        [str(row.cells[index]) for index in shown] for row in table.rows if row.object.metadata.uid in chosen
+    ]
+    if rows:
+        print_rows([table.column_definitions[index].name.upper() for index in shown], rows)
+    else:
+        o.print_none_found(connection.namespace)

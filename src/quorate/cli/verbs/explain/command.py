@@ -10,10 +10,11 @@ from quorate.api.explanation import NO_WORKLOAD, Explanation
 from quorate.cli.configuration_options import Config
 from quorate.cli.exit_codes import Exit
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.cluster_commands import in_namespace
 from quorate.cli.verbs.explain.sections import explanation_sections
 from quorate.cli.verbs.options import Workloads
 from quorate.cli.verbs.printing import is_structured, print_sections, print_value, print_values
-from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
+from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import named_targets
@@ -34,14 +35,13 @@ Watch = Annotated[
 ]
 
 
-def explain(
+@in_namespace
+async def explain(
+    connection: Connection,
     names: Workloads,
     config: Config = None,
     watch: Watch = False,
-    namespace: o.Namespace = "",
     output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """Explain the state of a workload, job, pod, pod group or queue, and what would let it start.
 
@@ -51,17 +51,16 @@ def explain(
 
     [b]Example:[/b] quorate explain job/train
     """
-    _explain(ClusterOptions(kubeconfig, context, namespace), names, config, watch, output)
+    await _explain(connection, names, config, watch, output)
 
 
-def explain_workloads(
+@in_namespace
+async def explain_workloads(
+    connection: Connection,
     names: Workloads,
     config: Config = None,
     watch: Watch = False,
-    namespace: o.Namespace = "",
     output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """Explain why a workload is pending, with numbers, and what would let it start.
 
@@ -69,39 +68,30 @@ def explain_workloads(
 
     [b]Example:[/b] quorate workload explain job/train
     """
-    _explain(ClusterOptions(kubeconfig, context, namespace), names, config, watch, output)
+    await _explain(connection, names, config, watch, output)
 
 
-def _explain(
-    cluster: ClusterOptions, names: list[str], config: Path | None, watch: bool, output: o.Output
+async def _explain(
+    connection: Connection, names: list[str], config: Path | None, watch: bool, output: o.Output
 ) -> None:
     if watch and len(names) != 1:
         raise UsageError("--watch follows one object (name one)")
-
-    async def show(connection: Connection) -> Exit:
-        answers = Answers(connection, config)
-        targets = [target for name in names for target in await named_targets(connection, name)]
-        explanations = [await answers.of(target) for target in targets]
-        for origin in answers.origins:
-            typer.echo(origin, err=True)
-        if is_structured(output):
-            print_values(explanations, output)
-        else:
-            for explanation in explanations:
-                _print(explanation, output)
-        return await follow(connection, config, names[0], explanations, output) if watch else Exit.COMPLETED
-
-    code = with_cluster(cluster, show)
-    if code:
+    answers = Answers(connection, config)
+    targets = [target for name in names for target in await named_targets(connection, name)]
+    explanations = [await answers.of(target) for target in targets]
+    for origin in answers.origins:
+        typer.echo(origin, err=True)
+    if is_structured(output):
+        print_values(explanations, output)
+    else:
+        for explanation in explanations:
+            _print(explanation, output)
+    if watch and (code := await follow(connection, config, names[0], explanations, output)):
         raise typer.Exit(code)
 
 
 async def follow(
-    connection: Connection,
-    config: Path | None,
-    name: str,
-    last: list[Explanation],
-    output: o.Output,
+    connection: Connection, config: Path | None, name: str, last: list[Explanation], output: o.Output
 ) -> Exit:
     """Print each change of the explanations until all have started, or one cannot start by itself.
 

@@ -7,6 +7,7 @@ import typer
 from quorate.cli.configuration_options import SchedulerConf, SchedulerNames
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs.cluster_commands import in_namespace
 from quorate.cli.verbs.printing import (
     Fields,
     Section,
@@ -15,7 +16,7 @@ from quorate.cli.verbs.printing import (
     print_sections,
     print_values,
 )
-from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
+from quorate.inspect.connection import Connection
 from quorate.inspect.explain.pod_groups import PodGroupExplanation, explain_pod_groups, named_pod_groups
 from quorate.inspect.gang_model import scheduler_settings
 from quorate.inspect.listed_groups import native_pod_groups
@@ -34,14 +35,13 @@ Names = Annotated[
 ]
 
 
-def explain(
+@in_namespace
+async def explain(
+    connection: Connection,
     names: Names,
     scheduler_conf: SchedulerConf = None,
     scheduler_name: SchedulerNames = None,
-    namespace: o.Namespace = "",
     output: o.Format = o.Output.TABLE,
-    kubeconfig: o.Kubeconfig = None,
-    context: o.Context = "",
 ) -> None:
     """Explain why a pod group is pending: each check, its position, and its next attempt.
 
@@ -52,32 +52,28 @@ def explain(
 
     [b]Example:[/b] quorate podgroup explain vcjob/train
     """
-
-    async def show(connection: Connection) -> None:
-        settings, origin = await scheduler_settings(connection.client, scheduler_conf)
-        clock = WallClock()
-        now = clock.now()
-        client, namespace = connection.client, connection.namespace
-        groups = (
-            *(await client.list(POD_GROUPS, namespace)).items,
-            *(await native_pod_groups(client, namespace) or ()),
-        )
-        chosen = [group for name in names for group in await named_pod_groups(connection, groups, name)]
-        model = await load_model(
-            connection.client,
-            clock,
-            scheduler_name or SCHEDULER_NAMES,
-            disruption_budgets=settings.has_plugin("pdb"),
-        )
-        explanations = explain_pod_groups(model, chosen, settings, now)
-        typer.echo(f"evaluated with {origin}", err=True)
-        if is_structured(output):
-            print_values(explanations, output)
-            return
-        for explanation in explanations:
-            print_sections(explanation_sections(explanation))
-
-    with_cluster(ClusterOptions(kubeconfig, context, namespace), show)
+    settings, origin = await scheduler_settings(connection.client, scheduler_conf)
+    clock = WallClock()
+    now = clock.now()
+    client, namespace = connection.client, connection.namespace
+    groups = (
+        *(await client.list(POD_GROUPS, namespace)).items,
+        *(await native_pod_groups(client, namespace) or ()),
+    )
+    chosen = [group for name in names for group in await named_pod_groups(connection, groups, name)]
+    model = await load_model(
+        connection.client,
+        clock,
+        scheduler_name or SCHEDULER_NAMES,
+        disruption_budgets=settings.has_plugin("pdb"),
+    )
+    explanations = explain_pod_groups(model, chosen, settings, now)
+    typer.echo(f"evaluated with {origin}", err=True)
+    if is_structured(output):
+        print_values(explanations, output)
+        return
+    for explanation in explanations:
+        print_sections(explanation_sections(explanation))
 
 
 def explanation_sections(explanation: PodGroupExplanation) -> tuple[Section, ...]:
