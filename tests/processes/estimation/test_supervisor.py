@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from bench.scale.objects import Size, controllers_series
 from bench.scale.synthetic_client import SyntheticClient
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from quorate.api.configuration import default_configuration
@@ -18,12 +20,27 @@ from quorate.controllers.process import follow
 from quorate.kube.resources import WORKLOADS, Json
 from quorate.observe.replica import Replica
 from quorate.processes.configuration_reload import ConfigurationInForce
-from quorate.processes.estimation.supervisor import run_estimation
+from quorate.processes.estimation.supervisor import BUDGET_S, FIRST_S, SavedShare, run_estimation
 from quorate.queueing.state import State
 from quorate.simulate.estimates.exchange import KINDS as SNAPSHOT_KINDS
 from tests.e2e.test_refused_changes import FastClock
 
 DEADLINE_S = 120.0
+
+
+@given(st.lists(st.tuples(st.floats(0, 400), st.floats(0.01, BUDGET_S)), max_size=20), st.floats(0.01, 1))
+def test_refreshes_take_their_share_of_a_core_and_what_a_new_process_may_use(
+    refreshes: list[tuple[float, float]], cpu: float
+) -> None:
+    """Each is ``(waited, needed)``: seconds from the refresh before, and what it waits for and then takes."""
+    share, now, used_s = SavedShare(cpu, 0.0), 0.0, 0.0
+    for waited_s, needed_s in refreshes:
+        now = max(now + waited_s, share.is_saved_at(needed_s))
+        assert share.saved_s(now) == pytest.approx(max(share.saved_s(now), needed_s))
+        share.use(needed_s, now)
+        used_s += needed_s
+        assert used_s <= FIRST_S + cpu * now + 1e-6
+        assert share.saved_s(now + 1e9) == BUDGET_S
 
 
 def children() -> list[str]:

@@ -1,8 +1,7 @@
 """What the controllers and the process of the estimates tell each other: length-prefixed JSON, in order."""
 
-import asyncio
 import struct
-from typing import Any, BinaryIO, Final, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
 import msgspec
 
@@ -14,6 +13,9 @@ from quorate.kube.resources import (
 )
 from quorate.simulate.estimates.exchange import KINDS as SNAPSHOT_KINDS
 from quorate.simulate.estimates.exchange import Answer, Refresh
+
+if TYPE_CHECKING:
+    import asyncio  # which the process of the estimates does not need
 
 # What is sent, by the number of the kind in messages.
 KINDS: Final[tuple[Resource[Any], ...]] = (*SNAPSHOT_KINDS, PLACEABLE_NODES)
@@ -68,7 +70,7 @@ def read_message(stream: BinaryIO) -> Message | None:
     return message
 
 
-async def read_reply(stream: asyncio.StreamReader, kind: type[T]) -> T:
+async def read_reply(stream: "asyncio.StreamReader", kind: type[T]) -> T:
     """Return the next reply.  Raises ``IncompleteReadError`` at the end of the stream."""
     (length,) = _HEAD.unpack(await stream.readexactly(_HEAD.size))
     return codec.decode(kind, await stream.readexactly(length))

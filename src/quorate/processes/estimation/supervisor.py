@@ -1,7 +1,7 @@
 """Keeps the estimates of a replica up to date, with a process beside it that plays the queues.
 
 The process starts once something has waited for a while, gets every object that changes, and is asked for a
-refresh from time to time: it never uses more than its share of one core over time, and has a low priority.
+refresh once the share of one core that it has saved covers the next one.  It has a low priority.
 It ends once nothing has waited for a while; the next one learns from the finished workloads that still exist.
 The event loop of the controllers only encodes the objects, in short slices.
 """
@@ -34,7 +34,9 @@ from quorate.simulate.estimates.exchange import Refresh
 
 FIRST_AFTER_S: Final = 10.0  # of waiting: most workloads of a cluster with room start sooner
 INTERVAL_S: Final = 10.0  # between refreshes, at least
-BUDGET_S: Final = 10.0  # of processor time, for one refresh
+BUDGET_S: Final = 10.0  # of processor time, for one refresh: the most that is saved
+FIRST_S: Final = 2.0  # of processor time that a new process may use before it has saved any
+RESERVE: Final = 2.0  # times the cost of the last refresh: more may wait, or it was cut
 IDLE_S: Final = 600.0  # without a waiting workload, after which the process ends and frees its memory
 _POLL_S: Final = 1.0
 _RESTART: Final = Backoff(first_s=5.0, cap_s=300.0)
@@ -94,25 +96,50 @@ async def _refresh_while_needed(
     assert worker.stdout is not None
     worker.stdin.write(frame(Configure(in_force.text)))
     waited_at = refresh_at = clock.now()  # when something last waited, and when the next refresh is due
+    share, needed_s = SavedShare(rules.cpu, clock.now()), FIRST_S
     while replica.view is changes.view and clock.now() - waited_at < IDLE_S:
         await changes.send(worker.stdin)
-        question = await _question(replica.estimates, clock, refresh_at)
+        question = await _question(replica.estimates, clock, max(refresh_at, share.is_saved_at(needed_s)))
         if question is not None:
             await changes.send(worker.stdin)
             processor_s = await answer_question(worker.stdin, worker.stdout, question, clock.now())
             waited_at = clock.now()
-            refresh_at += processor_s / rules.cpu
+            share.use(processor_s, waited_at)
         elif changes.view.ledger.entries:
-            worker.stdin.write(frame(Play(clock.now(), BUDGET_S)))
+            worker.stdin.write(frame(Play(clock.now(), share.saved_s(clock.now()))))
             async with asyncio.timeout(DEADLINE_S):
                 await worker.stdin.drain()
                 refresh = await read_reply(worker.stdout, Refresh)
             replica.estimates.replace(await _estimates(refresh), refresh.at, refresh.processor_s)
             changes.view.learn({bound.kind: bound.seconds for bound in refresh.bounds})
             waited_at = clock.now()
-            refresh_at = waited_at + max(INTERVAL_S, refresh.processor_s / rules.cpu)
+            share.use(refresh.processor_s, waited_at)
+            needed_s = min(BUDGET_S, RESERVE * refresh.processor_s)
+            refresh_at = waited_at + INTERVAL_S
         else:
             refresh_at = clock.now() + INTERVAL_S
+
+
+class SavedShare:
+    """The processor time that a process has left: ``FIRST_S`` and its part of a core, less what it has used.
+
+    At most ``BUDGET_S`` is saved, and a question may take what is not saved yet.
+    """
+
+    def __init__(self, cpu: float, now: float) -> None:
+        self._cpu = cpu
+        self._saved_s = FIRST_S
+        self._at = now  # the moment of ``_saved_s``
+
+    def saved_s(self, now: float) -> float:
+        return min(BUDGET_S, self._saved_s + self._cpu * (now - self._at))
+
+    def is_saved_at(self, needed_s: float) -> float:
+        """Return the moment from which ``needed_s`` is saved, which may be in the past."""
+        return self._at + (needed_s - self._saved_s) / self._cpu
+
+    def use(self, processor_s: float, now: float) -> None:
+        self._saved_s, self._at = self.saved_s(now) - processor_s, now
 
 
 async def _question(estimates: Estimates, clock: Clock, until: float) -> Question | None:
