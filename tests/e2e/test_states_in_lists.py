@@ -121,7 +121,7 @@ def test_lists_say_why_jobs_that_were_admitted_cannot_run(cluster: LocalCluster,
 
     (huge,) = (line for line in run(tenant, "status").stdout.splitlines() if line.startswith("huge "))
     assert " never " in huge
-    assert " QuotaExceeded: request 100 less cpu of flavor default, or raise the quota of the queue" in huge
+    assert " QuotaExceeded: raise nominalQuota of cpu of flavor default in cluster queue" in huge
 
     forecast = run(cluster, "queue", "forecast", "--plays", "1").stdout.splitlines()
     rows = {line.split()[1]: line.split() for line in forecast if line.startswith("team ")}
@@ -175,6 +175,6 @@ def test_without_an_answer_lists_show_the_stored_states_and_say_so_once(
     poll(partial(states, reader), {**wanted, "huge": ("Queued", "QuotaExceeded")}.__eq__, WITHIN_S)
     warnings = [line for line in run(reader, "workload", "list").stderr.splitlines() if "states" in line]
     assert warnings == [
-        "warning: states are those of the stored objects, without their pods: "
+        "warning: states are those of the stored objects: "
         "this needs the permission to list explanations in group visibility.quorate.dev"
     ]

@@ -292,6 +292,7 @@ class ExplanationSummary(Struct):
     priority: RaisedPriority | None = None  # None: waiting has not raised it
     planned_start: PlannedStart | None = None  # None: its start is not planned
     dispatch: Dispatch | None = None  # None: it runs in this cluster, if it does
+    pods: PodCounts | None = None  # None: it has no quota
 
 
 class ListMeta(Struct):
@@ -360,6 +361,7 @@ def summary_of(explanation: Explanation, metadata: ObjectMeta) -> ExplanationSum
         priority=explanation.priority,
         planned_start=explanation.planned_start,
         dispatch=explanation.dispatch,
+        pods=explanation.pods,
     )
 
 

@@ -3,17 +3,18 @@
     GET /apis/visibility.quorate.dev/v1beta1/namespaces/NAMESPACE/explanations, of one namespace
     GET /apis/visibility.quorate.dev/v1beta1/explanations, of all namespaces
 
-Each item is a summary of the explanation of one object: its state, its code and its message.  Unlike the
-message of the explanation, that of a summary does not name the preemptor of a preempted workload.  Pods are
-read namespace by namespace, and only where workloads are admitted or pod groups exist.  A list is computed in
-slices, between which the process does other work, and callers that ask for the same list within ``KEEP_S``
-share it.
+Each item is a summary of the explanation of an object: state, code and message, and what would be enough.
+While more than ``MAX_COMPLETE`` workloads are pending, the summaries of pending workloads are without what
+would be enough and without the name of a preemptor.  Pods are read namespace by namespace, and only where
+workloads are admitted or pod groups exist.  A list is computed in slices, between which other work is
+done, and callers that ask for the same list within ``KEEP_S`` share it.
 """
 
 import asyncio
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from time import perf_counter
@@ -31,10 +32,10 @@ from quorate.api.names.volcano import GROUP_NAME
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import explain_group, groups_by_owner, waiting_group
 from quorate.observe.explanation_tables import table_frame, table_row
-from quorate.observe.limits import KEEP_S, SLICE_S
+from quorate.observe.limits import KEEP_S, MAX_COMPLETE, SLICE_S
 from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted, is_finished
-from quorate.queueing.explain import Steps, blocking_workload, outcome_of
+from quorate.queueing.explain import PendingFacts, Steps, blocking_workload, outcome_of, pending_facts
 from quorate.queueing.explanation.pods import PodIndex, failed_creation, with_members
 from quorate.queueing.explanation.scope import Scope, scoped
 from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
@@ -145,22 +146,33 @@ async def workload_summaries(
     scope: Scope,
 ) -> AsyncIterator[ExplanationSummary]:
     """Yield the summaries of the workloads with ``keys``, which are sorted; ``stored`` returns a workload."""
-    blocking: dict[str, Key | None] = {}  # by cluster queue
+    facts_of = _outcomes(state) if len(state.ledger.entries) > MAX_COMPLETE else partial(pending_facts, state)
     for namespace, of_namespace in groupby(keys, attrgetter("namespace")):
         names = list(of_namespace)
         started = await _started_in(reader, namespace, map(stored, names))
         for key in names:
+            facts = await in_steps(facts_of(key))
             if (workload := stored(key)) is None:
                 continue
-            facts = outcome_of(state, key)
-            if facts is not None and facts.hold is None:
-                queue = state.ledger.entries[key].cluster_queue
-                if queue not in blocking:
-                    blocking[queue] = await in_steps(blocking_workload(state, queue))
-                facts = replace(facts, blocked=blocking[queue] not in (None, key))
             seen = None if facts is None else scoped(facts, scope)
             explanation = explain_workload(state, workload, seen, started(workload))
             yield summary_of(explanation, workload.metadata)
+
+
+def _outcomes(state: State) -> Callable[[Key], Steps[PendingFacts | None]]:
+    """Return a function like ``pending_facts`` of which the cost does not depend on the pending workloads."""
+    blocking: dict[str, Key | None] = {}  # by cluster queue
+
+    def facts_of(key: Key) -> Steps[PendingFacts | None]:
+        facts = outcome_of(state, key)
+        if facts is None or facts.hold is not None:
+            return facts
+        queue = state.ledger.entries[key].cluster_queue
+        if queue not in blocking:
+            blocking[queue] = yield from blocking_workload(state, queue)
+        return replace(facts, blocked=blocking[queue] not in (None, key))
+
+    return facts_of
 
 
 async def _started_in(

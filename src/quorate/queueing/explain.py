@@ -63,7 +63,7 @@ class PendingFacts(msgspec.Struct, frozen=True):
     holders: tuple[QuotaHolder, ...] = ()  # the largest, in its cluster queue and cohorts
     exceeds_nodes: bool = False  # it fits the tree, and the nodes that exist never hold its pods
     preemptor: Key | None = None  # for which it was preempted last, if that still exists
-    remedies: Remedies = Remedies()
+    remedies: Remedies | None = None  # None: not searched
 
 
 def run(steps: Steps[T]) -> T:
@@ -89,7 +89,7 @@ def pending_facts(state: State, key: Key) -> Steps[PendingFacts | None]:
     if state.ledger.entries.get(key) is not entry:  # it changed meanwhile
         return (yield from pending_facts(state, key))
     blocked = _is_blocked(state, entry, first_ahead)
-    remedies = yield from find_remedies(state, entry, reasons, ahead, blocked=blocked)
+    remedies = yield from find_remedies(state, entry, reasons, ahead or 0, blocked=blocked)
     return msgspec.structs.replace(
         facts,
         ahead=ahead,
@@ -272,11 +272,14 @@ def _exceeds_nodes(state: State, entry: Entry, hold: Hold) -> bool:
     )
 
 
-def _ahead(state: State, entry: Entry) -> Steps[tuple[int, tuple[Key, ...]]]:
-    """Return how many workloads precede ``entry`` in its cluster queue, and the first of them."""
+def _ahead(state: State, entry: Entry) -> Steps[tuple[int | None, tuple[Key, ...]]]:
+    """Return how many workloads precede ``entry`` in its cluster queue, and the first of them.
+
+    The number is None if its local queue is stopped, or one of its queues does not exist: it has no place.
+    """
     queue = state.ledger.cluster_queues.get(entry.cluster_queue)
     if queue is None:
-        return 0, ()
+        return None, ()
     rank, count = queue.pending.rank, 0
     first: list[Entry] = []
     for entries in _slices(queue.pending.unordered()):

@@ -1,7 +1,7 @@
 """The states of all workloads or pod groups of a list, with the reasons for them.
 
-The controllers answer with the summaries of their explanations.  Where they do not, the summaries are those
-of the stored objects, which do not tell what the pods wait for.
+The controllers answer with the summaries of their explanations.  Where they do not, this process computes
+the summaries from the stored objects, without the model of the queues.
 """
 
 import asyncio
@@ -18,7 +18,6 @@ from quorate.api.meta import Key, Uid
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Job as VolcanoJob
 from quorate.inspect.explain.served import NotServed, served_summaries
-from quorate.inspect.workload_status import why_not_running
 from quorate.kube.client import Client
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.resources import POD_GROUPS, WORKLOADS, HasMetadata, Resource
@@ -47,16 +46,18 @@ class Summaries:
     def _of_stored_workload(self, workload: Workload) -> ExplanationSummary:
         from quorate.queueing.explanation.workload import explain_workload
 
-        summary = summary_of(explain_workload(self._no_objects, workload, None), workload.metadata)
-        why = why_not_running(workload)
-        return msgspec.structs.replace(summary, message=why) if why else summary
+        return summary_of(explain_workload(self._no_objects, workload, None), workload.metadata)
 
     @cached_property
     def _no_objects(self) -> "State":
-        from quorate.api.configuration import default_configuration
-        from quorate.queueing.state import State
+        return _state_without_objects()
 
-        return State(default_configuration())
+
+def _state_without_objects() -> "State":
+    from quorate.api.configuration import default_configuration
+    from quorate.queueing.state import State
+
+    return State(default_configuration())
 
 
 @dataclass(frozen=True)
@@ -125,4 +126,26 @@ async def summaries(client: Client, kind: str, namespace: str) -> Summaries:
     try:
         return Summaries(await served_summaries(client, kind, namespace))
     except NotServed as problem:
-        return Summaries({}, f"states are those of the stored objects, without their pods: {problem}")
+        return Summaries(
+            await _stored_summaries(client, kind, namespace),
+            f"states are those of the stored objects: {problem}",
+        )
+
+
+async def _stored_summaries(client: Client, kind: str, namespace: str) -> dict[Key, ExplanationSummary]:
+    """Return the summaries of the stored objects and their pods, as far as these may be read."""
+    from quorate.inspect.cluster_reader import ClusterReader
+    from quorate.observe.explanation_lists import pod_group_summaries, workload_summaries
+    from quorate.queueing.explanation.scope import UNLIMITED_SCOPE
+
+    reader = ClusterReader(client)
+    if kind == "PodGroup":
+        groups = sorted(await reader.pod_groups(namespace), key=lambda group: group.metadata.key)
+        found = pod_group_summaries(reader, groups)
+    else:
+        workloads = {
+            workload.metadata.key: workload for workload in await _listed(client, WORKLOADS, namespace)
+        }
+        state = _state_without_objects()
+        found = workload_summaries(state, sorted(workloads), workloads.get, reader, UNLIMITED_SCOPE)
+    return {summary.metadata.key: summary async for summary in found}

@@ -8,10 +8,8 @@ from quorate.api.meta import Struct
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.served import served_estimates
 from quorate.inspect.explain.summaries import summaries
-from quorate.inspect.job_names import OwnerResolver
-from quorate.inspect.listed_groups import STARTED_PODS
 from quorate.inspect.status.capacity import NodesStatus, QueueStatus, nodes_status, queue_status
-from quorate.inspect.status.jobs import JobStatus, job_uids, of_workload, running_pods, without_workload
+from quorate.inspect.status.jobs import JobStatus, job_uids, of_workload, without_workload
 from quorate.kube.client import Client
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.resources import (
@@ -49,22 +47,17 @@ async def read_status(connection: Connection, *, finished: bool) -> ClusterStatu
 
 async def _jobs(connection: Connection, *, finished: bool) -> tuple[JobStatus, ...]:
     client, namespace = connection.client, connection.namespace
-    workloads, batch_jobs, volcano_jobs, groups, pods = await asyncio.gather(
+    workloads, batch_jobs, volcano_jobs, groups = await asyncio.gather(
         client.list(WORKLOADS, namespace),
         _listed(client, JOBS, namespace),
         _listed(client, VOLCANO_JOBS, namespace),
         _listed(client, POD_GROUPS, namespace),
-        _listed(client, STARTED_PODS, namespace),
     )
     states, estimates = await asyncio.gather(
         summaries(client, WORKLOADS.kind, namespace), served_estimates(client, namespace)
     )
     queued = frozenset(uid for workload in workloads.items for uid in job_uids(workload))
-    running = await running_pods(OwnerResolver(client), pods or (), queued)
-    jobs = [
-        of_workload(workload, states.of_workload(workload), running, estimates)
-        for workload in workloads.items
-    ]
+    jobs = [of_workload(workload, states.of_workload(workload), estimates) for workload in workloads.items]
     jobs += without_workload(batch_jobs or (), volcano_jobs or (), groups or (), queued)
     return tuple(sorted((job for job in jobs if finished or job.state != "Finished"), key=_order))
 

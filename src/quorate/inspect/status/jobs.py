@@ -1,28 +1,24 @@
 """The jobs of a namespace or of all: state, pods, times, and why they wait."""
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
 from quorate.api.batch import Job as BatchJob
-from quorate.api.core.started_pod import StartedPod
 from quorate.api.explanation import ExplainedState, ExplanationSummary, StartEstimate
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, Struct, Uid, is_true, true_condition
+from quorate.api.meta import Key, Struct, Uid, is_true
 from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup
 from quorate.api.volcano.job import Job as VolcanoJob
 from quorate.inspect.explain.summaries import Summaries, VolcanoJobStates
-from quorate.inspect.job_names import OwnerResolver
 from quorate.kube.resources import JOBS, VOLCANO_JOBS
-from quorate.queueing import conditions as c
 
 _ENDED: Final = ("Complete", "Failed")  # conditions of a batch Job
 
 
 class JobStatus(Struct, omit_defaults=False):
-    """One job; ``since`` is when it started or, if it waits, when it began to wait."""
+    """One job; ``since`` is when its state began."""
 
     namespace: str
     name: str
@@ -42,67 +38,32 @@ class JobStatus(Struct, omit_defaults=False):
         return self.state in ("Admitted", "Running", "RunningInPart", "Stuck")
 
 
-async def running_pods(
-    owners: OwnerResolver, pods: Sequence[StartedPod], jobs: frozenset[Uid]
-) -> Counter[Uid]:
-    """Return how many pods run of each job, through all levels of owner references."""
-    running: Counter[Uid] = Counter()
-    owners.add(pod.metadata for pod in pods)
-    for pod in pods:
-        if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None:
-            job = await owners.ancestor_in(pod.metadata, jobs)
-            if job is not None:
-                running[job] += 1
-    return running
-
-
 def job_uids(workload: Workload) -> tuple[Uid, ...]:
     """Return the UIDs of the jobs of a workload; its own if it has none."""
     return tuple(owner.uid for owner in workload.metadata.owner_references) or (workload.metadata.uid,)
 
 
 def of_workload(
-    workload: Workload,
-    summary: ExplanationSummary,
-    running: Mapping[Uid, int],
-    estimates: Mapping[Key, StartEstimate],
+    workload: Workload, summary: ExplanationSummary, estimates: Mapping[Key, StartEstimate]
 ) -> JobStatus:
-    """Return the status of the job of a workload; ``running`` is the number of pods by job."""
-    metadata, spec, admission = workload.metadata, workload.spec, workload.status.admission
+    """Return the status of the job of a workload, which is that of its summary."""
+    metadata, spec, pods = workload.metadata, workload.spec, summary.pods
     owner = next(iter(metadata.owner_references), None)
-    requested = (
-        sum(pod_set.count for pod_set in spec.pod_sets)
-        if admission is None
-        else sum(assignment.count or 0 for assignment in admission.pod_set_assignments)
-    )
-    count = sum(running[job] for job in job_uids(workload))
-    state = summary.state
-    if state == "Admitted" and count:  # the summary does not know the pods
-        state = "Running" if count >= requested else "RunningInPart"
-    has_reason = state not in ("Running", "Finished")
+    has_reason = summary.state not in ("Running", "Finished")
     return JobStatus(
         namespace=metadata.namespace,
         name=metadata.name if owner is None else owner.name,
         kind="Workload" if owner is None else owner.kind,
         queue=spec.queue_name,
-        state=state,
-        running_pods=count,
-        requested_pods=requested,
-        since=_since(workload),
+        state=summary.state,
+        running_pods=0 if pods is None else pods.running or 0,
+        requested_pods=sum(pod_set.count for pod_set in spec.pod_sets) if pods is None else pods.admitted,
+        since=summary.since or metadata.creation_timestamp,
         why=summary.message if has_reason else "",
         code=summary.code if has_reason else "",
         enough=summary.enough if has_reason else (),
         estimate=estimates.get(metadata.key),
     )
-
-
-def _since(workload: Workload) -> datetime | None:
-    """Return when the workload finished, was admitted or was queued."""
-    for type_ in (c.FINISHED, c.ADMITTED, c.REQUEUED):
-        condition = true_condition(workload.status.conditions, type_)
-        if condition is not None:
-            return condition.last_transition_time
-    return workload.metadata.creation_timestamp
 
 
 def without_workload(

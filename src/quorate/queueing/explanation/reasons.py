@@ -152,8 +152,13 @@ _CHANGEABLE = (
 
 
 def sufficient(state: State, workload: Workload, facts: PendingFacts) -> tuple[str, ...]:
-    """Return the remedies of ``facts`` in words, or without any what would remove the reasons."""
+    """Return the remedies of ``facts`` in words, or without any what would remove the reasons.
+
+    Nothing if they were not searched: what removes a reason that is known may not be enough.
+    """
     key, found = workload.metadata.key, facts.remedies
+    if found is None:
+        return ()
     reasons = facts.hold.reasons if facts.hold is not None else ()
     is_known = all(isinstance(reason, PodSetReason | _CHANGEABLE) for reason in reasons)
     if not is_known or all(remedy.all_of in ((TURN,), (BLOCKED_TURN,)) for remedy in found.any_of):
@@ -167,12 +172,11 @@ def sufficient(state: State, workload: Workload, facts: PendingFacts) -> tuple[s
         + (f": then it starts with {remedy.pods} of {requested} pods" if remedy.pods < requested else "")
         for remedy in found.any_of
     ]
-    return (*alternatives(ways), *_conditions(state, key, facts))
+    return (*alternatives(ways), *_conditions(state, key, facts, found.rivals))
 
 
-def _conditions(state: State, key: Key, facts: PendingFacts) -> Iterator[str]:
+def _conditions(state: State, key: Key, facts: PendingFacts, rivals: int) -> Iterator[str]:
     """Yield what the remedies depend on, and whether a higher priority cannot be a remedy."""
-    rivals = facts.remedies.rivals
     if rivals:
         others = "other workload" if rivals == 1 else f"{rivals} other workloads"
         entry = state.ledger.entries.get(key)

@@ -53,7 +53,7 @@ def scoped(facts: PendingFacts, scope: Scope) -> PendingFacts:
     if hold is not None:
         hold = replace(hold, reasons=tuple(_scoped_reason(reason, scope) for reason in hold.reasons))
     remedies = facts.remedies
-    if not scope.cluster_queues:
+    if remedies is not None and not scope.cluster_queues:
         any_of = tuple(remedy for remedy in remedies.any_of if not any(map(_names_queue, remedy.all_of)))
         remedies = replace(remedies, any_of=any_of)
     return replace(

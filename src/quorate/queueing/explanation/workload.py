@@ -385,8 +385,8 @@ def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Ex
         planned_start=planned_start_of(state, workload),
         can_never_fit=facts.can_never_fit,
         enough=sufficient(state, workload, facts),
-        remedies=facts.remedies.any_of,
-        rivals=facts.remedies.rivals,
+        remedies=() if facts.remedies is None else facts.remedies.any_of,
+        rivals=0 if facts.remedies is None else facts.remedies.rivals,
     )
     return next(_backing_off(workload, found, pending), None) or _after_eviction(workload, found, facts)
 
