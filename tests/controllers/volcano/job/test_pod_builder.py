@@ -187,11 +187,12 @@ def test_a_template_may_set_the_hostname() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "path", "mode"),
-    [([], "/root/.ssh", 0o600), (["--no-root"], "/etc/volcano/.ssh", 0o755),
-     (["--ssh-key-file-path=/home/me/.ssh"], "/home/me/.ssh", 0o755)],
+    ("arguments", "path", "mode", "number"),
+    [([], "/root/.ssh", 0o600, 22), (["--no-root"], "/etc/volcano/.ssh", 0o644, 22),
+     (["--ssh-key-file-path=/home/me/.ssh"], "/home/me/.ssh", 0o644, 22),
+     (["--ssh-port=2222"], "/root/.ssh", 0o600, 2222), (["--ssh-port=0"], "/root/.ssh", 0o600, 22)],
 )  # fmt: skip
-def test_ssh_mounts_the_keys(arguments: list[str], path: str, mode: int) -> None:
+def test_ssh_mounts_the_keys(arguments: list[str], path: str, mode: int, number: int) -> None:
     job = a_job([a_task("worker", 2)], plugins={"ssh": arguments})
     pod = pod_of(job)
     assert pod["spec"]["volumes"][0]["secret"]["defaultMode"] == mode
@@ -201,8 +202,8 @@ def test_ssh_mounts_the_keys(arguments: list[str], path: str, mode: int) -> None
     (secret,) = (each for plugin in plugins_of(job)[0] for each in plugin.owned_objects())
     assert secret.generates_keys
     assert secret.body["stringData"]["config"].endswith(
-        "Host train-worker-0\n  HostName train-worker-0.train\n"
-        "Host train-worker-1\n  HostName train-worker-1.train\n"
+        f"Host train-worker-0\n  HostName train-worker-0.train\n  Port {number}\n"
+        f"Host train-worker-1\n  HostName train-worker-1.train\n  Port {number}\n"
     )
 
 
@@ -232,9 +233,40 @@ def test_pytorch_sets_master_and_rank(task: str, index: int, rank: str) -> None:
     assert pod["spec"]["subdomain"] == "train"  # svc comes along
 
 
+@pytest.mark.parametrize(
+    ("arguments", "task", "waits"),
+    [
+        ([], "worker", ""),
+        (["--wait-master-enabled=false"], "worker", ""),
+        (["--wait-master-enabled"], "worker", "busybox:1.36.1, port 23456, 300 s"),
+        (["--wait-master-enabled"], "master", ""),
+        (["--wait-master-enabled", "--wait-master-timeout=9", "--wait-master-image=a", "--port=1"],
+         "worker", "a, port 1, 9 s"),
+        (["--wait-master-enabled", "--wait-master-timeout=soon"], "worker",
+         "busybox:1.36.1, port 23456, 300 s"),
+    ],
+)  # fmt: skip
+def test_pytorch_workers_wait_for_the_master(arguments: list[str], task: str, waits: str) -> None:
+    workers = a_task("worker", 2, initContainers=[{"name": "first"}])
+    job = a_job([a_task("master"), workers], plugins={"pytorch": arguments})
+    pods = [pod_of(job, task), pod_of(job, task)]
+    assert pods[0] == pods[1]
+    containers = pods[0]["spec"].get("initContainers", [])[1:]
+    assert [each["name"] for each in containers] == (["wait-for-master"] if waits else [])
+    for container in containers:
+        image, port, timeout = waits.replace("port ", "").split(", ")
+        script = container["command"][-1]
+        assert container["image"] == image
+        assert f"nc -z train-master-0.train {port}" in script
+        assert f"+ {timeout.removesuffix(' s')}))" in script
+
+
 def test_tensorflow_describes_the_cluster() -> None:
     job = a_job([a_task("ps"), a_task("worker", 2)], plugins={"tensorflow": []})
-    config = codec.decode(dict[str, Any], env_of(pod_of(job, index=1))["TF_CONFIG"])
+    pod = pod_of(job, index=1)
+    # On the network of the host a port of the container is a port of the host, which only one pod can have.
+    assert "ports" not in pod["spec"]["containers"][0]
+    config = codec.decode(dict[str, Any], env_of(pod)["TF_CONFIG"])
     assert config == {
         "cluster": {
             "ps": ["train-ps-0.train:2222"],

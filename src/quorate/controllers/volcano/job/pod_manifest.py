@@ -77,6 +77,14 @@ class PodManifest:
             spec["volumes"] = [*(spec.get("volumes") or ()), *volumes]
             self._extend_containers("volumeMounts", mounts, init=init)
 
+    def add_init_container(self, container: Json) -> None:
+        """Add an init container after the others, unless one has its name."""
+        present = self.spec.get("initContainers") or ()
+        if all(entry.get("name") != container["name"] for entry in present) and self._has_room(
+            _bytes_of(container)
+        ):
+            self.spec["initContainers"] = [*present, container]
+
     def open_port(self, container: Json, name: str, number: int) -> None:
         """Add a port to a container, unless it has the number already."""
         added: Json = {"name": name, "containerPort": number}

@@ -13,6 +13,7 @@ from quorate.controllers.volcano.job.plugins.interface import (
     OwnedObject,
     host_of,
     hosts_of,
+    is_on,
     port,
     task_named,
 )
@@ -24,6 +25,18 @@ PYTORCH_PORT: Final = 23456
 TENSORFLOW_PORT: Final = 2222
 RAY_PORTS: Final = {"gcs": 6379, "dashboard": 8265, "client-server": 10001}
 _RAY_FLAGS: Final = {"gcs": "port", "dashboard": "dashboardPort", "client-server": "clientPort"}
+_WAIT_CONTAINER: Final = "wait-for-master"
+_WAIT_FLAGS: Final = {
+    "wait-master-enabled": "false", "wait-master-timeout": "300", "wait-master-image": "busybox:1.36.1",
+}  # fmt: skip
+# Some images have no nc, others no shell with /dev/tcp.
+_WAIT_SCRIPT: Final = """\
+end=$(($(date +%s) + {timeout_s}))
+until nc -z {host} {port} || true > /dev/tcp/{host}/{port}; do
+  [ "$(date +%s)" -lt "$end" ] || {{ echo "{host}:{port} did not answer within {timeout_s} s"; exit 1; }}
+  sleep 2
+done 2> /dev/null
+"""
 _TENSORFLOW_ROLES: Final = ("ps", "worker", "chief", "evaluator")
 RANK_ANNOTATION: Final = "hccl/rankIndex"  # read by the device plugin of the node
 _RANK_VARIABLE: Final = "RANK"
@@ -50,13 +63,19 @@ class MpiPlugin:
 
 
 class PytorchPlugin:
-    """Sets the variables from which torch.distributed reads master and rank."""
+    """Sets the variables from which torch.distributed reads master and rank.
+
+    With ``--wait-master-enabled`` an init container lets workers start only once the master listens.
+    """
 
     def __init__(self, job: Job, arguments: Sequence[str]) -> None:
-        given = flags(arguments, {"master": "master", "worker": "worker", "port": str(PYTORCH_PORT)})
+        names = {"master": "master", "worker": "worker", "port": str(PYTORCH_PORT)}
+        given = flags(arguments, names | _WAIT_FLAGS)
         self._worker = given["worker"]
         self._roles = (given["master"], given["worker"])
         self._port = port(given["port"], PYTORCH_PORT)
+        self._waits = is_on(given["wait-master-enabled"])
+        self._wait_image, self._wait_s = given["wait-master-image"], given["wait-master-timeout"]
         size = sum(task.replicas for task in job.spec.tasks if task.name in self._roles)
         master = task_named(job, given["master"])
         # A single process has no master to connect to.
@@ -79,6 +98,11 @@ class PytorchPlugin:
         for container in pod.containers(init=False):
             pod.open_port(container, "pytorchjob-port", self._port)
         pod.add_env([{"name": name, "value": value} for name, value in values.items()], init=False)
+        if self._waits and task.name == self._worker:
+            host, timeout_s = values["MASTER_ADDR"], int(self._wait_s) if self._wait_s.isdecimal() else 300
+            script = _WAIT_SCRIPT.format(host=host, port=self._port, timeout_s=timeout_s)
+            container = {"name": _WAIT_CONTAINER, "image": self._wait_image, "command": ["sh", "-c", script]}
+            pod.add_init_container(container)
 
     def owned_objects(self) -> Iterable[OwnedObject]:
         return ()
@@ -150,8 +174,6 @@ class TensorflowPlugin:
             return  # a single process is not a cluster
         own = {"type": self._roles.get(task.name, task.name), "index": index}
         config = msgspec.json.encode({"cluster": self._cluster, "task": own}).decode()
-        for container in pod.containers(init=False):
-            pod.open_port(container, "tfjob-port", self._port)
         pod.add_env([{"name": "TF_CONFIG", "value": config}], init=False)
 
     def owned_objects(self) -> Iterable[OwnedObject]:

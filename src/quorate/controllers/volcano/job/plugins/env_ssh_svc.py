@@ -15,6 +15,7 @@ from quorate.controllers.volcano.job.plugins.interface import (
     hosts_of,
     is_on,
     pod_name,
+    port,
     set_hostname,
 )
 from quorate.controllers.volcano.job.pod_manifest import PodManifest
@@ -33,7 +34,8 @@ _NO_ROOT_PATH: Final = "/etc/volcano/.ssh"
 _DIRECTORY: Final = ".ssh"
 _NO_HOST_CHECKS: Final = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n"
 _OWNER_MODE: Final = 0o600
-_ANY_USER_MODE: Final = 0o755
+_ANY_USER_MODE: Final = 0o644
+_SSH_PORT: Final = 22
 
 HOSTS_PATH: Final = "/etc/volcano"
 _NOT_READY: Final = "publish-not-ready-addresses"
@@ -64,9 +66,13 @@ class SshPlugin:
         # The uid makes the name unique, so the controller needs no permission to read Secrets.
         self._name = object_name(job.metadata.name, f"{job.metadata.uid}-ssh")
         self._volume = label_name(job.metadata.name, "ssh")
-        defaults = {"no-root": "false", _KEY_FILE_PATH: _ROOT_PATH, _PRIVATE_KEY: "", _PUBLIC_KEY: ""}
+        defaults = {
+            "no-root": "false", "ssh-port": str(_SSH_PORT), _KEY_FILE_PATH: _ROOT_PATH, _PRIVATE_KEY: "",
+            _PUBLIC_KEY: "",
+        }  # fmt: skip
         given = flags(arguments, defaults)
         self._path = given[_KEY_FILE_PATH]
+        self._port = port(given["ssh-port"], _SSH_PORT)
         if is_on(given["no-root"]) and self._path == _ROOT_PATH:
             self._path = _NO_ROOT_PATH
         self._given_keys = (
@@ -94,10 +100,10 @@ class SshPlugin:
         yield OwnedObject(SECRETS, self._name, body, is_unique=True, generates_keys=not self._given_keys)
 
     def _config(self) -> str:
-        """Return an SSH configuration with short names for all hosts of the job."""
+        """Return an SSH configuration with short names and the port of all hosts of the job."""
         job = self._job
         hosts = dict.fromkeys(host for task in job.spec.tasks for host in hosts_of(job, task))
-        lines = [f"Host {host.partition('.')[0]}\n  HostName {host}\n" for host in hosts]
+        lines = [f"Host {host.partition('.')[0]}\n  HostName {host}\n  Port {self._port}\n" for host in hosts]
         return _NO_HOST_CHECKS + "".join(lines)
 
 
