@@ -69,7 +69,7 @@ def test_a_tenant_reads_its_workload_with_its_own_rights(tmp_path: Path) -> None
         answer = await red.get("/workloads/red/red-job")
         assert answer.status == 200, answer.body
         found = answer.json
-        assert (found["row"]["state"], found["row"]["clusterQueue"]) == ("Pending", "shared")
+        assert (found["row"]["state"], found["row"]["clusterQueue"]) == ("Queued", "shared")
         assert [each["step"] for each in found["milestones"]] == ["Created", "Queued"]
         assert [(each["name"], each["pods"], each["requests"]) for each in found["podSets"]] == [
             ("main", 1, {"cpu": "1"})

@@ -154,7 +154,6 @@ def test_the_groups_of_workloads_are_those_of_the_remaining_objects() -> None:
         listed.group == group for group, members in index.groups.items() for listed in members.values()
     )
     fresh = type(index)()
-    fresh.pods = index.pods
     for listed in index.by_key.values():
         fresh.put(listed.workload)
     assert {group: set(members) for group, members in fresh.groups.items()} == {

@@ -69,11 +69,9 @@ def test_the_model_follows_jobs_from_the_queue_to_their_end() -> None:
             await world.until("second waits", reasons(model, {"second": "QuotaShort"}))
             row = rows(model)["second"]
             assert (row.cluster_queue, row.position, row.job_kind) == ("research", 0, "Job")
-            assert row.reason == (
-                "pod set main: cpu of flavor default: needs 1, 0 free, short by 1, at most 1"
-            )
+            assert row.reason.endswith("insufficient unused quota for cpu in flavor default, 1 more needed")
             seen = overview.overview(model.data, ADMINISTRATOR, clock.now())
-            assert (seen.counts.pending, seen.counts.running) == (1, 1)
+            assert (seen.counts.pending, seen.counts.states["Running"]) == (1, 1)
             assert [(each.code, each.workloads) for each in seen.reasons] == [("QuotaShort", 1)]
             assert seen.nodes is not None
             assert (seen.nodes.nodes, seen.nodes.used["cpu"].value) == (2, 1)
@@ -126,7 +124,7 @@ def test_a_running_workload_has_its_pods_its_events_and_its_life(tmp_path: Path)
 
             await world.until("its events", has_events)
             await world.client.patch(WORKLOADS, key, {"spec": {"active": False}})
-            await world.until("train is stopped", states(model, {"train": "Inactive"}))
+            await world.until("train is stopped", states(model, {"train": "Deactivated"}))
 
             async def is_deactivated() -> bool:
                 return "Deactivated" in [each.step for each in (await detail()).milestones]

@@ -76,10 +76,7 @@ def test_a_tenant_sees_its_queue_and_its_own_reasons_only() -> None:
     assert [(each.namespace, each.name) for each in found.local_queues] == [("red", "queue")]
     assert found.lends_to == ()  # not even the name of blue-queue
     seen = overview.overview(cluster.data, red, NOW)
-    assert seen.counts == Counts(
-        pending=1, never_fits=0, held=0, reserving=0, admitted=1, stuck=0, running=0, evicted=0, inactive=0,
-        finished=0,
-    )  # fmt: skip
+    assert seen.counts == Counts(pending=1, reserving=0, admitted=1, states={"Admitted": 1, "Queued": 1})
     assert seen.nodes is None
     assert [[each.name for each in cohort.cluster_queues] for cohort in seen.cohorts] == [["red-queue"]]
 

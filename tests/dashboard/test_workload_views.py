@@ -16,26 +16,28 @@ ADMITTED = a_condition("Admitted", second=20)
 EVICTED = a_condition("Evicted", reason="Preempted", message="for x", second=30)
 
 
+def no_quota(message: str) -> Any:
+    return a_condition("QuotaReserved", "False", "Pending", message)
+
+
 @pytest.mark.parametrize(
-    ("workload", "running", "want"),
+    ("workload", "want"),
     [
-        pytest.param(a_workload("w"), 0, ("Pending", 1, "PendingEvaluation", "not evaluated yet"), id="new"),
+        pytest.param(a_workload("w"), ("Queued", 1, "PendingEvaluation", "not evaluated yet"), id="new"),
         pytest.param(
             a_workload(
                 "w",
                 conditions=(
-                    a_condition("QuotaReserved", "False", "Pending", "no quota"),
+                    no_quota("no quota"),
                     a_condition("quorate.dev/Waiting", reason="QuotaShort", message="cpu: short by 2"),
                 ),
             ),
-            0,
-            ("Pending", 1, "QuotaShort", "cpu: short by 2"),
+            ("Queued", 1, "QuotaShort", "no quota"),
             id="waiting, with the typed reason and its numbers",
         ),
         pytest.param(
-            a_workload("w", conditions=(a_condition("QuotaReserved", "False", "Pending", "no quota"),)),
-            0,
-            ("Pending", 1, "Pending", "no quota"),
+            a_workload("w", conditions=(no_quota("no quota"),)),
+            ("Queued", 1, "Pending", "no quota"),
             id="waiting, by controllers that write no typed reason",
         ),
         pytest.param(
@@ -43,30 +45,23 @@ EVICTED = a_condition("Evicted", reason="Preempted", message="for x", second=30)
                 "w", admitted_in="q",
                 admissionChecks=[{"name": "license", "state": "Pending", "message": ""}],
             ),
-            0,
-            ("QuotaReserved", 1, "AdmissionCheck", "waits for admission checks: license"),
+            ("Held", 1, "AdmissionCheckPending", "it has quota, and waits for admission checks: license"),
             id="with quota, and an admission check that is not ready",
         ),
         pytest.param(
-            a_workload("w", pods=2, admitted_in="q", conditions=(ADMITTED,)), 1, ("Admitted", 20, "", ""),
-            id="admitted, one of two pods runs",
-        ),
-        pytest.param(
-            a_workload("w", pods=2, admitted_in="q", conditions=(ADMITTED,)), 2, ("Running", 20, "", ""),
-            id="all pods run",
+            a_workload("w", pods=2, admitted_in="q", conditions=(ADMITTED,)), ("Admitted", 20, "", ""),
+            id="admitted",
         ),
         pytest.param(
             a_workload(
                 "w", admitted_in="q", conditions=(ADMITTED, a_condition("PodsReady", second=25))
             ),
-            0,
-            ("Running", 25, "", ""),
+            ("Running", 20, "", ""),
             id="its pods were ready",
         ),
         pytest.param(
-            a_workload("w", conditions=(EVICTED,)),
-            0,
-            ("Evicted", 30, "Preempted", "for x"),
+            a_workload("w", conditions=(EVICTED, no_quota("for x"))),
+            ("Queued", 1, "Preempted", "it was preempted for another workload; it is queued again"),
             id="evicted",
         ),
         pytest.param(
@@ -74,32 +69,36 @@ EVICTED = a_condition("Evicted", reason="Preempted", message="for x", second=30)
                 "w",
                 conditions=(
                     EVICTED,
+                    no_quota("no quota"),
                     a_condition("quorate.dev/Waiting", reason="QuotaShort", message="cpu: short by 2"),
                 ),
             ),
-            0,
-            ("Evicted", 30, "QuotaShort", "cpu: short by 2"),
+            (
+                "Queued", 1, "QuotaShort",
+                "it was preempted for another workload; it is queued again: no quota",
+            ),
             id="evicted, and evaluated again since",
         ),
         pytest.param(
             a_workload(
                 "w", active=False,
-                conditions=(a_condition("Evicted", reason="DeactivatedDueToX", second=40),),
+                conditions=(a_condition("Evicted", reason="DeactivatedDueToX", message="x", second=40),),
             ),
-            0,
-            ("Inactive", 40, "DeactivatedDueToX", "it is stopped"),
+            (
+                "Deactivated", 40, "DeactivatedDueToX",
+                "it is deactivated: the controllers set spec.active to false: x",
+            ),
             id="deactivated",
         ),
         pytest.param(
             a_workload("w", admitted_in="q", conditions=(ADMITTED, a_condition("Finished", second=50))),
-            0,
             ("Finished", 50, "", ""),
             id="finished",
         ),
     ],
 )  # fmt: skip
-def test_state_and_reason(workload: Workload, running: int, want: tuple[str, int, str, str]) -> None:
-    listed = Listed(workload, running)
+def test_state_and_reason(workload: Workload, want: tuple[str, int, str, str]) -> None:
+    listed = Listed(workload)
     assert (listed.state, listed.since, listed.code, listed.message) == (
         want[0],
         at_epoch(want[1]),
@@ -157,7 +156,7 @@ def test_a_page_has_what_matches_in_the_order_asked_for(query: dict[str, Any], w
 def test_a_page_has_the_workloads_that_wait_for_one_reason() -> None:
     cluster = many()
     short = a_condition("quorate.dev/Waiting", reason="QuotaShort", message="short")
-    cluster.put(a_workload("waits", "red", cpu="1", conditions=(short,)))
+    cluster.put(a_workload("waits", "red", cpu="1", conditions=(no_quota("short"), short)))
     assert names(cluster, code="QuotaShort") == "waits"
     assert names(cluster, code="NodesLackRoom") == ""
 
@@ -200,11 +199,11 @@ def test_messages_name_no_workload_that_the_caller_may_not_read() -> None:
     text = (
         "waiting for blue/borrows, admitted to flavor default, to be in PodsReady condition; nvidia.com/gpu"
     )
-    cluster.put(a_workload("waits", "red", conditions=(a_condition("quorate.dev/Waiting", message=text),)))
-    (row,) = page(cluster, tenant("red"), state="Pending")
+    cluster.put(a_workload("waits", "red", conditions=(no_quota(text),)))
+    (row,) = page(cluster, tenant("red"), state="Queued")
     assert row.reason == text.replace("blue/borrows", "a workload that you may not read")
-    assert page(cluster, tenant("red", "blue"), state="Pending")[0].reason == text
-    assert page(cluster, state="Pending")[0].reason == text
+    assert page(cluster, tenant("red", "blue"), state="Queued")[0].reason == text
+    assert page(cluster, state="Queued")[0].reason == text
 
 
 def test_the_order_does_not_depend_on_the_order_of_arrival() -> None:

@@ -44,7 +44,7 @@ def write(directory: Path) -> None:
         fill(board)
         with board.page() as page:
             page.goto("/workloads?q=train-4")
-            page.get_by_role("table").get_by_text("Pending").wait_for()
+            page.get_by_role("table").get_by_text("Queued").wait_for()
             for name, (place, text) in VIEWS.items():
                 take(page, place, text, directory / f"dashboard-{name}.png")
         with board.page(theme="dark") as page:

@@ -26,7 +26,7 @@ def test_the_jobs_in_the_page(chromium: Browser, tmp_path: Path, configuration: 
         }
         if configuration == "without-pods-ready":
             for each in row.values():
-                expect(each).to_contain_text("Admitted", timeout=WITHIN_MS)
+                expect(each).to_contain_text("Running in part", timeout=WITHIN_MS)
             page.get_by_role("link", name="job1").click()
             pods = page.get_by_role("region", name="Pods", exact=True)
             expect(pods.get_by_text("Pending").first).to_be_visible(timeout=WITHIN_MS)
@@ -35,6 +35,6 @@ def test_the_jobs_in_the_page(chromium: Browser, tmp_path: Path, configuration: 
             expect(page.get_by_role("link", name="quick-job")).to_be_visible(timeout=WITHIN_MS)
             expect(page.get_by_role("link", name="job1")).to_have_count(0)
         else:
-            expect(row["job2"]).to_contain_text("Pending", timeout=WITHIN_MS)
+            expect(row["job2"]).to_contain_text("Queued", timeout=WITHIN_MS)
             for each in row.values():
                 expect(each).to_contain_text("Finished", timeout=WITHIN_MS)

@@ -42,7 +42,7 @@ def board(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         fill(running)
         with running.page() as page:
             page.goto("/workloads?q=train-4")
-            page.get_by_role("table").get_by_text("Pending").wait_for()
+            page.get_by_role("table").get_by_text("Queued").wait_for()
         yield running
 
 
@@ -99,7 +99,7 @@ def test_addresses_hold_the_view_and_its_filters_and_the_back_button_returns(boa
     with board.page() as page:
         page.goto("/")
         page.get_by_role("link", name="Workloads", exact=True).click()
-        page.get_by_label("State", exact=True).select_option("Pending")
+        page.get_by_label("State", exact=True).select_option("Queued")
         page.get_by_label("Text", exact=True).fill("train")
         page.wait_for_url("**/workloads?state=Pending&q=train")
         page.get_by_role("table").get_by_role("link", name="train-4").click()

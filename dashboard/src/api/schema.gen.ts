@@ -534,19 +534,15 @@ export interface components {
         };
         /**
          * Counts
-         * @description Workloads that the caller may read, by what they do.
+         * @description Workloads that the caller may read.
          */
         Counts: {
             pending: number;
-            neverFits: number;
-            held: number;
             reserving: number;
             admitted: number;
-            stuck: number;
-            running: number;
-            evicted: number;
-            inactive: number;
-            finished: number;
+            states: {
+                [key: string]: number;
+            };
         };
         /**
          * CohortNode
@@ -704,7 +700,7 @@ export interface components {
             localQueue: string;
             clusterQueue: string;
             /** @enum {unknown} */
-            state: "Admitted" | "Evicted" | "Finished" | "Held" | "Inactive" | "NeverFits" | "Pending" | "QuotaReserved" | "Running" | "Stuck";
+            state: "Active" | "Admitted" | "Deactivated" | "Evicted" | "Finished" | "Held" | "Inactive" | "NeverFits" | "NotQueued" | "Queued" | "Running" | "RunningInPart" | "Stuck";
             priority: number;
             pods: number;
             admittedPods: number | null;

@@ -15,11 +15,9 @@ const SHAPES: Record<Tone, string> = {
 };
 
 const TONES: Record<string, Tone> = {
-  Pending: "wait",
   Queued: "wait",
   NotQueued: "wait",
   Waiting: "wait",
-  QuotaReserved: "held",
   Inqueue: "held",
   Held: "held",
   NeverFits: "odd",

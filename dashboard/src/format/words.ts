@@ -6,7 +6,7 @@ export function plural(count: number, one: string, many = `${one}s`): string {
 
 /** Return whether a workload in this state waits for its turn: others wait for a change, whatever their place. */
 export function waitsForItsTurn(state: string): boolean {
-  return ["Pending", "Queued", "Evicted"].includes(state);
+  return ["Queued", "Evicted"].includes(state);
 }
 
 /** Return the words of a CamelCase name: "QuotaReserved" gives "Quota reserved". */

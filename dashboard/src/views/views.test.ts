@@ -26,18 +26,7 @@ function queue(name: string, more: Partial<ClusterQueueSummary> = {}): ClusterQu
 function overview(clusterQueues: ClusterQueueSummary[], more: Partial<Overview> = {}): Overview {
   return {
     at: "2026-11-26T10:00:00Z",
-    counts: {
-      pending: 0,
-      neverFits: 0,
-      held: 0,
-      reserving: 0,
-      admitted: 0,
-      stuck: 0,
-      running: 0,
-      evicted: 0,
-      inactive: 0,
-      finished: 0,
-    },
+    counts: { pending: 0, reserving: 0, admitted: 0, states: {} },
     cohorts: [{ name: "", quota: [], clusterQueues, cohorts: [] }],
     reasons: [],
     podGroups: {},
@@ -84,13 +73,14 @@ describe("what needs attention", () => {
   });
 
   test("workloads that cannot start or run, evicted and deactivated ones, and lost nodes", () => {
-    const counts = { ...overview([]).counts, stuck: 3, neverFits: 4, evicted: 2, inactive: 1 };
+    const states = { Stuck: 3, NeverFits: 4, Evicted: 2, Deactivated: 1 };
+    const counts = { ...overview([]).counts, states };
     const found = attention(overview([], { counts, nodes: { nodes: 5, ready: 4, capacity: {}, used: {} } }));
     expect(found.map(({ subject, to }) => [subject, to])).toEqual([
       ["3 workloads", "/workloads?state=Stuck"],
       ["4 workloads", "/workloads?state=NeverFits"],
       ["2 workloads", "/workloads?state=Evicted"],
-      ["1 workload", "/workloads?state=Inactive"],
+      ["1 workload", "/workloads?state=Deactivated"],
       ["1 node", "/nodes"],
     ]);
   });

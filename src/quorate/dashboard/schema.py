@@ -106,18 +106,12 @@ class CohortNode(Answer):
 
 
 class Counts(Answer):
-    """Workloads that the caller may read, by what they do."""
+    """Workloads that the caller may read."""
 
-    pending: int  # waiting for quota, after an eviction too
-    never_fits: int  # of the pending ones: they start only after a change
-    held: int  # of the pending ones: something keeps them out of the queue
-    reserving: int  # with quota, not admitted yet
+    pending: int  # without quota, after an eviction too
+    reserving: int  # with quota, not admitted yet or being evicted
     admitted: int  # running or not
-    stuck: int  # of the admitted ones: not all pods can run before something is changed
-    running: int  # admitted, and all of its pods run
-    evicted: int  # of the pending ones: after an eviction
-    inactive: int
-    finished: int  # that still exist
+    states: dict[ExplainedState, int]  # in each state that has any
 
 
 class Overview(Answer):
@@ -189,11 +183,6 @@ class ClusterQueueDetail(Answer):
 
 # --- Workloads
 
-WorkloadState = Literal[
-    "Pending", "NeverFits", "Held", "QuotaReserved", "Admitted", "Stuck", "Running", "Evicted", "Inactive",
-    "Finished",
-]  # fmt: skip
-
 
 class WorkloadRow(Answer):
     namespace: str
@@ -203,13 +192,15 @@ class WorkloadRow(Answer):
     job_name: str
     local_queue: str
     cluster_queue: str
-    state: WorkloadState
+    state: ExplainedState
     priority: int
     pods: int  # that were asked for
     admitted_pods: int | None  # fewer after a partial admission; None: no quota
     created_at: datetime
     since: datetime  # when the state began
-    position: int | None  # in the pending workloads of its cluster queue, from 0
+    position: (
+        int | None
+    )  # in the pending workloads of its cluster queue, from 0; None: it does not wait for its turn
     reason: str  # why it waits or its pods do not run, in one sentence; empty if they do
     code: str  # of that reason
     starts_p50: datetime | None  # from the forecast; None: unknown

@@ -33,8 +33,8 @@ function Content({ overview, session }: { overview: Overview; session: Session }
   const [initial] = useState(() => scarcestResource(queues));
   const [resource, setResource] = useParameter("resource", initial);
   const concerns = attention(overview);
-  const { pending, reserving, admitted, running } = overview.counts;
-  const waiting = pending + reserving + admitted - running;
+  const { pending, reserving, admitted, states } = overview.counts;
+  const waiting = pending + reserving + admitted - (states.Running ?? 0);
   return (
     <div className="page">
       <h1 className="hidden-text">Overview</h1>

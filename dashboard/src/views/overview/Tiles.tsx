@@ -1,22 +1,23 @@
 import { Link } from "react-router";
-import type { Overview } from "../../api/types";
+import type { Overview, WorkloadState } from "../../api/types";
 import { StateBadge } from "../../components/StateBadge";
 import css from "./Tiles.module.css";
 
 /** The number of workloads in each state, each a link to these workloads. */
 export function Tiles({ counts }: { counts: Overview["counts"] }) {
-  const tiles: [string, number, string][] = [
-    ["Pending", counts.pending - counts.evicted - counts.neverFits - counts.held, "waiting for quota"],
-    ["NeverFits", counts.neverFits, "more than there is"],
-    ["Held", counts.held, "kept out of the queue"],
-    ["QuotaReserved", counts.reserving, "waiting for checks"],
-    ["Admitted", counts.admitted - counts.running - counts.stuck, "pods are starting"],
-    ["Stuck", counts.stuck, "pods cannot run"],
-    ["Running", counts.running, "all pods run"],
-    ["Evicted", counts.evicted, "waiting again"],
-    ["Inactive", counts.inactive, "deactivated"],
-    ["Finished", counts.finished, "not deleted yet"],
+  const meanings: [WorkloadState, string][] = [
+    ["Queued", "waiting for quota or nodes"],
+    ["NeverFits", "more than there is"],
+    ["Held", "kept out of the queue, or by checks"],
+    ["Evicted", "its pods end, or it is tried later"],
+    ["Admitted", "pods are starting"],
+    ["Stuck", "pods cannot run"],
+    ["RunningInPart", "some pods run"],
+    ["Running", "all pods run"],
+    ["Deactivated", "until it is resumed"],
+    ["Finished", "not deleted yet"],
   ];
+  const tiles = meanings.map(([state, meaning]) => [state, counts.states[state] ?? 0, meaning] as const);
   return (
     <ul className={css.tiles} aria-label="Workloads by state">
       {tiles.map(([state, count, meaning]) => (

@@ -1,5 +1,5 @@
 // What needs attention: states of queues, workloads and nodes that do not end by themselves.
-import type { ClusterQueueSummary, Overview } from "../../api/types";
+import type { ClusterQueueSummary, Overview, WorkloadState } from "../../api/types";
 import { queueAddress } from "../../format/addresses";
 import { clusterQueuesOf } from "../../format/quota";
 import { plural } from "../../format/words";
@@ -11,42 +11,23 @@ export interface Attention {
   to: string;
 }
 
+const OF_WORKLOADS: [WorkloadState, string][] = [
+  ["Stuck", "admitted, with pods that cannot run"],
+  ["NeverFits", "waiting for more than there is: can never start unchanged"],
+  ["Evicted", "evicted: their pods end, or they are tried again later"],
+  ["Deactivated", "deactivated: resume or delete them"],
+];
+
 /** Return what needs attention, queues in the order of the tree first. */
 export function attention(overview: Overview): Attention[] {
   const queues = clusterQueuesOf(overview.cohorts);
   const found = queues.flatMap(ofQueue);
-  const { evicted, inactive, neverFits, stuck } = overview.counts;
-  if (stuck > 0) {
-    found.push({
-      subject: plural(stuck, "workload"),
-      name: false,
-      text: "admitted, with pods that cannot run",
-      to: "/workloads?state=Stuck",
-    });
-  }
-  if (neverFits > 0) {
-    found.push({
-      subject: plural(neverFits, "workload"),
-      name: false,
-      text: "waiting for more than there is: can never start unchanged",
-      to: "/workloads?state=NeverFits",
-    });
-  }
-  if (evicted > 0) {
-    found.push({
-      subject: plural(evicted, "workload"),
-      name: false,
-      text: "waiting again after an eviction",
-      to: "/workloads?state=Evicted",
-    });
-  }
-  if (inactive > 0) {
-    found.push({
-      subject: plural(inactive, "workload"),
-      name: false,
-      text: "deactivated: resume or delete them",
-      to: "/workloads?state=Inactive",
-    });
+  for (const [state, text] of OF_WORKLOADS) {
+    const count = overview.counts.states[state] ?? 0;
+    if (count > 0) {
+      const subject = plural(count, "workload");
+      found.push({ subject, name: false, text, to: `/workloads?state=${state}` });
+    }
   }
   const lost = overview.nodes ? overview.nodes.nodes - overview.nodes.ready : 0;
   if (lost > 0) found.push({ subject: plural(lost, "node"), name: false, text: "not ready", to: "/nodes" });

@@ -16,6 +16,7 @@ import { StateBadge } from "../../components/StateBadge";
 import { Ago, Facts } from "../../components/Text";
 import { addressOf, queueAddress } from "../../format/addresses";
 import { formatEstimate } from "../../format/time";
+import { waitsForItsTurn } from "../../format/words";
 import { useNow } from "../../hooks/useNow";
 import { useTitle } from "../../hooks/useTitle";
 import css from "./WorkloadView.module.css";
@@ -94,7 +95,7 @@ function Detail({ detail }: { detail: WorkloadDetail }) {
                   : row.pods,
               ],
               [
-                `${row.state === "Pending" ? "Waiting" : "In this state"} since`,
+                `${row.state === "Queued" ? "Waiting" : "In this state"} since`,
                 <Ago key="s" at={row.since} />,
               ],
               ...(estimate ? [["Estimated start", estimate] as [string, string]] : []),
@@ -112,7 +113,7 @@ function Detail({ detail }: { detail: WorkloadDetail }) {
             namespace={row.namespace}
             pods={detail.pods}
             whenNone={
-              row.state === "Pending" || row.state === "Evicted"
+              waitsForItsTurn(row.state)
                 ? "Pods are created when the workload is admitted."
                 : "No pods exist, or you may not list them."
             }
@@ -154,7 +155,7 @@ function Detail({ detail }: { detail: WorkloadDetail }) {
 function StopOrResume({ detail }: { detail: WorkloadDetail }) {
   const { namespace, name, state } = detail.row;
   const operations = path("workloads", namespace, name);
-  return state === "Inactive" ? (
+  return state === "Deactivated" ? (
     <ActionButton
       label="Resume"
       icon="resume"

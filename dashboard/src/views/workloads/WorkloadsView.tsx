@@ -16,15 +16,15 @@ import { usePages } from "./usePages";
 import css from "./WorkloadsView.module.css";
 
 const STATES: WorkloadState[] = [
-  "Pending",
+  "Queued",
   "NeverFits",
   "Held",
-  "QuotaReserved",
+  "Evicted",
   "Admitted",
   "Stuck",
+  "RunningInPart",
   "Running",
-  "Evicted",
-  "Inactive",
+  "Deactivated",
   "Finished",
 ];
 const SORTS: [string, string][] = [

@@ -7,21 +7,20 @@ from typing import Final, TypeVar
 
 from quorate.api.configuration import Configuration
 from quorate.api.core.pod import Pod
-from quorate.api.explanation import ExplanationSummary
+from quorate.api.explanation import ExplainedState, ExplanationSummary
 from quorate.api.kueue.multikueue import MultiKueueCluster
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup, Queue
 from quorate.dashboard.model.workload_index import WITHOUT_QUOTA, Group, Listed, WorkloadIndex
 from quorate.dashboard.queries import Viewer
-from quorate.dashboard.schema import WorkloadState
 from quorate.gang.cache.queue_accounts import add
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState
 from quorate.queueing.explain import closed_queue_reason
 from quorate.queueing.explanation.scope import HIDDEN
 from quorate.queueing.inadmissible_reasons import workload_reason_text
 from quorate.queueing.ledger import Ledger
-from quorate.queueing.nodes.foreign_pods import usage_on_node, workload_of
+from quorate.queueing.nodes.foreign_pods import usage_on_node
 from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.state import State
 
@@ -88,12 +87,10 @@ class ClusterData:
         return answer
 
     def count_pod(self, key: Key, old: Pod | None, new: Pod | None) -> None:
-        """Count what a bound pod uses, and if it runs for its workload, instead of the pod before."""
+        """Count what a bound pod uses, instead of the pod before."""
         for pod, times in ((old, -1), (new, 1)):
             if pod is not None and pod.uses_node:
                 add(self.used, usage_on_node(pod), times)
-        is_running = new is not None and new.status.phase == "Running"
-        self.workloads.pods.put(key, workload_of(new) if new is not None and is_running else None)
         self.pod_revision += 1
 
     # Queues.
@@ -135,7 +132,7 @@ class ClusterData:
         closed = closed_queue_reason(self.state, group.local_queue)
         return ("", "") if closed is None else (type(closed).__name__, workload_reason_text(closed))
 
-    def state_of(self, group: Group) -> WorkloadState:
+    def state_of(self, group: Group) -> ExplainedState:
         """Return the state of the workloads of a group: they are held if their queue admits nothing."""
         return "Held" if self.reason_of(group)[0] else group.state
 

@@ -4,6 +4,7 @@ from collections import Counter
 
 from msgspec.structs import replace
 
+from quorate.api.explanation import ExplainedState
 from quorate.api.kueue import ACTIVE
 from quorate.api.meta import at_epoch, find_condition, is_true
 from quorate.api.volcano import PENDING
@@ -41,20 +42,18 @@ def _overview(data: ClusterData, viewer: Viewer, now: float) -> Overview:
 
 
 def _counts(data: ClusterData, viewer: Viewer) -> Counts:
-    by_state: Counter[str] = Counter()
+    states: Counter[ExplainedState] = Counter()
+    pending = reserving = 0
     for group, members in data.readable(viewer):
-        by_state[data.state_of(group)] += len(members)
+        state = data.state_of(group)
+        states[state] += len(members)
+        if state in WITHOUT_QUOTA and group.reserved_in:
+            reserving += len(members)
+        elif state in WITHOUT_QUOTA:
+            pending += len(members)
+    admitted = sum(states[state] for state in ADMITTED_STATES)
     return Counts(
-        pending=sum(by_state[state] for state in WITHOUT_QUOTA),
-        never_fits=by_state["NeverFits"],
-        held=by_state["Held"],
-        reserving=by_state["QuotaReserved"],
-        admitted=sum(by_state[state] for state in ADMITTED_STATES),
-        stuck=by_state["Stuck"],
-        running=by_state["Running"],
-        evicted=by_state["Evicted"],
-        inactive=by_state["Inactive"],
-        finished=by_state["Finished"],
+        pending=pending, reserving=reserving, admitted=admitted, states=dict(sorted(states.items()))
     )
 
 

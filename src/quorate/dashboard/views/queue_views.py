@@ -51,7 +51,7 @@ def reasons_by_cluster_queue(data: ClusterData, viewer: Viewer) -> dict[str, Rea
 def _reasons(data: ClusterData, viewer: Viewer) -> dict[str, Reasons]:
     result: dict[str, Reasons] = {}
     for group, members in data.readable(viewer, lambda group: bool(group.code)):
-        if group.state == "Inactive":
+        if group.state == "Deactivated":
             continue
         code, text = data.reason_of(group)
         example = text or data.readable_text(next(iter(members.values())).message, viewer.scope.namespaces)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from quorate.api.meta import Key
 from quorate.dashboard.model.cluster_data import ClusterData
-from quorate.dashboard.model.workload_index import WAITING_STATES, WITHOUT_QUOTA, Group, Listed, owner_of
+from quorate.dashboard.model.workload_index import WAITING_STATES, Group, Listed, owner_of
 from quorate.dashboard.queries import Estimates, Viewer, WorkloadQuery, page_of, selection_of
 from quorate.dashboard.schema import WorkloadPage, WorkloadRow
 
@@ -114,7 +114,7 @@ def row_of(data: ClusterData, viewer: Viewer, listed: Listed, estimates: Estimat
     code, reason = data.reason_of(group)
     if not code:
         code, reason = listed.code, data.readable_text(listed.message, viewer.scope.namespaces)
-    place = position_of(data, listed.key) if listed.state in WITHOUT_QUOTA else None
+    place = position_of(data, listed.key) if state in WAITING_STATES else None
     p50, p90 = estimates.starts.get(listed.key, (None, None)) if state in WAITING_STATES else (None, None)
     return WorkloadRow(
         namespace=metadata.namespace,

@@ -356,7 +356,8 @@ def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Ex
     if recorded is not None:
         return _after_eviction(workload, recorded, facts)
     if facts is None or key not in state.ledger.entries:
-        return _explanation(workload, "Queued", "it is not in the model of the controllers yet", since=since)
+        found = _explanation(workload, "Queued", "not evaluated yet", since=since)
+        return replace(found, code=c.PENDING_EVALUATION)
     pending = facts.hold.reasons if facts.hold is not None else ()
     waiting = find_condition(workload.status.conditions, c.WAITING)
     reasons = tuple(
