@@ -22,7 +22,7 @@ from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
-from quorate.local.controllers import run_controllers
+from quorate.local.controllers.start import run_controllers
 from quorate.local.directory import ClusterDirectory
 from tests.concurrent_stories import requested_parameters, run_concurrently
 from tests.local.clusters import RunningServer, api_server

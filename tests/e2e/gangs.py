@@ -24,7 +24,7 @@ from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import HYPER_NODES, NODES, PLACEABLE_PODS, POD_GROUPS, QUEUES
-from quorate.local.controllers import run_controllers
+from quorate.local.controllers.start import run_controllers
 from quorate.local.nodes import NodePool, run_nodes
 from quorate.local.nodes.registration import ORIGIN, register
 from quorate.scheduler.observer import SchedulerStatus

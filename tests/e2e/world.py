@@ -35,7 +35,7 @@ from quorate.kube.resources import (
 )
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
-from quorate.local.controllers import run_controllers
+from quorate.local.controllers.start import run_controllers
 from quorate.local.nodes import NodePool, run_nodes
 from quorate.observe.replica import Replica
 from quorate.processes.local.apply import install_definitions

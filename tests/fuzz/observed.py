@@ -27,7 +27,7 @@ from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.log import configure
 from quorate.kube.rest.config import load_rest_config
-from quorate.local.controllers import run_controllers
+from quorate.local.controllers.start import run_controllers
 from quorate.local.nodes import NodePool, run_nodes
 
 INTERVAL_S: Final = 0.02

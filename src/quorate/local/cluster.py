@@ -15,7 +15,7 @@ from quorate.api.native_groups import GENERIC_WORKLOAD, WORKLOAD_WITH_JOB
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.rest.config import load_rest_config
-from quorate.local.controllers import run_controllers
+from quorate.local.controllers.start import run_controllers
 from quorate.local.directory import LockedDirectory
 from quorate.local.nodes import NodePool, run_nodes
 from quorate.local.runtime.node import wait_registered

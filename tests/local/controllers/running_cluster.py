@@ -14,7 +14,7 @@ from quorate.kube.errors import NotFound
 from quorate.kube.resources import Resource, untyped
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
-from quorate.local.controllers import run_controllers
+from quorate.local.controllers.start import run_controllers
 from quorate.local.nodes import NodePool, run_nodes
 from tests.local.clusters import api_server
 
