@@ -141,8 +141,8 @@ def test_a_stop_ends_pods_as_a_shutdown_of_their_node(tmp_path: Path) -> None:
     async def before() -> None:
         async with running_world(tmp_path) as world:
             await world.run_pod("once", one_container("sleep 1000"))
+            await world.running("once")  # it has an address, which ``always`` gets at the next start
             await world.run_pod("always", one_container("sleep 1000", restart_policy="Always"))
-            await world.running("once")
             await world.running("always")
 
     async def after() -> None:
@@ -155,6 +155,7 @@ def test_a_stop_ends_pods_as_a_shutdown_of_their_node(tmp_path: Path) -> None:
                 "always", lambda pod: pod["status"]["containerStatuses"][0]["restartCount"]
             )
             assert always["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 143
+            assert always["status"]["podIPs"] == [{"ip": always["status"]["podIP"]}]
 
     asyncio.run(before())
     assert not marked_processes(tmp_path / DIRECTORY)

@@ -407,6 +407,9 @@ class PodWorker:
                 for condition in changed["conditions"]
                 if condition["type"] in OWN_CONDITIONS
             ]
+        for name in ("hostIPs", "podIPs"):  # merged by address: one of an earlier start would stay
+            if changed.get(name):
+                changed[name].insert(0, {"$patch": "replace"})
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": changed}
         try:
             written = await self._services.client.patch(
