@@ -63,6 +63,12 @@ RESTART = {"event": "PodFailed", "action": "RestartJob"}
         pytest.param([{"event": "TaskFailed", "action": "AbortJob"}], "worker: running=2 running=1 running",
                      "delete worker-0 worker-1 worker-2; delete group; become Aborting",
                      id="TaskFailed: too many container restarts"),
+        pytest.param([{"event": "TaskCompleted", "action": "RestartPod"}],
+                     "worker: succeeded succeeded succeeded", "delete worker-2; become Restarting; retry 1",
+                     id="TaskCompleted: RestartPod deletes the pod that ended last"),
+        pytest.param([{"event": "TaskFailed", "action": "RestartPod"}], "worker: running=2 running=1 running",
+                     "delete worker-1; become Restarting; retry 1",
+                     id="TaskFailed: RestartPod deletes the pod that was restarted last"),
     ],
 )  # fmt: skip
 def test_policies_request_actions(policies: list[dict[str, Any]], pods: str, want: str) -> None:
@@ -110,6 +116,20 @@ def test_an_unknown_pod_group_is_an_event() -> None:
     job = a_job(phase="Running", policies=[{"event": "Unknown", "action": "RestartJob"}])
     assert show(planned(job, "worker: running", "Unknown")).endswith("become Restarting; retry 1")
     assert show(planned(job, "worker: running running running", "Running")) == ""
+
+
+@pytest.mark.parametrize("action", ["RestartTask", "RestartPod", "RestartPartition"])
+def test_an_event_of_the_whole_job_requests_no_action_on_a_part_of_it(action: str) -> None:
+    policies = [{"event": "Unknown", "action": action}, {"event": "PodFailed", "action": "AbortJob"}]
+    job = a_job(phase="Running", policies=policies)
+    assert show(planned(job, "worker: running running running", "Unknown")) == ""
+    assert show(planned(job, "worker: running running failed", "Unknown")).endswith("become Aborting")
+
+
+def test_a_task_without_partitions_has_none_to_restart() -> None:
+    policies = [{"event": "PodFailed", "action": "RestartPartition"}]
+    job = a_job(phase="Running", policies=policies)
+    assert show(planned(job, "worker: failed running running", "Running")) == ""
 
 
 def test_a_policy_with_a_timeout_wakes_when_it_is_due() -> None:

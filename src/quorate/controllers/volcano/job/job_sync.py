@@ -149,7 +149,7 @@ def decide(info: JobInfo) -> JobPlan:
     info = replace(info, job=job)
     requested, commands, wake_at = _requested_action(info, phase)
     transition = None if requested is None else TRANSITIONS.get(phase, {}).get(requested.action)
-    if requested is not None and transition is not None and _has_target(transition, requested):
+    if requested is not None and transition is not None and requested.event.has_target(requested.action):
         return replace(_kill_job(info, transition, requested), handled_commands=commands)
     if phase in ACTIVE:
         plan = _suspend(info) if info.is_suspended else _sync_job(info)
@@ -191,11 +191,6 @@ def _requested_action(
         return None, (), None
     requested, wake_at = requested_action(info.job, info.pods, info.lost, info.group, info.now)
     return requested, (), wake_at
-
-
-def _has_target(transition: Transition, requested: RequestedAction) -> bool:
-    """Return False for a command's action on a task or a pod: a command names no target."""
-    return transition.scope is ActionScope.JOB or requested.event.kind != COMMAND_ISSUED
 
 
 def _kill_job(info: JobInfo, transition: Transition, requested: RequestedAction) -> JobPlan:

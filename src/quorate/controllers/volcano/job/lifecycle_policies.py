@@ -25,6 +25,7 @@ GROUP_UNKNOWN: Final = "Unknown"
 TASK_COMPLETED: Final = "TaskCompleted"
 TASK_FAILED: Final = "TaskFailed"
 COMMAND_ISSUED: Final = "CommandIssued"
+_TASK_EVENTS: Final = (TASK_COMPLETED, TASK_FAILED)
 # The order of events with the same time.
 _EVENT_ORDER: Final = (POD_EVICTED, POD_FAILED, TASK_FAILED, TASK_COMPLETED, GROUP_UNKNOWN, POD_PENDING)
 
@@ -45,8 +46,20 @@ class JobEvent:
     partition: str = ""
     exit_code: int | None = None
 
+    def has_target(self, action: str) -> bool:
+        """Return False for an action on a task, a partition or a pod if the event concerns none."""
+        match action:
+            case "RestartTask":
+                return bool(self.task)
+            case "RestartPartition":
+                return bool(self.partition)
+            case "RestartPod":
+                return bool(self.pod)
+            case _:
+                return True
+
     def __str__(self) -> str:
-        target = self.pod or self.task
+        target = self.task if self.kind in _TASK_EVENTS else self.pod or self.task
         text = f"{self.kind} of {target}" if target else self.kind
         return text if self.exit_code is None else f"{text} with exit code {self.exit_code}"
 
@@ -86,7 +99,7 @@ def _apply_policies(
             continue  # outdated
         of_task = of_tasks.get(event.task)
         policy = (None if of_task is None else of_task.first(event)) or of_job.first(event)
-        if policy is None or policy.action in ("", SYNC):
+        if policy is None or policy.action in ("", SYNC) or not event.has_target(policy.action):
             continue
         due = event.since + _timeout_s(policy)
         if due <= now:
@@ -169,6 +182,7 @@ def _lost_pod_events(job: Job, pod: LostPod) -> Iterator[JobEvent]:
 
 
 def _task_events(job: Job, pods: Sequence[JobPod]) -> Iterator[JobEvent]:
+    """Yield the events of tasks.  An action on a pod then has the pod that ended last as its target."""
     by_task: dict[str, list[JobPod]] = {}
     for pod in pods:
         if not pod.is_terminating:
@@ -179,16 +193,22 @@ def _task_events(job: Job, pods: Sequence[JobPod]) -> Iterator[JobEvent]:
             continue
         version, retry = min(pod.version for pod in own), job.status.retry_count
         if len(own) == task.replicas and all(pod.phase == "Succeeded" for pod in own):
-            ended = max(pod.ended_at for pod in own)
-            yield JobEvent(TASK_COMPLETED, ended, version, retry, task.name)
-        if _exceeds_retries(task, own):
-            yield JobEvent(TASK_FAILED, max(pod.ended_at for pod in own), version, retry, task.name)
+            yield _task_event(TASK_COMPLETED, task, own, version, retry)
+        restarted = [pod for pod in own if pod.restarts and not pod.is_finished]
+        if restarted and _exceeds_retries(task, restarted):
+            yield _task_event(TASK_FAILED, task, restarted, version, retry)
 
 
-def _exceeds_retries(task: TaskSpec, own: Iterable[JobPod]) -> bool:
+def _task_event(kind: str, task: TaskSpec, pods: Sequence[JobPod], version: int, retry: int) -> JobEvent:
+    """Return the event of ``task`` that the last of ``pods`` to end caused."""
+    last = max(pods, key=lambda pod: (pod.ended_at, pod.metadata.name))
+    return JobEvent(kind, last.ended_at, version, retry, task.name, last.metadata.name, last.partition)
+
+
+def _exceeds_retries(task: TaskSpec, restarted: Iterable[JobPod]) -> bool:
     """Return True if the task's containers were restarted as often as ``maxRetry`` allows."""
     limit = task.max_retry or TASK_RETRIES
-    return limit != _UNLIMITED and sum(pod.restarts for pod in own if not pod.is_finished) >= limit
+    return limit != _UNLIMITED and sum(pod.restarts for pod in restarted) >= limit
 
 
 def _unknown_since(group: PodGroup) -> float:
