@@ -48,7 +48,9 @@ def test_a_pod_is_its_template_with_the_metadata_of_the_job() -> None:
     }
     task["template"]["metadata"] = {"labels": {"app": "bert"}, "annotations": {"note": "kept"}}
     annotations = {"volcano.sh/preemptable": "true", "other": "not inherited"}
-    job = a_job([task], {"annotations": annotations}, queue="research", priorityClassName="high")
+    labels = {"volcano.sh/cooldown-time": "5m", "other": "not inherited"}
+    metadata = {"annotations": annotations, "labels": labels}
+    job = a_job([task], metadata, queue="research", priorityClassName="high")
     assert pod_of(job, index=3) == {
         "metadata": {
             "name": "train-worker-3",
@@ -61,6 +63,7 @@ def test_a_pod_is_its_template_with_the_metadata_of_the_job() -> None:
                 "volcano.sh/task-spec": "worker",
                 "volcano.sh/task-index": "3",
                 "volcano.sh/partition-id": "1",
+                "volcano.sh/cooldown-time": "5m",
             },
             "annotations": {
                 "note": "kept",

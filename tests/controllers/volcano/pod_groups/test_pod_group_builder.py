@@ -3,12 +3,15 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.core.pod import Pod
+from quorate.api.volcano import PodGroup
 from quorate.controllers.volcano.job.job_pod_group import pod_group_patch
 from quorate.controllers.volcano.pod_groups.pod_group_builder import (
     changed_annotations,
+    changed_labels,
     names_queue,
     needs_pod_group,
     pod_group_for,
@@ -103,6 +106,18 @@ def test_the_queue_comes_from_pod_owner_or_namespace_in_this_order(
 ) -> None:
     group = pod_group_for(a_pod({QUEUE: own}), {QUEUE: owner_annotations}, {QUEUE: namespace_annotations})
     assert group.spec.queue == want
+
+
+def test_a_group_has_the_labels_of_its_pods_that_schedulers_read() -> None:
+    def group_of(labels: dict[str, str]) -> PodGroup:
+        pod = a_pod()
+        return pod_group_for(replace(pod, metadata=replace(pod.metadata, labels=labels)), {}, {})
+
+    group = group_of({"volcano.sh/preemptable": "false", "app": "web"})
+    assert group.metadata.labels == {"volcano.sh/preemptable": "false"}
+    wanted = group_of({"volcano.sh/preemptable": "true", "volcano.sh/cooldown-time": "5m"})
+    assert changed_labels(group, wanted) == wanted.metadata.labels
+    assert changed_labels(wanted, group) == {"volcano.sh/preemptable": "false"}
 
 
 def test_annotations_are_inherited_and_those_of_the_pod_take_precedence() -> None:

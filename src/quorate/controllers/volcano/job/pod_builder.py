@@ -106,7 +106,7 @@ def _labels(job: Job, task: TaskSpec, index: int) -> dict[str, str]:
         QUEUE_NAME_LABEL: job.spec.queue,
         TASK_SPEC: task.name,
         TASK_INDEX: str(index),
-        **_present(metadata.labels, (PREEMPTABLE,)),
+        **_present(metadata.labels, (PREEMPTABLE, COOLDOWN_TIME)),
     }
     policy = task.partition_policy
     if policy is not None and policy.partition_size > 0:

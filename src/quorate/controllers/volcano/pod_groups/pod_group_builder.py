@@ -18,9 +18,11 @@ from quorate.api.core.pod_resources import quota_usage
 from quorate.api.meta import ObjectMeta, OwnerReference
 from quorate.api.names.volcano import (
     ANNOTATION_PREFIX,
+    COOLDOWN_TIME,
     GROUP_MIN_MEMBER,
     GROUP_MIN_RESOURCES,
     LEGACY_GROUP_MIN_MEMBER,
+    PREEMPTABLE,
     QUEUE_NAME,
 )
 from quorate.api.syntax import INT32_MAX
@@ -30,6 +32,7 @@ from quorate.controllers.volcano.job.job_pod_group import multiply
 POD_GROUP_PREFIX: Final = "podgroup-"
 TOPOLOGY_MODE: Final = "volcano.sh/network-topology-mode"
 TOPOLOGY_TIER: Final = "volcano.sh/network-topology-highest-tier"
+_INHERITED_LABELS: Final = (PREEMPTABLE, COOLDOWN_TIME)  # of pods, as in Volcano
 # Kinds with a pod template that may change and replicas that may be 0.
 SCALABLE_KINDS: Final = (("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"))
 
@@ -58,6 +61,7 @@ def pod_group_for(
         metadata=ObjectMeta(
             name=pod_group_name(pod),
             namespace=pod.metadata.namespace,
+            labels={name: text for name, text in pod.metadata.labels.items() if name in _INHERITED_LABELS},
             annotations=annotations,
             owner_references=(_owner_reference(pod),),
         ),
@@ -85,6 +89,12 @@ def changed_annotations(group: PodGroup, wanted: PodGroup) -> dict[str, str]:
     stored = group.metadata.annotations
     inherited = volcano_annotations(wanted.metadata.annotations)
     return {name: text for name, text in inherited.items() if stored.get(name) != text}
+
+
+def changed_labels(group: PodGroup, wanted: PodGroup) -> dict[str, str]:
+    """Return the labels of ``wanted`` that ``group`` lacks or has with another value."""
+    stored = group.metadata.labels
+    return {name: text for name, text in wanted.metadata.labels.items() if stored.get(name) != text}
 
 
 def tracks_owner_template(pod: Pod) -> bool:

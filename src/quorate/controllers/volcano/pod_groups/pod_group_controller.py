@@ -17,6 +17,7 @@ from quorate.controllers.volcano.pod_groups.pod_group_builder import (
     POD_GROUP_PREFIX,
     SCALABLE_KINDS,
     changed_annotations,
+    changed_labels,
     names_queue,
     needs_pod_group,
     pod_group_for,
@@ -82,9 +83,10 @@ class PodGroupWriter:
         """
         patch = partial(pod_group_patch, moves=moves)
         changes = await self._computations.run(size, patch, group, wanted)
-        annotations = changed_annotations(group, wanted)
-        if changes or annotations:
-            metadata = {"resourceVersion": group.metadata.resource_version, "annotations": annotations}
+        annotations, labels = changed_annotations(group, wanted), changed_labels(group, wanted)
+        if changes or annotations or labels:
+            version = group.metadata.resource_version
+            metadata = {"resourceVersion": version, "annotations": annotations, "labels": labels}
             await self._client.patch(POD_GROUPS, group.metadata.key, {"metadata": metadata, "spec": changes})
 
 
