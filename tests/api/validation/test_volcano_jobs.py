@@ -269,6 +269,27 @@ def test_names_that_are_too_long_for_pods() -> None:
     assert refusals("{tasks: [{name: worker, replicas: 101}]}", "x" * 52) == []
 
 
+@pytest.mark.parametrize(
+    ("policy", "partitioned", "says"),
+    [
+        ("{event: Unknown, action: RestartPod}", False, "concerns no pod"),
+        ("{events: [PodFailed, Unknown], action: RestartTask}", False, "concerns no pod"),
+        ("{event: Unknown, action: RestartJob}", False, ""),
+        ("{event: PodFailed, action: RestartPartition}", False, "without a partitionPolicy"),
+        ("{event: PodFailed, action: RestartPartition}", True, ""),
+    ],
+)
+def test_an_action_without_a_target_produces_a_warning(policy: str, partitioned: bool, says: str) -> None:
+    policies, parts = f"policies: [{policy}]", ", partitionPolicy: {partitionSize: 1}" if partitioned else ""
+    for spec in (
+        f"{{{policies}, tasks: [{{name: v}}, {{name: w{parts}}}]}}",
+        f"{{tasks: [{{name: w, {policies}{parts}}}]}}",
+    ):
+        got = list(volcano_job_warnings(a_job(spec)))
+        assert len(got) == bool(says)
+        assert all(says in one for one in got)
+
+
 def test_a_policy_that_never_acts_produces_a_warning() -> None:
     waits = "{event: PodPending, action: RestartPod}"
     assert list(volcano_job_warnings(a_job(f"{{policies: [{waits}], tasks: [{W}]}}"))) == [
@@ -382,6 +403,11 @@ def test_mutable_fields(change: tuple[str, str]) -> None:
         pytest.param(
             ("low\n", "low\nplugins: {env: [a]}\n"),
             'spec.plugins.env: ["a"] cannot change (it was not set; make another job instead)', id="plugins",
+        ),
+        pytest.param(
+            ("low\n", "low\nplugins: {env: []}\n"),
+            "spec.plugins.env: 'without arguments' cannot change (it was not set; make another job instead)",
+            id="a plugin without arguments",
         ),
         pytest.param(
             ("replicas: 2", "replicas: 1"),

@@ -37,6 +37,9 @@ _MPI: Final = "mpi"
 _MASTER: Final = "master"  # the argument of the plugin, and its default
 _ANY: Final = "*"
 _PENDING: Final = "PodPending"
+_UNKNOWN: Final = "Unknown"
+_RESTART_PARTITION: Final = "RestartPartition"
+_PARTIAL: Final = ("RestartTask", "RestartPod", _RESTART_PARTITION)  # actions on pods of the event
 _NAME: Final = "cannot be the start of pod names (at most 63 letters, digits, '-', '_' or '.')"
 
 
@@ -103,13 +106,17 @@ def volcano_job_update_findings(old: Json, new: Json, job: Job) -> Findings:
 
 def volcano_job_warnings(job: Job) -> Iterable[str]:
     """Return warnings about settings that are valid but have no useful effect."""
-    lists = {"spec.policies": job.spec.policies} | {
-        f"spec.tasks[{at}].policies": task.policies for at, task in enumerate(job.spec.tasks)
+    lists = {"spec.policies": (job.spec.policies, job.spec.tasks)} | {
+        f"spec.tasks[{at}].policies": (task.policies, (task,)) for at, task in enumerate(job.spec.tasks)
     }
-    for path, policies in lists.items():
+    for path, (policies, tasks) in lists.items():
         for at, policy in enumerate(policies):
             if _PENDING in (policy.event, *policy.events) and not policy.timeout:
                 yield f"{path}[{at}]: event {_PENDING} without a timeout never acts (set one, such as 10m)"
+            if policy.action in _PARTIAL and _UNKNOWN in (policy.event, *policy.events):
+                yield f"{path}[{at}]: event {_UNKNOWN} concerns no pod, so that {policy.action} never acts"
+            if policy.action == _RESTART_PARTITION and not any(task.partition_policy for task in tasks):
+                yield f"{path}[{at}]: {_RESTART_PARTITION} never acts on tasks without a partitionPolicy"
     yield from _unreachable_min_available(job)
 
 
@@ -317,8 +324,11 @@ _QUANTITIES: Final = ("requests", "limits", "overhead")
 
 
 def _immutable_spec(document: Json) -> Json:
-    """Return the spec of a job without its mutable fields."""
+    """Return the spec of a job without its mutable fields, and with plugins that are not empty."""
     spec = {key: value for key, value in document.get("spec", {}).items() if key not in _MUTABLE_FIELDS}
+    spec["plugins"] = {
+        name: arguments or "without arguments" for name, arguments in (spec.get("plugins") or {}).items()
+    }
     spec["tasks"] = [
         {key: value for key, value in task.items() if key not in _MUTABLE_TASK_FIELDS}
         for task in spec.get("tasks") or ()
