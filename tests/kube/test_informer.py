@@ -185,7 +185,8 @@ def test_an_object_that_becomes_undecodable_counts_as_deleted() -> None:
     play(listing(5, pod("a", 1)), Stream((frame("MODIFIED", odd),)), want=["a@1", "a@1>"])
 
 
-def test_indexes_follow_the_objects() -> None:
+@pytest.mark.parametrize("of_metadata", [False, True])
+def test_indexes_follow_the_objects(of_metadata: bool) -> None:
     async def story() -> None:
         silence = asyncio.Event()
         first = listing(5, pod("b", 1, app="x"), pod("a", 2, app="x"), pod("c", 3, app="y"))
@@ -195,7 +196,7 @@ def test_indexes_follow_the_objects() -> None:
             server.client() as client,
         ):
             informer = Informer(client, PODS)
-            informer.add_index("app", lambda obj: obj.metadata.labels.values())
+            informer.add_index("app", lambda obj: obj.metadata.labels.values(), of_metadata=of_metadata)
             async with running(informer):
                 await wait_for(lambda: informer.get(Key("default", "a")) is None and len(informer) == 2)
                 informer.add_index("late", lambda obj: obj.metadata.labels.values())

@@ -24,7 +24,10 @@ _MAX_SHARED_FIELDS: Final = 64 * 1024  # bytes of JSON of one field, or of all f
 _MAX_SHARED_TEXT: Final = 256  # characters of a message
 _MAX_COMPACT: Final = 64  # entries of a mapping in which a key is searched
 _MAX_INTERNED: Final = 1024  # entries: to intern the texts of 20,000 takes 70 ms
-_LASTING_FIELDS: Final = ("name", "namespace", "uid", "creation_timestamp", "labels", "annotations")
+# What describes an object: most of its changes keep it.
+DESCRIPTION: Final = (
+    "name", "namespace", "uid", "creation_timestamp", "labels", "annotations", "owner_references",
+)  # fmt: skip
 _EMPTY: Final[dict[str, Any]] = {}  # shared, because decoded values are never mutated
 
 
@@ -191,16 +194,22 @@ def _intern_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(intern, keys))
 
 
-def share_unchanged_metadata(known: ObjectMeta, newer: ObjectMeta) -> None:
-    """Replace fields of ``newer`` that are equal in ``known`` with the objects of ``known``.
+def share_unchanged_metadata(known: ObjectMeta, newer: ObjectMeta) -> bool:
+    """Replace fields of ``newer`` that are equal in ``known``; return True if ``DESCRIPTION`` is equal.
 
     ``newer`` must not be shared yet. Indexes that keep the object's name or uid then keep no second copy of
     them.
     """
-    for name in _LASTING_FIELDS:
+    are_equal = True
+    for name in DESCRIPTION:
         value, newer_value = getattr(known, name), getattr(newer, name)
-        if value is not newer_value and value == newer_value:
+        if value is newer_value:
+            continue
+        if value == newer_value:
             msgspec.structs.force_setattr(newer, name, value)
+        else:
+            are_equal = False
+    return are_equal
 
 
 def identity_of(metadata: ObjectMeta) -> ObjectMeta:
@@ -218,7 +227,9 @@ def identity_of(metadata: ObjectMeta) -> ObjectMeta:
 
 def intern_metadata(metadata: ObjectMeta) -> bool:
     """Replace what ``metadata`` has in common with that of others; return False if that was done before."""
-    if metadata.labels is _EMPTY or isinstance(metadata.labels, CompactMapping):
+    if (
+        metadata.labels is _EMPTY or type(metadata.labels) is CompactMapping
+    ):  # not isinstance: Mapping is slow
         return False
     msgspec.structs.force_setattr(metadata, "namespace", intern(metadata.namespace))
     msgspec.structs.force_setattr(metadata, "labels", intern_strings(metadata.labels))
@@ -228,8 +239,28 @@ def intern_metadata(metadata: ObjectMeta) -> bool:
     return True
 
 
-def intern_condition(condition: Condition) -> None:
-    """Replace the texts and the time of a condition that was just decoded, except a long message."""
+def shared_conditions(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    """Return conditions equal to ``conditions``, which were just decoded, as other objects have them.
+
+    Objects that change in the same second mostly have equal conditions.
+    """
+    for condition in conditions:
+        if len(condition.message) > _MAX_SHARED_TEXT:
+            for each in conditions:
+                _intern_condition(each)
+            return conditions
+    return _interned_conditions(conditions)
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _interned_conditions(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    for condition in conditions:
+        _intern_condition(condition)
+    return conditions
+
+
+def _intern_condition(condition: Condition) -> None:
+    """Replace the texts and the time of a condition, except a long message."""
     msgspec.structs.force_setattr(condition, "type", intern(condition.type))
     msgspec.structs.force_setattr(condition, "reason", intern(condition.reason))
     if len(condition.message) <= _MAX_SHARED_TEXT:

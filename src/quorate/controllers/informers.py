@@ -107,7 +107,7 @@ class Informers:
         self.workload_classes = Informer(client, WORKLOAD_PRIORITY_CLASSES)
         self.pod_classes = Informer(client, PRIORITY_CLASSES)
         self.workloads = Informer(client, WORKLOADS)
-        self.workloads.add_index(WORKLOADS_OF, controller_uid)
+        self.workloads.add_index(WORKLOADS_OF, controller_uid, of_metadata=True)
         self.unreadable_workloads: dict[Key, Workload] = {}  # with quota, the readable parts
         self.workloads.subscribe(_ignore_change, self._workload_unusable)
         self.unscheduled_pods = select_unscheduled(self.pods)

@@ -14,7 +14,7 @@ any other.
 """
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Generic
 
@@ -52,7 +52,10 @@ class Change(msgspec.Struct, Generic[T], frozen=True):
     @property
     def versions(self) -> tuple[T, ...]:
         """Return the object before and after the change, as far as it exists."""
-        return tuple(version for version in (self.old, self.new) if version is not None)
+        old, new = self.old, self.new
+        if old is None:
+            return () if new is None else (new,)
+        return (old,) if new is None else (old, new)
 
 
 class Informer(Generic[T]):
@@ -97,20 +100,27 @@ class Informer(Generic[T]):
         return iter([self._objects[key] for key in sorted(self._objects)])
 
     def add_index(
-        self, name: str, values_of: Callable[[T], Iterable[Hashable]], among: Iterable[T] | None = None
+        self,
+        name: str,
+        values_of: Callable[[T], Iterable[Hashable]],
+        among: Iterable[T] | None = None,
+        *,
+        of_metadata: bool = False,
     ) -> None:
         """Index the objects by each value of ``values_of(object)``, for ``by_index(name, value)``.
 
-        ``among``: the cached objects that have values; None: any may have some.
+        ``among``: the cached objects that have values; None: any may have some.  ``of_metadata``: the values
+        depend on ``DESCRIPTION`` only, and most changes keep it.
         """
         assert name not in self._indexes, f"index {name} of {self.resource.plural} exists"
-        index = self._indexes[name] = _Index(values_of)
+        index = self._indexes[name] = _Index(values_of, of_metadata)
         for obj in self._objects.values() if among is None else among:
             self._update_index(index, metadata_of(obj).key, None, obj)
 
     def by_index(self, name: str, value: Hashable) -> list[T]:
         """Return the objects with that value in key order."""
-        return [self._objects[key] for key in sorted(self._indexes[name].keys(value))]
+        keys = self._indexes[name].keys(value)
+        return [self._objects[key] for key in (keys if len(keys) < 2 else sorted(keys))]  # most have none
 
     def subscribe(
         self,
@@ -258,7 +268,7 @@ class Informer(Generic[T]):
 
     def _put(self, key: Key, new: T | None) -> None:
         """Store ``new`` as the object of ``key``, and notify subscribers if it changed."""
-        old = self._objects.get(key)
+        old, keeps_description = self._objects.get(key), False
         if old is not None and new is not None:
             before, after = metadata_of(old), metadata_of(new)
             if before.uid != after.uid:  # deleted and created again, both unseen
@@ -267,7 +277,7 @@ class Informer(Generic[T]):
             elif before.resource_version == after.resource_version:
                 return
             else:
-                share_unchanged_metadata(before, after)
+                keeps_description = share_unchanged_metadata(before, after)
         was_undecodable = self._undecodable.pop(key, None) is not None
         if old is None and new is None:
             if was_undecodable:
@@ -279,7 +289,8 @@ class Informer(Generic[T]):
         else:
             self._objects[key] = new
         for index in self._indexes.values():
-            self._update_index(index, key, old, new)
+            if not (keeps_description and index.of_metadata):
+                self._update_index(index, key, old, new)
         change = Change(old, new)
         for subscriber in self._subscribers:
             self._deliver(subscriber, key, change)
@@ -299,6 +310,12 @@ class Informer(Generic[T]):
 
     def _deliver(self, subscriber: "_Subscriber[T]", key: Key, change: Change[T]) -> None:
         """Pass on ``change`` as the subscriber sees it, to which an object it cannot use is absent."""
+        if not subscriber.left_out:
+            try:
+                subscriber.on_change(change)
+            except Exception as error:
+                self._leave_out(subscriber, key, change, error)
+            return
         old, new = change.old, change.new
         was_left_out = key in subscriber.left_out
         if was_left_out and old is not None:
@@ -309,17 +326,22 @@ class Informer(Generic[T]):
         try:
             subscriber.on_change(change)
         except Exception as error:
-            fault = self._report("subscribe", key, new, error)
-            if new is None:
-                return
-            try:
-                subscriber.on_change(Change(new if old is None else old, None))
-            except Exception as second:
-                self._log.fault("removal of an unusable object raised", second, key=key)
-            self._set_aside(subscriber, fault)
+            self._leave_out(subscriber, key, change, error)
         else:
             if was_left_out:
                 self._end_fault(subscriber, key)
+
+    def _leave_out(self, subscriber: "_Subscriber[T]", key: Key, change: Change[T], error: Exception) -> None:
+        """Report that ``on_change`` raised ``error``, and remove the object from the subscriber."""
+        old, new = change.old, change.new
+        fault = self._report("subscribe", key, new, error)
+        if new is None:
+            return
+        try:
+            subscriber.on_change(Change(new if old is None else old, None))
+        except Exception as second:
+            self._log.fault("removal of an unusable object raised", second, key=key)
+        self._set_aside(subscriber, fault)
 
     def _set_aside(self, subscriber: "_Subscriber[T]", fault: ObjectFault) -> None:
         subscriber.left_out.add(fault.key)
@@ -355,13 +377,14 @@ class _Subscriber(Generic[T]):
 
 
 class _Index(Generic[T]):
-    def __init__(self, values_of: Callable[[T], Iterable[Hashable]]) -> None:
+    def __init__(self, values_of: Callable[[T], Iterable[Hashable]], of_metadata: bool) -> None:
         self._values_of = values_of
+        self.of_metadata = of_metadata
         # By value: most have one object, and a set of one takes 216 bytes.  No set is empty.
         self._keys: dict[Hashable, Key | set[Key]] = {}
         self._left_out: set[Key] = set()  # objects without values, because ``values_of`` raised
 
-    def keys(self, value: Hashable) -> Iterable[Key]:
+    def keys(self, value: Hashable) -> Collection[Key]:
         keys = self._keys.get(value, ())
         return (keys,) if isinstance(keys, Key) else keys
 

@@ -8,6 +8,7 @@ import prometheus_client
 from prometheus_client import CollectorRegistry, Histogram
 
 from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
+from quorate.api.meta import find_condition
 from quorate.api.quorate import Reservation
 from quorate.kube.informer import Change
 from quorate.kube.object_faults import ObjectFault
@@ -17,6 +18,7 @@ from quorate.observe.exposition import counter_of
 from quorate.observe.families import BY_NAME, FAMILIES, ROLE, Family
 from quorate.observe.view import is_shown, local_queue_labels, local_queue_of
 from quorate.observe.workload_transitions import planned_start_samples, transition_samples, wait_by_size
+from quorate.queueing.conditions import PLANNED_START
 from quorate.queueing.decisions import CycleResult, Decision, Hold, Preempt, Reserve
 from quorate.queueing.inadmissible_reasons import ReservedWindow
 from quorate.queueing.state import State
@@ -70,13 +72,12 @@ class Recorder:
         ``labels`` has neither the role nor custom labels, except the labels of a workload.
         ``about``: labels that identify the source of custom labels, if the series does not have them.
         """
-        family = BY_NAME[name]
-        all_labels = {**self.custom.of(family.sources, labels, about), **labels}
-        if ROLE in family.labels:
-            all_labels[ROLE] = self._role()
-        key = (name, *all_labels.items())
+        family, role = BY_NAME[name], self._role()
+        custom = self.custom.of(family.sources, labels, about)
+        key = (name, role, *custom.items(), *labels.items())
         series = self._series.get(key)
         if series is None:
+            all_labels = {**custom, **labels} | ({ROLE: role} if ROLE in family.labels else {})
             metric: Any = self._counters[name] if seconds is None else self._histograms[name]
             series = self._series[key] = metric.labels(**all_labels) if all_labels else metric
         if seconds is None:
@@ -162,7 +163,7 @@ class Recorder:
 
     def _record_plans(self, old: Workload, new: Workload, state: State) -> None:
         """Record what became of a planned start."""
-        if old.status.conditions is new.status.conditions:
+        if find_condition(new.status.conditions, PLANNED_START) is None:
             return
         local_queue = state.ledger.local_queues.get(local_queue_of(new))
         queue = state.ledger.cluster_queues.get(local_queue.cluster_queue if local_queue is not None else "")

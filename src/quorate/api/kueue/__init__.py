@@ -12,7 +12,7 @@ import msgspec
 
 from quorate.api.batch import EMPTY_OBJECT, intern_raw
 from quorate.api.core import Resources, Taint, Toleration
-from quorate.api.interning import intern_condition, intern_fields, intern_metadata
+from quorate.api.interning import intern_fields, intern_metadata, shared_conditions
 from quorate.api.kueue.topology import PodSetTopologyRequest, TopologyAssignment
 from quorate.api.meta import Condition, Int32, Int64, LabelSelector, ObjectMeta, Struct, always_encoded
 from quorate.api.quantity import Quantity
@@ -332,8 +332,7 @@ class Workload(Struct):
         if not intern_metadata(self.metadata):
             return  # it is another version of an interned workload
         msgspec.structs.force_setattr(self.spec, "queue_name", intern(self.spec.queue_name))
-        for condition in self.status.conditions:
-            intern_condition(condition)
+        msgspec.structs.force_setattr(self.status, "conditions", shared_conditions(self.status.conditions))
         if (admission := self.status.admission) is not None:
             _intern_admission(admission)
 

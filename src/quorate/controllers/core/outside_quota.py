@@ -50,7 +50,7 @@ class OutsideQuotaController:
         self._since: dict[Key, float] = {}  # roots that use more than is recorded, epoch seconds
         self._owners = Reconciler("owners of pods", self._find_root, context.clock, FEW_WORKERS)
         self._uses = Reconciler("pods outside quota", self._reconcile, context.clock, FEW_WORKERS)
-        self._workloads.add_index(_ROOT, lambda workload: (_root(workload),))
+        self._workloads.add_index(_ROOT, lambda workload: (_root(workload),), of_metadata=True)
         pods.add_index(_NAMESPACE, lambda pod: (pod.metadata.namespace,))
         self._workloads.subscribe(self._workload_changed)
         pods.subscribe(self._pod_changed)

@@ -82,8 +82,11 @@ class QueueController:
         informers.cohorts.subscribe(self._cohort_changed)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        queues: dict[Key, None] = {}  # in order; both versions mostly have the same
+        queues: dict[Key, None] = {}  # in order
+        old, new = change.old, change.new
         for workload in change.versions:
+            if workload is old and new is not None and _has_queues_of(new, old):
+                continue  # as mostly
             local = Key(workload.metadata.namespace, workload.spec.queue_name)
             queues[local] = None
             queue = self._informers.local_queues.get(local)
@@ -184,6 +187,14 @@ class QueueController:
     def _queue(self, key: Key) -> Queue | None:
         informers = self._informers
         return informers.local_queues.get(key) if key.namespace else informers.cluster_queues.get(key)
+
+
+def _has_queues_of(new: Workload, old: Workload) -> bool:
+    """Return True if ``new`` counts in each queue in which ``old`` counts."""
+    before, after = old.status.admission, new.status.admission
+    return old.spec.queue_name == new.spec.queue_name and (
+        before is None or (after is not None and before.cluster_queue == after.cluster_queue)
+    )
 
 
 def is_equivalent(old: Queue | None, new: Queue | None) -> bool:

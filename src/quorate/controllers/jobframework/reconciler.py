@@ -447,14 +447,15 @@ class JobController(JobSource[J]):
     def _watch(self, context: ControllerContext, memberships: Memberships | None) -> None:
         self._jobs.add_index(_NAMESPACE, lambda job: (job.metadata.namespace,))
         self._jobs.add_index(_NAMES_WORKLOAD, self._prebuilt_key)
-        self._workloads.add_index(self._owner_index, lambda workload: self._owner_key(workload.metadata))
+        index = partial(self._workloads.add_index, of_metadata=True)
+        index(self._owner_index, lambda workload: self._owner_key(workload.metadata))
         self._jobs.subscribe(self._job_changed)
         self._workloads.subscribe(self._workload_changed)
         context.informers.namespaces.subscribe(self._namespace_changed)
         if memberships is not None:
             memberships.subscribe(self.reconciler.enqueue)
         if self._kind.has_slices:
-            self._workloads.add_index(
+            index(
                 self._slice_index,
                 lambda workload: slices_of(workload.metadata) if self._owner_key(workload.metadata) else (),
             )
@@ -465,10 +466,10 @@ class JobController(JobSource[J]):
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         for workload in change.versions:
-            for key in self._owner_key(workload.metadata):
-                # In a burst, jobs that may start or must stop do not wait for the workloads of new jobs.
-                self.reconciler.enqueue(key, urgent=has_quota_reservation(workload))
             if (owner := workload.metadata.controller) is not None:
+                for key in self._owner_key(workload.metadata):
+                    # In a burst, jobs that may start or must stop do not wait for the workloads of new jobs.
+                    self.reconciler.enqueue(key, urgent=has_quota_reservation(workload))
                 self._framework.enqueue_children(owner.uid)
         self._enqueue(self._jobs.by_index(_NAMES_WORKLOAD, change.key))
 

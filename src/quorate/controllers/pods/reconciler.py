@@ -43,7 +43,7 @@ class SinglePods(JobSource[Pod]):
         self._workloads = context.informers.workloads
         self._by_annotation = context.configuration.gates.workload_identifier_annotations
         pods.add_index(_NAMES_WORKLOAD, self._prebuilt_key)
-        self._workloads.add_index(_CONTROLLED_BY_POD, pod_key_of)
+        self._workloads.add_index(_CONTROLLED_BY_POD, pod_key_of, of_metadata=True)
 
     def cached(self, key: Key) -> Pod | None:
         return self._pods.get(key)

@@ -37,17 +37,15 @@ def has_many_values(value: object) -> bool:
     """Return True if maps and lists have more than ``MANY_VALUES`` entries; typed objects count as one."""
     remaining, pending = MANY_VALUES, [value]
     while pending:
-        match pending.pop():
-            case dict() as entries:
-                items: Sequence[object] = tuple(entries.values())
-            case list() | tuple() as entries:
-                items = entries
-            case _:
-                continue
-        remaining -= len(items)
+        entries = pending.pop()
+        if isinstance(entries, dict):
+            entries = entries.values()
+        elif not isinstance(entries, list | tuple):
+            continue
+        remaining -= len(entries)
         if remaining < 0:
             return True
-        pending += items
+        pending += [item for item in entries if isinstance(item, dict | list | tuple)]
     return False
 
 
