@@ -113,6 +113,7 @@ class AnnouncedStart(msgspec.Struct, frozen=True):
     # What it rests on; empty in a new process
     capacity: dict[FlavorResource, int] = {}  # that the queue can get at most
     nodes: frozenset[str] = frozenset()  # of the hosts or domains in which its pods have places
+    latest: float = math.inf  # as planned now, if what ends before runs ``LONGEST`` times what was learned
 
     @property
     def reason(self) -> str:
@@ -140,6 +141,7 @@ def kept(announced: AnnouncedStart, plan: AnnouncedStart) -> AnnouncedStart:
     return msgspec.structs.replace(
         result,
         planned_at=plan.planned_at,
+        latest=plan.latest,
         made_at=announced.made_at,
         revisions=announced.revisions,
         capacity=plan.capacity,
@@ -184,6 +186,7 @@ def stored_announcement(workload: Workload) -> AnnouncedStart | None:
         made_at=c.transition_time(condition),
         planned_at=at,
         revisions=revisions[:MAX_REVISIONS][::-1],
+        latest=at,
     )
 
 

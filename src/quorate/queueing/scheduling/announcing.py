@@ -1,12 +1,12 @@
 """Compares a planned start with what was announced, and names what moved it later."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from quorate.api.core.scheduling import Node
-from quorate.api.meta import is_true
+from quorate.api.meta import Key, is_true
 from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.planning.announced_starts import (
@@ -47,6 +47,7 @@ def announced_start(
         ended=plan.ended,
         made_at=now,
         planned_at=plan.at,
+        latest=plan.latest,
         capacity={pair: tree.potential_available(queue.node, pair) for pair in plan.assignment.usage},
         nodes=frozenset(
             node for place in plan.assignment.placement.places() for node in ledger.topology.nodes_at(place)
@@ -63,14 +64,16 @@ def announced_start(
     return moved(former, new, _cause(ledger, queue, plan, former, earlier, timeline))
 
 
-def slack_left_s(ledger: Ledger, queue: ClusterQueueState, plans: Iterable[PlannedStart]) -> float:
-    """Return by how many seconds all ``plans`` of a queue may move later and keep what is announced."""
+def slack_left_s(ledger: Ledger, queue: ClusterQueueState, latest: Mapping[Key, float]) -> float:
+    """Return by how many seconds all planned starts of a queue may move later and keep what is announced.
+
+    ``latest``: the planned starts, if what ends before runs ``LONGEST`` times what was learned.
+    """
     if not queue.planned_start_rules.slack_percent:
         return 0.0
+    announced = ledger.announced
     left = [
-        ledger.announced[plan.entry.key].at - plan.latest if plan.entry.key in ledger.announced else 0.0
-        for plan in plans
-        if plan.at < math.inf
+        announced[key].at - at if key in announced else 0.0 for key, at in latest.items() if at < math.inf
     ]
     return max(0.0, min(left, default=0.0))
 

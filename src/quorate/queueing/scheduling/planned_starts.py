@@ -368,7 +368,8 @@ class PlannedStarts:
         for other in self._concerned(queue, assignment):
             known = self.of_queue(other, now)
             plans = tuple(plan for plan in known if _precedes(other, plan.entry, queue, entry))
-            until = ends - slack_left_s(self._state.ledger, other, known)
+            latest = {plan.entry.key: plan.latest for plan in known}
+            until = ends - slack_left_s(self._state.ledger, other, latest)
             for plan in plans:
                 if reaches(until, plan) and may_compete(plan, assignment):
                     yield other, plan, plans

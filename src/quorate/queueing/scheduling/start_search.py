@@ -2,12 +2,13 @@
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from quorate.queueing.assignment import Assignment
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.planning.bounds import LONGEST
+from quorate.queueing.scheduling.announcing import slack_left_s
 from quorate.queueing.scheduling.later_fits import LaterFits
 from quorate.queueing.scheduling.reserved_windows import ReservedWindows
 from quorate.queueing.scheduling.timeline import PlannedStart, Timeline
@@ -33,20 +34,25 @@ class StartSearch:
         What has ended early lets a workload start earlier than announced, but not at the cost of a later one.
         """
         announced_starts, plans = self._state.ledger.announced, list[PlannedStart]()
+        keys = [entry.key for entry in entries if entry.key in announced_starts]
+        latest = {key: announced_starts[key].latest for key in keys}
+        slack_s = slack_left_s(self._state.ledger, queue, latest)
         self.fits.keep(queue.name, entries)
         for number, entry in enumerate(entries):
             is_last = number == len(entries) - 1
             needs_no_places = is_last and self.fits.known_assignment(queue, entry) is not None
             kept = (
-                () if needs_no_places else self._as_announced(timeline, queue, entries[number:], plans, now)
+                ()
+                if needs_no_places
+                else self._as_announced(timeline, queue, entries[number:], plans, slack_s, now)
             )
             own = next((plan for plan in kept if plan.entry is entry), None)
             later = [plan for plan in kept if plan is not own]
             plan = self._plan(timeline, queue, entry, (*plans, *later), now)
-            announced = announced_starts.get(entry.key)
+            former = announced_starts.get(entry.key)
             if own is not None and (plan is None or plan.at > own.at or (plan.at == own.at and not is_last)):
                 plan = own  # after the last one there is no plan that needs it to keep its places
-            elif later and (plan is None or (announced is not None and plan.at > announced.planned_at)):
+            elif later and (plan is None or (former is not None and plan.at > former.planned_at + slack_s)):
                 plan = self._plan(timeline, queue, entry, plans, now)
             if plan is not None:
                 plans.append(plan)
@@ -58,20 +64,35 @@ class StartSearch:
         queue: ClusterQueueState,
         entries: Iterable[Entry],
         earlier: Sequence[PlannedStart],
+        slack_s: float,
         now: float,
     ) -> Plans:
         """Return the starts of ``entries`` as they are announced, if these can be kept beside ``earlier``.
 
         Pods keep the places that are planned for them: with others, a plan might leave no places for the
         plans after it.  New places are chosen only for plans of which the places are not free any more.
+        What has used slack ends within it, so that all plans can be kept if all are later by ``slack_s``.
         """
-        plans = list(earlier)
-        self.fits.begin(beside_windows=True)
-        left = dict[Entry, float]()  # planned starts
+        announced, starts = self._state.ledger.announced, dict[Entry, float]()
         for entry in entries:
-            announced = self._state.ledger.announced.get(entry.key)
-            if announced is not None and now <= announced.planned_at < math.inf:
-                left[entry] = announced.planned_at
+            if entry.key in announced and now <= announced[entry.key].planned_at < math.inf:
+                starts[entry] = announced[entry.key].planned_at
+        kept = self._delayed(timeline, queue, starts, earlier, 0.0)
+        if len(kept) < len(starts) and slack_s:
+            kept = max(kept, self._delayed(timeline, queue, starts, earlier, slack_s), key=len)
+        return kept
+
+    def _delayed(
+        self,
+        timeline: Timeline,
+        queue: ClusterQueueState,
+        starts: Mapping[Entry, float],
+        earlier: Sequence[PlannedStart],
+        delay_s: float,
+    ) -> Plans:
+        """Return ``starts`` that can be kept beside ``earlier``, all of them later by ``delay_s``."""
+        plans, left = list(earlier), {entry: at + delay_s for entry, at in starts.items()}
+        self.fits.begin(beside_windows=True)
         for assignment_at in (self.fits.as_planned, self.fits.assignment_at):
             for entry, at in list(left.items()):
                 assignment = assignment_at(at, timeline, queue, entry, plans)
