@@ -110,7 +110,7 @@ def test_what_a_real_cluster_owns_is_left_out(tmp_path: Path) -> None:
             "s.yaml: items[0]: Node: metadata.name: null is no name",
         ),
         (real_node("a", cpu="many"), "s.yaml: Node a: status.allocatable.cpu: 'many' is not a quantity"),
-        (real_node("a") | {"status": {}}, "s.yaml: Node a: status.allocatable: null is missing"),
+        (real_node("a") | {"status": {}}, "s.yaml: Node a: status.allocatable: is missing"),
         (
             real_node("a", rack="a b"),
             "s.yaml: Node a: metadata.labels.rack: 'a b' is not the value of a label",

@@ -102,7 +102,7 @@ def test_queues_tell_whether_they_admit_and_what_is_free() -> None:
     first = (Key("default", "mine"),)
     found = explain_cluster_queue(state, "a", first)
     assert found is not None
-    assert (found.state, found.message) == ("Active", "it admits; 0 pending and 1 with quota in a")
+    assert (found.state, found.message) == ("Active", "it admits; 0 pending and 1 with quota")
     assert [(each.code, each.resource, each.free, each.at_most) for each in found.reasons] == [
         ("Quota", "cpu", "2", "4")
     ]

@@ -391,7 +391,7 @@ def test_what_passed_a_planned_workload_by_waiting_is_evicted_for_an_overrun(
         ),
         (
             "{every: 10m}",
-            f"{ANNOTATION}.atMost: null is missing (write {{every: 10m, step: 1, atMost: 50}})",
+            f"{ANNOTATION}.atMost: is missing (write {{every: 10m, step: 1, atMost: 50}})",
         ),
         (
             "{every: 10m, at most: 50, atMost: 50}",

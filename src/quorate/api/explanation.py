@@ -43,6 +43,8 @@ ExplainedState = Literal[
 ]
 
 
+# States of workloads that wait for their turn: only these have a position and an estimated start in lists.
+TAKES_TURNS: Final[frozenset[ExplainedState]] = frozenset({"Queued", "Evicted"})
 # Instead of the time at which a workload in one of these states starts.
 NO_START: Final[Mapping[str, str]] = {"NeverFits": "never", "Held": "held"}
 

@@ -10,6 +10,7 @@ ROOT: Final = "."  # how messages name the whole document
 
 
 INVALID: Final = "FieldValueInvalid"
+MISSING: Final = "is missing"  # begins the rule of an absent field, which has no value to show
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -26,7 +27,8 @@ class Finding(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         where = f"line {self.line}: " if self.line else ""
-        return f"{where}{self.path or ROOT}: {quote_value(self.value)} {self.rule}"
+        shown = "" if self.value is None and self.rule.startswith(MISSING) else f"{quote_value(self.value)} "
+        return f"{where}{self.path or ROOT}: {shown}{self.rule}"
 
 
 _MAX_QUOTED_LENGTH = 80

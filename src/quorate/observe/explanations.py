@@ -24,6 +24,7 @@ from quorate.api.explanation import (
     ESTIMATES,
     EXPLAINED,
     EXPLANATIONS,
+    NO_START,
     SUBRESOURCE,
     Explanation,
     StartQuestion,
@@ -186,8 +187,9 @@ class Explainer:
             return None
         started = await self._started(workload) if is_admitted(workload) else NOT_READ
         explained = explain_workload(view.state, workload, facts, started)
-        estimate = self._replica.estimates.of(view.state, key)
-        return explained if estimate is None else msgspec.structs.replace(explained, estimate=estimate)
+        if explained.state in NO_START:
+            return explained
+        return msgspec.structs.replace(explained, estimate=self._replica.estimates.of(view.state, key))
 
     async def _started(self, workload: Workload) -> Started:
         namespace = workload.metadata.namespace

@@ -23,7 +23,7 @@ from quorate.api.validation.queues import stored_cluster_queue_findings
 from quorate.queueing import conditions as c
 from quorate.queueing.consumed_usage import ConsumedUsage
 from quorate.queueing.inactive_reasons import InactiveReason
-from quorate.queueing.limits import MAX_QUEUE_FINDINGS
+from quorate.queueing.limits import MAX_MESSAGE_FINDINGS, MAX_QUEUE_FINDINGS
 from quorate.queueing.nodes.places import NO_PLACES
 from quorate.queueing.pending.effective_requests import held_count, needed_counts
 from quorate.queueing.pending.entry import Entry
@@ -188,6 +188,11 @@ class ClusterQueueState:
         """Return the annotations of the ClusterQueue."""
         return self.object.metadata.annotations
 
+    @property
+    def invalid_settings(self) -> tuple[str, ...]:
+        """Return what is invalid in the annotations of the queue and has no effect; a few findings."""
+        return (*self.planned_start_findings, *self.aging_findings)[:MAX_MESSAGE_FINDINGS]
+
     def put_object(self, object_: ClusterQueue) -> None:
         """Read a newer object; fields that decisions read often are attributes, which cost less."""
         self.object = object_
@@ -254,6 +259,11 @@ class LocalQueueState:
     @property
     def is_running(self) -> bool:
         return self.object is not None and self.object.spec.stop_policy == "None"
+
+    @property
+    def pending_count(self) -> int:
+        """Return the number of pending workloads in its status: none if it is stopped, as in Kueue."""
+        return len(self.entries) if self.is_running else 0
 
     @property
     def cluster_queue(self) -> str:

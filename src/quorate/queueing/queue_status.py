@@ -29,7 +29,7 @@ from quorate.queueing.inactive_reasons import (
     Terminating,
     inactive_message,
 )
-from quorate.queueing.limits import MAX_FLAVORS, MAX_MESSAGE_FINDINGS
+from quorate.queueing.limits import MAX_FLAVORS
 from quorate.quota.amount import FlavorResource, Usage, as_quantity, total
 from quorate.quota.fair_sharing import dominant_share
 from quorate.quota.tree import Node
@@ -78,15 +78,14 @@ def local_queue_status(
     assert queue.object is not None, "a local queue without an object has no status"
     active = _local_queue_active(queue, cluster_queue)
     conditions = _with(queue.object.status.conditions, active, now)
-    pending = len(queue.entries) if queue.is_running else 0
     if cluster_queue is None:
-        return LocalQueueStatus(conditions=conditions, pending_workloads=pending)
+        return LocalQueueStatus(conditions=conditions, pending_workloads=queue.pending_count)
     groups = cluster_queue.spec.resource_groups
     return LocalQueueStatus(
         conditions=conditions,
         flavors_reservation=_usage(groups, queue.totals.reserved_usage, None),
         flavors_usage=_usage(groups, queue.totals.admitted_usage, None),
-        pending_workloads=pending,
+        pending_workloads=queue.pending_count,
         reserving_workloads=queue.totals.reserving,
         admitted_workloads=queue.totals.admitted,
         fair_sharing=_consumed_usage(queue.consumed_usage) if uses_admission_fair_sharing else None,
@@ -109,8 +108,7 @@ def _consumed_usage(consumed_usage: ConsumedUsage) -> LocalQueueFairSharingStatu
 
 def _cluster_queue_active(queue: ClusterQueueState) -> tuple[ConditionStatus, str, str]:
     if not queue.inactive_reasons:
-        invalid = (*queue.planned_start_findings, *queue.aging_findings)
-        findings = (f"; without effect: {finding}" for finding in invalid[:MAX_MESSAGE_FINDINGS])
+        findings = (f"; without effect: {finding}" for finding in queue.invalid_settings)
         return "True", "Ready", "".join(("Can admit new workloads", *findings))
     first = queue.inactive_reasons[0]
     if isinstance(first, Terminating):

@@ -69,7 +69,7 @@ def test_a_declared_kind_is_decoded() -> None:
 @pytest.mark.parametrize(
     ("fields", "want"),
     [
-        pytest.param({"suspend": ABSENT}, ".suspend: null is missing (write spec.suspend)", id="no suspend"),
+        pytest.param({"suspend": ABSENT}, ".suspend: is missing (write spec.suspend)", id="no suspend"),
         pytest.param({"podSets": []}, ".podSets: [] has 0 entries, must have at least 1", id="no pods"),
         pytest.param(
             {"suspend": "spec..paused"},
@@ -125,7 +125,7 @@ def test_a_declared_kind_is_decoded() -> None:
         ),
         pytest.param(
             {"suspend": {"field": "spec.a", "stopped": "Off"}},
-            ".suspend.running: null is missing (write Running)",
+            ".suspend.running: is missing (write Running)",
             id="an incomplete suspend field",
         ),
         pytest.param(
@@ -153,7 +153,7 @@ def test_an_invalid_declaration_is_rejected(fields: dict[str, Any], want: str) -
 @pytest.mark.parametrize("missing", ["apiVersion", "kind", "plural", "suspend", "podSets", "ready"])
 def test_required_fields_of_a_declaration(missing: str) -> None:
     (finding,) = refusals(training(**{missing: ABSENT}))
-    assert finding.startswith(f"{PLACE}.{missing}: null is missing (write ")
+    assert finding.startswith(f"{PLACE}.{missing}: is missing (write ")
 
 
 def test_a_kind_declared_twice_is_rejected() -> None:

@@ -301,7 +301,7 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
             "v1beta2",
             "resources: {deviceClassMappings: [{name: g, deviceClassNames: [a], sources: ["
             "{counter: {name: c, deviceSelector: {cel: {expression: 'true'}}}}]}]}",
-            "resources.deviceClassMappings[0].sources[0].counter.driver: null is missing",
+            "resources.deviceClassMappings[0].sources[0].counter.driver: is missing",
             id="a source without a driver",
         ),
         pytest.param(

@@ -38,7 +38,7 @@ def test_the_bound_on_searched_domains_has_no_effect() -> None:
         ),
         pytest.param(
             "{tiers: [{plugins: [{name: gang}]}]}",
-            "line 1: actions: null is missing (write enqueue, allocate, backfill)",
+            "line 1: actions: is missing (write enqueue, allocate, backfill)",
             id="no actions",
         ),
         pytest.param(
@@ -75,7 +75,7 @@ def test_the_bound_on_searched_domains_has_no_effect() -> None:
         ),
         pytest.param(
             plugin("{}"),
-            "line 1: tiers[0].plugins[0].name: null is missing (write the name of a plugin)",
+            "line 1: tiers[0].plugins[0].name: is missing (write the name of a plugin)",
             id="a plugin without a name",
         ),
         pytest.param(

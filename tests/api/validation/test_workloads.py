@@ -99,7 +99,7 @@ def gated(value: str) -> str:
         pytest.param(
             f"status: {{conditions: [{RESERVED}]}}",
             [
-                "status.admission: null is missing while the condition QuotaReserved is True "
+                "status.admission: is missing while the condition QuotaReserved is True "
                 "(write both, or set the condition False)"
             ],
             id="a reservation without admission",

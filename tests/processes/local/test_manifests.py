@@ -157,7 +157,7 @@ def test_a_topology_of_the_nodes_brings_its_objects(directory: Path) -> None:
                 "d/a.yaml:1: apiVersion: null is no version (write batch/v1)",
                 'd/a.yaml:1: kind: ["Job"] is no kind (write Job)',
                 "d/a.yaml:2: metadata.namespace: 1 is not text (put it in quotes)",
-                "d/a.yaml:2: metadata.name: null is missing (every object has a name)",
+                "d/a.yaml:2: metadata.name: is missing (every object has a name)",
             ],
         ),
         pytest.param(

@@ -128,7 +128,7 @@ def test_what_is_stored_for_the_next_start_reads_as_it_was(
     [
         ("", "has '', which is not KEY=VALUE (write name=gpu,count=4,"),
         ("name=gpu,count", "has 'count', which is not KEY=VALUE"),
-        ("count=4", "name: null is missing (write a short name, such as gpu)"),
+        ("count=4", "name: is missing (write a short name, such as gpu)"),
         ("name=GPU", "name: 'GPU' is not a name of small letters"),
         ("name=node", "name: 'node' is the name of the equal nodes of nodes or topology (choose another)"),
         ("name=gpu,count=-1", "count: '-1' is not a whole number"),
@@ -158,7 +158,7 @@ def test_the_rule_for_each_mistake_in_an_option(option: str, rule: str) -> None:
         ("pools:\n- {name: a}\n- {name: a}", "has two pools named a (give each a name of its own)"),
         ("pools:\n- {name: a, count: 9999}\n- {name: b, count: 2}", "makes 10001 nodes, must make at most"),
         ("pools:\n- {name: a, label: {b: c}}", "cluster.yaml:4: pools[0].label: "),
-        ("pools:\n- {name: a, taints: [{key: b}]}", "pools[0].taints[0].effect: null is missing"),
+        ("pools:\n- {name: a, taints: [{key: b}]}", "pools[0].taints[0].effect: is missing"),
     ],
 )
 def test_the_rule_for_each_mistake_in_a_file(tmp_path: Path, text: str, rule: str) -> None:

@@ -128,16 +128,16 @@ def test_a_run_ends_although_nodes_could_fail_for_ever() -> None:
     [
         (
             "[{count: 2, capacity: {cpu: 1}}]",
-            "nodes[0].name: null is missing (write a short name, such as gpu)",
+            "nodes[0].name: is missing (write a short name, such as gpu)",
         ),
-        ("[{name: n}]", "nodes[0].capacity: null is missing (write capacity: {cpu: 64, memory: 256Gi})"),
+        ("[{name: n}]", "nodes[0].capacity: is missing (write capacity: {cpu: 64, memory: 256Gi})"),
         (
             "[{name: n, capacity: {cpu: 1}, fails: {repair: 1h}}]",
-            "nodes[0].fails.meanTimeBetween: null is missing (write meanTimeBetween: 720h)",
+            "nodes[0].fails.meanTimeBetween: is missing (write meanTimeBetween: 720h)",
         ),
         (
             "[{name: n, capacity: {cpu: 1}, fails: {meanTimeBetween: 1h}}]",
-            "nodes[0].fails.repair: null is missing (write repair: 2h)",
+            "nodes[0].fails.repair: is missing (write repair: 2h)",
         ),
         (
             "[{name: n, capacity: {cpu: 1}, taints: [{key: a, effect: Never}]}]",
@@ -146,7 +146,7 @@ def test_a_run_ends_although_nodes_could_fail_for_ever() -> None:
         ),
         (
             "[{name: n, capacity: {cpu: 1}, taints: [{key: a}]}]",
-            "nodes[0].taints[0].effect: null is missing (write key: example.com/gpu, effect: NoSchedule)",
+            "nodes[0].taints[0].effect: is missing (write key: example.com/gpu, effect: NoSchedule)",
         ),
         (
             "[{name: n, capacity: {cpu: 1}, labels: {rack/a/b: x}}]",

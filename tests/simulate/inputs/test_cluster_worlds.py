@@ -39,7 +39,7 @@ def test_a_worker_has_its_share_of_quotas_and_nodes_and_objects_of_its_own(tmp_p
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n}\n"
 REFUSED = [
     ("clusters: []", "clusters: [] has 0 entries, must have 1 to 20"),
-    ("clusters: [{share: 1}]", "clusters[0].name: null is missing (write a short name, such as east)"),
+    ("clusters: [{share: 1}]", "clusters[0].name: is missing (write a short name, such as east)"),
     ("clusters: [{name: A}]", "clusters[0].name: 'A' is not a name of small letters"),
     ("clusters: [{name: a}, {name: a}]", "has a twice (give each cluster a name of its own)"),
     ("clusters: [{name: a, share: 0}]", "clusters[0].share: 0 is not above 0 and at most 1000"),

@@ -26,15 +26,15 @@ def findings_of(tmp_path: Path, text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("jobs", "finding"),
     [
-        ("{}", "1: jobs: null is missing (describe at least one class of jobs)"),
+        ("{}", "1: jobs: is missing (describe at least one class of jobs)"),
         (
             "jobs: [{queue: q, runs: 1s}]",
-            "3: jobs[0].name: null is missing (write a short name, such as training)",
+            "3: jobs[0].name: is missing (write a short name, such as training)",
         ),
-        ("jobs: [{name: a, runs: 1s}]", "3: jobs[0].queue: null is missing (write the name of a LocalQueue)"),
+        ("jobs: [{name: a, runs: 1s}]", "3: jobs[0].queue: is missing (write the name of a LocalQueue)"),
         (
             "jobs: [{name: a, queue: q}]",
-            "3: jobs[0].runs: null is missing (write how long a job runs, such as 30m)",
+            "3: jobs[0].runs: is missing (write how long a job runs, such as 30m)",
         ),
         (
             "jobs: [{name: a, queue: q, runs: 1s}, {name: a, queue: q, runs: 2s}]",
@@ -43,7 +43,7 @@ def findings_of(tmp_path: Path, text: str) -> list[str]:
         ),
         (
             "jobs: [{name: a, queue: q, runs: 1s, arrivals: {every: 1s}}]",
-            "3: jobs[0].arrivals.count: null is missing (write how many jobs, or every and until)",
+            "3: jobs[0].arrivals.count: is missing (write how many jobs, or every and until)",
         ),
         (
             "jobs: [{name: a, queue: q, runs: 1s, fails: {probability: 2}}]",
@@ -198,7 +198,7 @@ jobs: [{name: a, queue: q, runs: 1s}]
     [
         ("{r: {backfill: EASY}}", "clusterQueues names the ClusterQueue r, which is in no manifest"),
         ("{q: {backfill: easy}}", "clusterQueues.q.backfill: 'easy' is not allowed here"),
-        ("{q: {priorityAging: {every: 1m}}}", "clusterQueues.q.priorityAging.atMost: null is missing"),
+        ("{q: {priorityAging: {every: 1m}}}", "clusterQueues.q.priorityAging.atMost: is missing"),
         ("{q: {reserveAfter: 5}}", "clusterQueues.q.reserveAfter: 5 is not text"),
     ],
 )

@@ -136,15 +136,18 @@ def _played(cluster: ClusterOptions, live: LiveCluster, queue: str, plays: int) 
         kind = kind_of(workloads[start.key])
         best = store.best_kind(kind)
         samples = 0 if best is None else len(store.times_of(best))
+        state, code = _state_of(states.get(start.key))
+        starts = state not in NO_START
         return Start(
             start.namespace,
             start.name,
             start.queue,
-            _moment(live.now, start.p50_s),
-            _moment(live.now, start.p90_s) if plays >= FEWEST_RUNS else None,
+            _moment(live.now, start.p50_s) if starts else None,
+            _moment(live.now, start.p90_s) if starts and plays >= FEWEST_RUNS else None,
             start.plays,
             confidence_of(start.plays, samples, is_own_kind=best == kind),
-            *_state_of(states.get(start.key)),
+            state,
+            code,
             _planned_at(workloads[start.key]),
         )
 
@@ -185,8 +188,9 @@ def _of_tenant(cluster: ClusterOptions, queue: str, refused: MissingPermission) 
             state, code = _state_of(served.get(key))
             if name not in ("", workload.spec.queue_name) or not (found or state in NO_START):
                 continue
-            known = found or StartEstimate(computed_at=at_epoch(WallClock().now()))
-            times = known.p50, known.p90, known.runs, known.confidence
+            if found is None or state in NO_START:
+                found = StartEstimate(computed_at=at_epoch(WallClock().now()))
+            times = found.p50, found.p90, found.runs, found.confidence
             planned = _planned_at(workload)
             starts.append(Start(namespace, key.name, workload.spec.queue_name, *times, state, code, planned))
         at = max((found.computed_at for found in estimates.values()), default=at_epoch(WallClock().now()))

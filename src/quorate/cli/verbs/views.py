@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from quorate.api.core import Resources
-from quorate.api.explanation import NO_START, StartEstimate
+from quorate.api.explanation import NO_START, TAKES_TURNS, StartEstimate
 from quorate.api.kueue import ACTIVE, ClusterQueue, FlavorUsage, LocalQueue, ResourceGroup, Workload
 from quorate.api.meta import (
     Key,
@@ -102,7 +102,7 @@ def workload_columns(
 
     def position(workload: Workload) -> str:
         place = positions.get(workload.metadata.key)
-        waits = states.of_workload(workload).state in ("Queued", "Evicted")
+        waits = states.of_workload(workload).state in TAKES_TURNS
         return str(place) if place is not None and waits else ""
 
     def priority(workload: Workload) -> str:

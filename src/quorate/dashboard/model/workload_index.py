@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 
 from quorate.api.configuration import default_configuration
-from quorate.api.explanation import ExplainedState, ExplanationSummary, summary_of
+from quorate.api.explanation import TAKES_TURNS, ExplainedState, ExplanationSummary, summary_of
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, at_epoch, epoch
 from quorate.kube.informer import Change
@@ -21,8 +21,7 @@ from quorate.queueing import conditions as c
 from quorate.queueing.explanation.workload import explain_workload
 from quorate.queueing.state import State
 
-WAITING_STATES: Final = frozenset[ExplainedState]({"Queued", "Evicted"})  # in the queue
-WITHOUT_QUOTA: Final = frozenset[ExplainedState]({*WAITING_STATES, "NeverFits", "Held"})
+WITHOUT_QUOTA: Final = frozenset[ExplainedState]({*TAKES_TURNS, "NeverFits", "Held"})
 ADMITTED_STATES: Final = frozenset[ExplainedState]({"Admitted", "RunningInPart", "Running", "Stuck"})
 _NO_OBJECTS: Final = State(default_configuration())
 

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import Any, Final
 
+from quorate.api.explanation import TAKES_TURNS
 from quorate.api.meta import Key
 from quorate.dashboard.model.cluster_data import ClusterData
-from quorate.dashboard.model.workload_index import WAITING_STATES, Group, Listed, owner_of
+from quorate.dashboard.model.workload_index import Group, Listed, owner_of
 from quorate.dashboard.queries import Estimates, Viewer, WorkloadQuery, page_of, selection_of
 from quorate.dashboard.schema import WorkloadPage, WorkloadRow
 
@@ -114,8 +115,8 @@ def row_of(data: ClusterData, viewer: Viewer, listed: Listed, estimates: Estimat
     code, reason = data.reason_of(group)
     if not code:
         code, reason = listed.code, data.readable_text(listed.message, viewer.scope.namespaces)
-    place = position_of(data, listed.key) if state in WAITING_STATES else None
-    p50, p90 = estimates.starts.get(listed.key, (None, None)) if state in WAITING_STATES else (None, None)
+    place = position_of(data, listed.key) if state in TAKES_TURNS else None
+    p50, p90 = estimates.starts.get(listed.key, (None, None)) if state in TAKES_TURNS else (None, None)
     return WorkloadRow(
         namespace=metadata.namespace,
         name=metadata.name,

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from quorate.api.batch import Job as BatchJob
-from quorate.api.explanation import ExplainedState, ExplanationSummary, StartEstimate
+from quorate.api.explanation import NO_START, ExplainedState, ExplanationSummary, StartEstimate
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Struct, Uid, is_true
 from quorate.api.names.kueue import QUEUE_NAME
@@ -62,7 +62,7 @@ def of_workload(
         why=summary.message if has_reason else "",
         code=summary.code if has_reason else "",
         enough=summary.enough if has_reason else (),
-        estimate=estimates.get(metadata.key),
+        estimate=None if summary.state in NO_START else estimates.get(metadata.key),
     )
 
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from quorate.api.explanation import Explanation, ObjectName, Reason
 from quorate.api.meta import Key
-from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState
+from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState, ReservationTotals
 from quorate.queueing.explanation.scope import UNLIMITED_SCOPE, Scope
 from quorate.queueing.inactive_reasons import (
     ChecksInactive,
@@ -30,18 +32,10 @@ def explain_cluster_queue(
     queue = state.ledger.cluster_queues.get(name)
     if queue is None:
         return None
-    inactive = tuple(_inactive(state, queue))
-    return Explanation(
-        object=ObjectName(kind="ClusterQueue", name=name),
-        state="Inactive" if inactive else "Active",
-        message=_message("; ".join(reason.text for reason in inactive), queue),
-        cluster_queue=name,
-        ahead=len(queue.pending),
-        first_ahead=tuple(str(workload) for workload in first if scope.reads(workload)),
-        code=inactive[0].code if inactive else "",
-        reasons=(*inactive, *_quota(queue)),
-        enough=tuple(dict.fromkeys(reason.enough for reason in inactive if reason.enough)),
-    )
+    object_ = ObjectName(kind="ClusterQueue", name=name)
+    inactive, counts = tuple(_inactive(queue, "it")), _counts(len(queue.pending), queue.totals)
+    parts = (counts, *(f"without effect: {finding}" for finding in queue.invalid_settings))
+    return _explanation(object_, queue, inactive, parts, first, scope)
 
 
 def explain_local_queue(
@@ -55,33 +49,50 @@ def explain_local_queue(
     if queue is None or queue.object is None:
         return None
     cluster_queue = state.ledger.cluster_queues.get(queue.cluster_queue)
-    inactive = tuple(_inactive_local(state, key, queue, cluster_queue))
+    object_ = ObjectName(kind="LocalQueue", name=key.name, namespace=key.namespace)
+    parts = [_counts(queue.pending_count, queue.totals)]
+    if cluster_queue is not None:
+        of_all = _counts(len(cluster_queue.pending), cluster_queue.totals)
+        parts.append(f"{of_all} in cluster queue {cluster_queue.name}")
+    inactive = tuple(_inactive_local(key, queue, cluster_queue))
+    explanation = _explanation(object_, cluster_queue, inactive, parts, first, scope)
+    return replace(explanation, local_queue=key.name, cluster_queue=queue.cluster_queue)
+
+
+def _explanation(
+    object_: ObjectName,
+    queue: ClusterQueueState | None,
+    inactive: tuple[Reason, ...],
+    parts: Sequence[str],
+    first: Sequence[Key],
+    scope: Scope,
+) -> Explanation:
+    """Return the explanation of a queue that belongs to the cluster queue ``queue``, or is it."""
+    texts = "; ".join(reason.text for reason in inactive)
     return Explanation(
-        object=ObjectName(kind="LocalQueue", name=key.name, namespace=key.namespace),
+        object=object_,
         state="Inactive" if inactive else "Active",
-        message=_message("; ".join(reason.text for reason in inactive), cluster_queue),
-        local_queue=key.name,
-        cluster_queue=queue.cluster_queue,
-        ahead=len(cluster_queue.pending) if cluster_queue is not None else None,
+        message="; ".join((f"it admits nothing: {texts}" if inactive else "it admits", *parts)),
+        cluster_queue="" if queue is None else queue.name,
+        ahead=None if queue is None else len(queue.pending),
         first_ahead=tuple(str(workload) for workload in first if scope.reads(workload)),
         code=inactive[0].code if inactive else "",
-        reasons=(*inactive, *(_quota(cluster_queue) if cluster_queue is not None else ())),
+        reasons=(*inactive, *(() if queue is None else _quota(queue))),
         enough=tuple(dict.fromkeys(reason.enough for reason in inactive if reason.enough)),
     )
 
 
-def _message(inactive: str, queue: ClusterQueueState | None) -> str:
-    counts = ""
-    if queue is not None:
-        counts = f"{len(queue.pending)} pending and {queue.totals.reserving} with quota in {queue.name}"
-    return "; ".join(filter(None, (f"it admits nothing: {inactive}" if inactive else "it admits", counts)))
+def _counts(pending: int, totals: ReservationTotals) -> str:
+    return f"{pending} pending and {totals.reserving} with quota"
 
 
-def _inactive(state: State, queue: ClusterQueueState) -> Iterator[Reason]:
+def _inactive(queue: ClusterQueueState, subject: str) -> Iterator[Reason]:
     for reason in queue.inactive_reasons:
+        message = inactive_message(reason)
+        has_subject = not message.startswith(("is ", "references "))
         yield Reason(
             code=reason.condition_reason,
-            text=inactive_message(reason),
+            text=message if has_subject else f"{subject} {message}",
             object=ObjectName(kind="ClusterQueue", name=queue.name),
             enough=_enough(queue.name, reason),
         )
@@ -110,12 +121,12 @@ def _enough(name: str, reason: InactiveReason) -> str:
 
 
 def _inactive_local(
-    state: State, key: Key, queue: LocalQueueState, cluster_queue: ClusterQueueState | None
+    key: Key, queue: LocalQueueState, cluster_queue: ClusterQueueState | None
 ) -> Iterator[Reason]:
     if not queue.is_running:
         yield Reason(
             code="Stopped",
-            text="is stopped",
+            text="it is stopped",
             object=ObjectName(kind="LocalQueue", name=key.name, namespace=key.namespace),
             enough=f"quorate queue resume lq/{key.name} --namespace {key.namespace} (spec.stopPolicy: None)",
         )
@@ -127,7 +138,7 @@ def _inactive_local(
             enough=f"create the ClusterQueue {queue.cluster_queue}",
         )
     else:
-        yield from _inactive(state, cluster_queue)
+        yield from _inactive(cluster_queue, f"ClusterQueue {cluster_queue.name}")
 
 
 def _quota(queue: ClusterQueueState) -> Iterator[Reason]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from quorate.api.explanation import NO_START, Explanation, PodCounts, StartEstimate
+from quorate.api.explanation import NO_START, TAKES_TURNS, Explanation, PodCounts, StartEstimate
 from quorate.api.meta import Key, epoch
 from quorate.cli.verbs.printing import Fields, ListSection, Section, TableSection
 from quorate.inspect.formatting import format_duration, plural
@@ -69,7 +69,7 @@ def _without_empty_columns(
 
 
 def _ahead(explanation: Explanation) -> str:
-    if explanation.ahead is None:
+    if explanation.ahead is None or explanation.state not in {*TAKES_TURNS, "Active", "Inactive"}:
         return ""
     more = ", ..." if explanation.ahead > len(explanation.first_ahead) else ""
     names = f": {', '.join(explanation.first_ahead)}{more}" if explanation.first_ahead else ""
