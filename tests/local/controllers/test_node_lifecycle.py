@@ -12,6 +12,7 @@ from quorate.kube.client import PatchKind
 from quorate.kube.clock import WallClock
 from quorate.kube.informer import Informer
 from quorate.kube.resources import LEASES, NODES, PODS
+from quorate.local.controllers.controller import ControllerContext
 from quorate.local.controllers.node_lifecycle import (
     Evictions,
     NodeLifecycleController,
@@ -195,9 +196,8 @@ def test_a_node_and_its_pods_are_not_ready_when_its_kubelet_is_silent() -> None:
         pods, nodes = Informer(client, PODS), Informer(client, NODES)
         pods.add_index("node", lambda pod: (pod.spec.node_name,))
         leases = Informer(client, LEASES, LEASE_NAMESPACE)
-        controller = NodeLifecycleController(
-            client, WallClock(), random.Random(3), pods, nodes, leases, grace_s=0.5
-        )
+        context = ControllerContext(client, WallClock(), random.Random(3))
+        controller = NodeLifecycleController(context, pods, nodes, leases, grace_s=0.5)
         parts = [tasks.create_task(part.run()) for part in (pods, nodes, leases, controller)]
 
         async def pod_is_not_ready() -> bool:

@@ -7,12 +7,10 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api.meta import Key, LabelSelector, ObjectMeta, Struct, matches_selector
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import Resource
-from quorate.local.controllers.controller import Controller
+from quorate.local.controllers.controller import Controller, ControllerContext
 
 
 class PolicyRule(Struct):
@@ -57,8 +55,8 @@ CLUSTER_ROLES: Final = Resource(
 class ClusterRoleAggregator(Controller):
     """Sets the rules of aggregated roles."""
 
-    def __init__(self, client: Client, clock: Clock, roles: Informer[ClusterRole]) -> None:
-        super().__init__("cluster-role", client, clock, roles)
+    def __init__(self, context: ControllerContext, roles: Informer[ClusterRole]) -> None:
+        super().__init__("cluster-role", context, roles)
         self._roles = roles
         roles.subscribe(self._on_role)
 

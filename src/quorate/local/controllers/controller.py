@@ -1,7 +1,9 @@
 """The base of the controllers: caches, a reconciler, and writes of a status."""
 
 import asyncio
+import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from quorate.api.meta import Key, ObjectMeta, Struct
@@ -10,8 +12,8 @@ from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
-from quorate.kube.resources import Resource
-from quorate.local.controllers.core_events import EventRecorder
+from quorate.kube.resources import HasMetadata, Resource, versioned_reference_to
+from quorate.local.controllers.core_events import EventRecorder, EventType
 from quorate.local.controllers.metadata_cache import MetadataCache
 
 
@@ -23,35 +25,47 @@ class HasStatus(Protocol):
     def status(self) -> Struct: ...
 
 
+@dataclass(frozen=True, slots=True)
+class ControllerContext:
+    """What every controller needs besides its caches."""
+
+    client: Client
+    clock: Clock
+    rng: random.Random  # generates names of events
+
+
 class Controller:
     """Reconciles keys once the caches are synced.  The caller runs the caches."""
 
     def __init__(
         self,
         name: str,
-        client: Client,
-        clock: Clock,
+        context: ControllerContext,
         *caches: Informer[Any] | MetadataCache,
         workers: int = 4,
-        events: EventRecorder | None = None,
+        component: str = "",
     ) -> None:
-        """``events``: a recorder that runs with the controller."""
-        self._client = client
-        self._clock = clock
+        """``component``: the source of its events; empty: ``name``."""
+        self._client, self._clock = context.client, context.clock
         self._caches = caches
-        self._recorder = events
-        self._reconciler = Reconciler(name, self.reconcile, clock, workers)
+        self._events = EventRecorder(context.client, context.clock, context.rng, component or name)
+        self._reconciler = Reconciler(name, self.reconcile, context.clock, workers)
 
     async def run(self) -> None:
         for cache in self._caches:
             await cache.synced.wait()
         async with asyncio.TaskGroup() as tasks:
-            if self._recorder is not None:
-                tasks.create_task(self._recorder.run())
+            tasks.create_task(self._events.run())
             tasks.create_task(self._reconciler.run())
 
     async def reconcile(self, key: Key) -> float | None:
         raise NotImplementedError
+
+    def _event(
+        self, kind: Resource[Any], obj: HasMetadata, reason: str, message: str, *, warning: bool = False
+    ) -> None:
+        type_: EventType = "Warning" if warning else "Normal"
+        self._events.event(versioned_reference_to(kind, obj.metadata), type_, reason, message)
 
     async def _write_status(
         self, kind: Resource[Any], obj: HasStatus, status: Struct, record: Callable[[Any], None] | None = None

@@ -4,7 +4,6 @@ The rules are those of kube-controller-manager, as functions of the time.
 """
 
 import asyncio
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,13 +16,10 @@ from quorate.api.batch import EMPTY_OBJECT
 from quorate.api.codec import Json
 from quorate.api.events import ObjectReference
 from quorate.api.meta import Key, ObjectMeta, Struct, at_epoch, epoch
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
 from quorate.kube.errors import AlreadyExists, ApiError, NotFound
 from quorate.kube.informer import Informer
 from quorate.kube.resources import Resource, versioned_reference_to
-from quorate.local.controllers.controller import Controller
-from quorate.local.controllers.core_events import EventRecorder
+from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.job import finish
 from quorate.local.controllers.job.types import JOBS, Job
 from quorate.local.controllers.pod_control import (
@@ -199,16 +195,8 @@ SCHEDULED_ANNOTATION = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
 class CronJobController(Controller):
-    def __init__(
-        self,
-        client: Client,
-        clock: Clock,
-        rng: random.Random,
-        jobs: Informer[Job],
-        cron_jobs: Informer[CronJob],
-    ) -> None:
-        self._events = EventRecorder(client, clock, rng, "cronjob-controller")
-        super().__init__("cron-job", client, clock, cron_jobs, jobs, events=self._events)
+    def __init__(self, context: ControllerContext, jobs: Informer[Job], cron_jobs: Informer[CronJob]) -> None:
+        super().__init__("cron-job", context, cron_jobs, jobs, component="cronjob-controller")
         self._cron_jobs = MutationCache(cron_jobs, lambda cron_job: cron_job.metadata.key)
         self._jobs = jobs
         jobs.add_index("cron job", lambda job: (controller_key(job.metadata, CRON_JOBS.kind),))
@@ -240,9 +228,7 @@ class CronJobController(Controller):
             started = await self._start(cron_job, decision.start_at)
             if started is not None:
                 status = replace(
-                    status,
-                    active=(*status.active, started),
-                    last_schedule_time=at_epoch(decision.start_at),
+                    status, active=(*status.active, started), last_schedule_time=at_epoch(decision.start_at)
                 )
         await self._write_status(CRON_JOBS, cron_job, status, self._cron_jobs.record)
         return decision.wake_at
@@ -300,12 +286,7 @@ class CronJobController(Controller):
         self._report(cron_job, CronEvent("SuccessfulDelete", f"Deleted job {job.metadata.name}"))
 
     def _report(self, cron_job: CronJob, event: CronEvent) -> None:
-        self._events.event(
-            versioned_reference_to(CRON_JOBS, cron_job.metadata),
-            "Warning" if event.warning else "Normal",
-            event.reason,
-            event.message,
-        )
+        self._event(CRON_JOBS, cron_job, event.reason, event.message, warning=event.warning)
 
 
 def _job_body(cron_job: CronJob, start_at: float, name: str) -> Json:

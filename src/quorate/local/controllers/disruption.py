@@ -4,7 +4,6 @@ The expected number of pods is that of their controllers, by their subresource s
 has yet to create count as missing.
 """
 
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -28,13 +27,10 @@ from quorate.api.meta import (
     scaled_value,
     with_condition,
 )
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import Resource, versioned_reference_to
-from quorate.local.controllers.controller import Controller
-from quorate.local.controllers.core_events import EventRecorder, EventType
+from quorate.kube.resources import Resource
+from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.metadata_cache import MetadataCache
 from quorate.local.controllers.pod_control import is_ready
 
@@ -86,16 +82,13 @@ class _Expectation:
 class DisruptionController(Controller):
     def __init__(
         self,
-        client: Client,
-        clock: Clock,
-        rng: random.Random,
+        context: ControllerContext,
         pods: Informer[Pod],
         metadata_cache: MetadataCache,
         budgets: Informer[Budget],
     ) -> None:
         """``pods`` has the index "namespace"."""
-        self._events = EventRecorder(client, clock, rng, "controllermanager")
-        super().__init__("disruption", client, clock, budgets, pods, metadata_cache, events=self._events)
+        super().__init__("disruption", context, budgets, pods, metadata_cache, component="controllermanager")
         self._pods = pods
         self._budgets = budgets
         self._metadata_cache = metadata_cache
@@ -104,9 +97,8 @@ class DisruptionController(Controller):
         pods.subscribe(self._on_pod)
 
     def _on_pod(self, change: Change[Pod]) -> None:
-        pods = [pod for pod in (change.old, change.new) if pod is not None]
-        for budget in self._budgets.by_index("namespace", pods[0].metadata.namespace):
-            if any(_selects(budget, pod) for pod in pods):
+        for budget in self._budgets.by_index("namespace", change.key.namespace):
+            if any(_selects(budget, pod) for pod in change.versions):
                 self._reconciler.enqueue(budget.metadata.key)
 
     async def reconcile(self, key: Key) -> float | None:
@@ -115,18 +107,18 @@ class DisruptionController(Controller):
             return None
         pods = [pod for pod in self._pods.by_index("namespace", key.namespace) if _selects(budget, pod)]
         if not pods:
-            self._event(budget, "Normal", "NoPods", "No matching pods found")
+            self._event(BUDGETS, budget, "NoPods", "No matching pods found")
         moment = at_epoch(self._clock.now())
         try:
             expected = await self._expectation(budget, pods)
         except _UnknownController as error:
             message = f"Failed to calculate the number of expected pods: {error}"
-            self._event(budget, "Warning", "CalculateExpectedPodCountFailed", message)
+            self._event(BUDGETS, budget, "CalculateExpectedPodCountFailed", message, warning=True)
             failed = _allowed(budget.status, 0, "SyncFailed", moment, str(error))
             await self._write_status(BUDGETS, budget, failed)
             return None
         if expected.has_unmanaged:
-            self._event(budget, "Warning", "UnmanagedPods", UNMANAGED)
+            self._event(BUDGETS, budget, "UnmanagedPods", UNMANAGED, warning=True)
         status = budget_status(budget, pods, expected.pods, expected.healthy, moment)
         await self._write_status(BUDGETS, budget, status)
         times = status.disrupted_pods.values()
@@ -165,9 +157,6 @@ class DisruptionController(Controller):
             if scale["metadata"].get("uid") == target.uid:
                 return target.uid, int(scale["spec"].get("replicas", 0))
         raise _UnknownController(f'found no controllers for pod "{pod.metadata.name}"')
-
-    def _event(self, budget: Budget, type_: EventType, reason: str, message: str) -> None:
-        self._events.event(versioned_reference_to(BUDGETS, budget.metadata), type_, reason, message)
 
 
 def budget_status(

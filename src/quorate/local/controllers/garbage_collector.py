@@ -17,10 +17,8 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
 from quorate.kube.errors import Conflict, NotFound
-from quorate.local.controllers.controller import Controller
+from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache, PartialObjectMetadata
 
 ORPHAN: Final = "orphan"
@@ -125,8 +123,8 @@ def _is_named_by(owner: CachedObject, reference: OwnerReference, namespace: str)
 class GarbageCollector(Controller):
     """Deletes dependents and removes finalizers.  The reconciler's keys are uids."""
 
-    def __init__(self, client: Client, clock: Clock, metadata_cache: MetadataCache) -> None:
-        super().__init__("garbage-collector", client, clock, metadata_cache, workers=8)
+    def __init__(self, context: ControllerContext, metadata_cache: MetadataCache) -> None:
+        super().__init__("garbage-collector", context, metadata_cache, workers=8)
         self._metadata_cache = metadata_cache
         # Owners that do not exist, the latest last; a uid never comes back.
         self._absent: OrderedDict[OwnerName, None] = OrderedDict()

@@ -20,11 +20,10 @@ from quorate.api.meta import (
     with_condition,
 )
 from quorate.kube.client import Client
-from quorate.kube.clock import Clock
 from quorate.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import CONFIG_MAPS, SERVICE_ACCOUNTS, Resource
-from quorate.local.controllers.controller import Controller
+from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache, PartialObjectMetadata
 
 SYSTEM_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -56,9 +55,9 @@ class NamespaceController(Controller):
     """Deletes the contents of terminating namespaces and then removes their finalizer."""
 
     def __init__(
-        self, client: Client, clock: Clock, namespaces: Informer[Namespace], metadata_cache: MetadataCache
+        self, context: ControllerContext, namespaces: Informer[Namespace], metadata_cache: MetadataCache
     ) -> None:
-        super().__init__("namespace", client, clock, namespaces, metadata_cache)
+        super().__init__("namespace", context, namespaces, metadata_cache)
         self._namespaces = namespaces
         self._metadata_cache = metadata_cache
         namespaces.subscribe(self._on_namespace)
@@ -67,10 +66,8 @@ class NamespaceController(Controller):
             self._reconciler.enqueue(Key("", name))
 
     def _on_namespace(self, change: Change[Namespace]) -> None:
-        namespace = change.new or change.old
-        assert namespace is not None
-        if change.new is None or namespace.metadata.deletion_timestamp is not None:
-            self._reconciler.enqueue(namespace.metadata.key)
+        if change.new is None or change.new.metadata.deletion_timestamp is not None:
+            self._reconciler.enqueue(change.key)
 
     def _on_content(self, old: CachedObject | None, new: CachedObject | None) -> None:
         entry = old or new
@@ -194,13 +191,9 @@ class ServiceAccountController(Controller):
     """Creates the missing service account ``default`` of each namespace."""
 
     def __init__(
-        self,
-        client: Client,
-        clock: Clock,
-        namespaces: Informer[Namespace],
-        accounts: Informer[ServiceAccount],
+        self, context: ControllerContext, namespaces: Informer[Namespace], accounts: Informer[ServiceAccount]
     ) -> None:
-        super().__init__("service-account", client, clock, namespaces, accounts)
+        super().__init__("service-account", context, namespaces, accounts)
         self._namespaces = namespaces
         self._accounts = accounts
         namespaces.subscribe(self._on_namespace)
@@ -234,14 +227,13 @@ class RootAuthorityPublisher(Controller):
 
     def __init__(
         self,
-        client: Client,
-        clock: Clock,
+        context: ControllerContext,
         namespaces: Informer[Namespace],
         metadata_cache: MetadataCache,
         authority: str,
     ) -> None:
         """``authority``: certificates in PEM."""
-        super().__init__("root-ca-certificate-publisher", client, clock, namespaces, metadata_cache)
+        super().__init__("root-ca-certificate-publisher", context, namespaces, metadata_cache)
         self._namespaces = namespaces
         self._data = {"ca.crt": authority}
         namespaces.subscribe(lambda change: self._reconciler.enqueue(change.key))

@@ -5,7 +5,6 @@ Only nodes that have a lease expire, and a node without a condition ``Ready`` ke
 a local cluster have no kubelet that could report them.
 """
 
-import random
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -14,15 +13,13 @@ from typing import Any, Final
 
 from quorate.api.codec import Json
 from quorate.api.core import Node, Pod
-from quorate.api.events import Lease, ObjectReference
-from quorate.api.meta import Condition, Key, ObjectMeta, at_epoch, find_condition
-from quorate.kube.client import Client, PatchKind
-from quorate.kube.clock import Clock
+from quorate.api.events import Lease
+from quorate.api.meta import Condition, Key, at_epoch, find_condition
+from quorate.kube.client import PatchKind
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import PODS, untyped
-from quorate.local.controllers.controller import Controller
-from quorate.local.controllers.core_events import EventRecorder
+from quorate.kube.resources import PODS, reference_to, untyped
+from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.nodes.registration import NOT_READY
 
 GRACE_S: Final = 50.0  # --node-monitor-grace-period
@@ -106,17 +103,14 @@ class NodeLifecycleController(Controller):
 
     def __init__(
         self,
-        client: Client,
-        clock: Clock,
-        rng: random.Random,
+        context: ControllerContext,
         pods: Informer[Pod],
         nodes: Informer[Node],
         leases: Informer[Lease],
         grace_s: float = GRACE_S,
     ) -> None:
         """``leases``: those of ``LEASE_NAMESPACE``.  ``grace_s``: for how long a kubelet may be silent."""
-        self._events = EventRecorder(client, clock, rng, "node-controller")
-        super().__init__("node-lifecycle", client, clock, pods, nodes, leases, events=self._events)
+        super().__init__("node-lifecycle", context, pods, nodes, leases, component="node-controller")
         self._pods = pods
         self._nodes = nodes
         self._grace_s = grace_s
@@ -133,7 +127,7 @@ class NodeLifecycleController(Controller):
             self._seen[change.key.name] = self._clock.now()
 
     def _on_node(self, change: Change[Node]) -> None:
-        zones = {_zone(node) for node in (change.old, change.new) if node is not None}
+        zones = {_zone(node) for node in change.versions}
         before = [self._mode(zone) for zone in zones]
         self._count(change.old, -1)
         self._count(change.new, 1)
@@ -176,7 +170,7 @@ class NodeLifecycleController(Controller):
             conditions = unknown_conditions(stored["status"].get("conditions", ()), created, now)
             await self._patch(key, stored, {"status": {"conditions": conditions}}, "status")
             message = f"Node {key.name} status is now: NodeNotReady"
-            self._events.event(_reference("Node", node.metadata), "Normal", "NodeNotReady", message)
+            self._events.event(reference_to(NODES, node.metadata), "Normal", "NodeNotReady", message)
             for pod in self._pods.by_index("node", key.name):
                 self._reconciler.enqueue(pod.metadata.key)
         elif any(taint_changes(node, self._mode(_zone(node)))):
@@ -209,9 +203,8 @@ class NodeLifecycleController(Controller):
         body = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
         with suppress(NotFound, Conflict):  # deleted, or replaced by another pod with that name
             await self._client.patch(PODS, key, body, subresource="status", kind=PatchKind.STRATEGIC)
-            self._events.event(
-                _reference("Pod", pod.metadata), "Warning", "NodeNotReady", "Node is not ready"
-            )
+            about = reference_to(PODS, pod.metadata)
+            self._events.event(about, "Warning", "NodeNotReady", "Node is not ready")
 
     def _now(self) -> Any:
         return at_epoch(float(int(self._clock.now())))
@@ -231,9 +224,3 @@ def _is_lost(node: Node) -> bool:
 def _zone(node: Node) -> str:
     labels = node.metadata.labels
     return "/".join(labels.get(f"topology.kubernetes.io/{level}", "") for level in ("region", "zone"))
-
-
-def _reference(kind: str, metadata: ObjectMeta) -> ObjectReference:
-    return ObjectReference(
-        api_version="v1", kind=kind, name=metadata.name, namespace=metadata.namespace, uid=metadata.uid
-    )

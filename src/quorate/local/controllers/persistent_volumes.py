@@ -19,11 +19,10 @@ from quorate.api.core.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECT
 from quorate.api.meta import Key, matches_selector
 from quorate.api.quantity import Quantity
 from quorate.kube.client import Client
-from quorate.kube.clock import Clock
 from quorate.kube.errors import AlreadyExists, ApiError, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES, Resource
-from quorate.local.controllers.controller import Controller
+from quorate.local.controllers.controller import Controller, ControllerContext
 
 PROVISIONER: Final = "quorate.dev/directory"
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
@@ -67,15 +66,14 @@ class PersistentVolumeController(Controller):
 
     def __init__(
         self,
-        client: Client,
-        clock: Clock,
+        context: ControllerContext,
         directory: Path | None,
         volumes: Informer[PersistentVolume],
         claims: Informer[Claim],
         classes: Informer[StorageClass],
     ) -> None:
         """``directory``: of provisioned volumes; None: no volume is provisioned."""
-        super().__init__("persistent-volume", client, clock, volumes, claims, classes, workers=1)
+        super().__init__("persistent-volume", context, volumes, claims, classes, workers=1)
         self._volumes = volumes
         self._claims = claims
         self._classes = classes

@@ -40,9 +40,8 @@ def enqueue_controllers(dependents: Informer[T], kind: str, reconciler: Reconcil
     """Enqueue the controlling owners of ``kind`` whenever one of ``dependents`` changes."""
 
     def on_change(change: Change[T]) -> None:
-        for dependent in (change.old, change.new):
-            key = None if dependent is None else controller_key(metadata_of(dependent), kind)
-            if key is not None:
+        for dependent in change.versions:
+            if key := controller_key(metadata_of(dependent), kind):
                 reconciler.enqueue(key)
 
     dependents.subscribe(on_change)

@@ -11,12 +11,10 @@ from typing import Final
 from quorate.api.codec import Json
 from quorate.api.core import Node, Pod
 from quorate.api.meta import Condition, Key, at_epoch, find_condition, with_condition
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import NODES, PODS
-from quorate.local.controllers.controller import Controller
+from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.pod_control import is_pod_finished
 
 QUARANTINE_S: Final = 40.0  # a node that is created just now may be announced later than its pods
@@ -29,8 +27,8 @@ FINISHED: Final = Key("finished", "")
 class PodGarbageCollector(Controller):
     """A key is a node, ``NO_NODE`` or ``FINISHED``."""
 
-    def __init__(self, client: Client, clock: Clock, pods: Informer[Pod], nodes: Informer[Node]) -> None:
-        super().__init__("pod-garbage-collector", client, clock, pods, nodes, workers=1)
+    def __init__(self, context: ControllerContext, pods: Informer[Pod], nodes: Informer[Node]) -> None:
+        super().__init__("pod-garbage-collector", context, pods, nodes, workers=1)
         self._pods = pods
         self._nodes = nodes
         self._missing_since: dict[str, float] = {}  # nodes that have pods and that no node object describes

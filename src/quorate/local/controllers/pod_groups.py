@@ -6,12 +6,11 @@ from typing import Final
 from quorate.api.core.scheduling import SchedulingGroup
 from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.api.native_groups import PROTECTION_FINALIZER, PodGroup
-from quorate.kube.client import Client, PatchKind
-from quorate.kube.clock import Clock
+from quorate.kube.client import PatchKind
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import NATIVE_POD_GROUPS, Resource
-from quorate.local.controllers.controller import Controller
+from quorate.local.controllers.controller import Controller, ControllerContext
 
 
 class GroupedPodSpec(Struct):
@@ -35,17 +34,17 @@ class PodGroupProtectionController(Controller):
     """Lets a deleted pod group go once no active pod refers to it.  The caller runs the informers."""
 
     def __init__(
-        self, client: Client, clock: Clock, groups: Informer[PodGroup], pods: Informer[GroupedPod]
+        self, context: ControllerContext, groups: Informer[PodGroup], pods: Informer[GroupedPod]
     ) -> None:
-        super().__init__("pod-group-protection", client, clock, groups, pods)
+        super().__init__("pod-group-protection", context, groups, pods)
         self._groups, self._pods = groups, pods
         pods.add_index("group", _active_group)
         groups.subscribe(lambda change: self._reconciler.enqueue(change.key))
         pods.subscribe(self._on_pod)
 
     def _on_pod(self, change: Change[GroupedPod]) -> None:
-        for pod in (change.old, change.new):
-            if pod is not None and (name := pod.spec.scheduling_group.pod_group_name):
+        for pod in change.versions:
+            if name := pod.spec.scheduling_group.pod_group_name:
                 self._reconciler.enqueue(Key(change.key.namespace, name))
 
     async def reconcile(self, key: Key) -> None:
@@ -55,10 +54,7 @@ class PodGroupProtectionController(Controller):
             return
         if PROTECTION_FINALIZER not in group.metadata.finalizers or self._pods.by_index("group", key):
             return
-        removal = {
-            "uid": group.metadata.uid,
-            "$deleteFromPrimitiveList/finalizers": [PROTECTION_FINALIZER],
-        }
+        removal = {"uid": group.metadata.uid, "$deleteFromPrimitiveList/finalizers": [PROTECTION_FINALIZER]}
         with suppress(NotFound):
             await self._client.patch(NATIVE_POD_GROUPS, key, {"metadata": removal}, kind=PatchKind.STRATEGIC)
 

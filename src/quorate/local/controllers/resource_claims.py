@@ -105,9 +105,8 @@ class ResourceClaimController:
 
     def _on_claim(self, change: Change[ResourceClaim]) -> None:
         self._claim_reconciler.enqueue(change.key)
-        for claim in (change.old, change.new):
-            pod = None if claim is None else controller_key(claim.metadata, "Pod")
-            if pod is not None:
+        for claim in change.versions:
+            if pod := controller_key(claim.metadata, "Pod"):
                 self._pod_reconciler.enqueue(pod)
 
     def _on_template(self, change: Change[ResourceClaimTemplate]) -> None:

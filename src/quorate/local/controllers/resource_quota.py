@@ -12,11 +12,9 @@ from typing import Final
 from quorate.api.core import Pod, ResourceQuota, ResourceQuotaStatus, Resources
 from quorate.api.core.pod_resources import sum_resources
 from quorate.api.meta import Key
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import RESOURCE_QUOTAS, untyped
-from quorate.local.controllers.controller import Controller
+from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache
 from quorate.local.resource_quota import (
     CLASS_INFIX,
@@ -40,12 +38,12 @@ class QuotaController(Controller):
     """Recomputes usage after deletions.  The caller runs the informer of pods."""
 
     def __init__(
-        self, client: Client, clock: Clock, pods: Informer[Pod], metadata_cache: MetadataCache
+        self, context: ControllerContext, pods: Informer[Pod], metadata_cache: MetadataCache
     ) -> None:
-        super().__init__("resource-quota", client, clock, pods, metadata_cache)
+        super().__init__("resource-quota", context, pods, metadata_cache)
         self._pods = pods
         self._metadata_cache = metadata_cache
-        self._quotas = Informer(client, RESOURCE_QUOTAS)
+        self._quotas = Informer(self._client, RESOURCE_QUOTAS)
         pods.add_index("namespace", lambda pod: (pod.metadata.namespace,))
         self._quotas.add_index("namespace", lambda quota: (quota.metadata.namespace,))
         self._quotas.subscribe(self._on_quota)
@@ -64,10 +62,8 @@ class QuotaController(Controller):
             self._reconciler.enqueue(new.metadata.key)
 
     def _on_pod(self, change: Change[Pod]) -> None:
-        pod = change.new or change.old
-        assert pod is not None
         if change.new is None or change.new.status.phase in ("Succeeded", "Failed"):
-            self._enqueue_all(pod.metadata.namespace)
+            self._enqueue_all(change.key.namespace)
 
     def _on_object(self, old: CachedObject | None, new: CachedObject | None) -> None:
         entry = old or new

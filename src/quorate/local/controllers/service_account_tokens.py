@@ -11,11 +11,9 @@ from quorate.api import codec
 from quorate.api.codec import Json
 from quorate.api.core import ServiceAccount
 from quorate.api.meta import Key, ObjectMeta, Struct
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import SERVICE_ACCOUNTS, Resource
-from quorate.local.controllers.controller import Controller
+from quorate.local.controllers.controller import Controller, ControllerContext
 
 TYPE: Final = "kubernetes.io/service-account-token"
 ACCOUNT_NAME: Final = "kubernetes.io/service-account.name"
@@ -39,14 +37,13 @@ class TokensController(Controller):
 
     def __init__(
         self,
-        client: Client,
-        clock: Clock,
+        context: ControllerContext,
         authority: bytes,
         accounts: Informer[ServiceAccount],
         secrets: Informer[Secret],
     ) -> None:
         """``authority``: certificates in PEM; empty without any."""
-        super().__init__("tokens-controller", client, clock, accounts, secrets)
+        super().__init__("tokens-controller", context, accounts, secrets)
         self._authority = authority
         self._accounts = accounts
         self._secrets = secrets

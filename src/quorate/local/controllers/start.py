@@ -21,7 +21,7 @@ from quorate.kube.resources import (
     SERVICE_ACCOUNTS,
     Resource,
 )
-from quorate.local.controllers import pod_groups, resource_claims
+from quorate.local.controllers import resource_claims
 from quorate.local.controllers.apps import types as apps
 from quorate.local.controllers.apps.daemon_set import DaemonSetController
 from quorate.local.controllers.apps.deployment import DeploymentController
@@ -29,6 +29,7 @@ from quorate.local.controllers.apps.replica_set import ReplicaSetController
 from quorate.local.controllers.apps.revisions import CONTROLLER_REVISIONS
 from quorate.local.controllers.apps.stateful_set import StatefulSetController
 from quorate.local.controllers.claims import index_orphans
+from quorate.local.controllers.controller import ControllerContext
 from quorate.local.controllers.cluster_role_aggregation import CLUSTER_ROLES, ClusterRoleAggregator
 from quorate.local.controllers.cron_jobs import CRON_JOBS, CronJobController
 from quorate.local.controllers.disruption import BUDGETS, DisruptionController
@@ -51,6 +52,7 @@ from quorate.local.controllers.persistent_volumes import (
     create_default_class,
 )
 from quorate.local.controllers.pod_garbage_collector import PodGarbageCollector
+from quorate.local.controllers.pod_groups import PodGroupProtectionController
 from quorate.local.controllers.resource_quota import QuotaController
 from quorate.local.controllers.scheduler import Scheduler
 from quorate.local.controllers.service_account_tokens import SECRETS, TokensController
@@ -139,23 +141,24 @@ async def _run_controllers(
     deployments, replica_sets = Informer(client, apps.DEPLOYMENTS), Informer(client, apps.REPLICA_SETS)
     index_orphans(pods)
     metadata_cache = MetadataCache(client, clock)
+    context = ControllerContext(client, clock, rng)
     controllers = (
-        JobController(client, clock, rng, jobs, job_pods, with_pod_groups=with_job_pod_groups),
-        DeploymentController(client, clock, rng, deployments, replica_sets, pods),
-        ReplicaSetController(client, clock, rng, apps.REPLICA_SETS, replica_sets, pods),
-        TtlAfterFinishedController(client, clock, jobs),
-        GarbageCollector(client, clock, metadata_cache),
-        PodGarbageCollector(client, clock, pods, nodes),
-        TaintEvictionController(client, clock, pods, nodes),
-        NodeLifecycleController(client, clock, rng, pods, nodes, leases),
-        NamespaceController(client, clock, namespaces, metadata_cache),
-        ServiceAccountController(client, clock, namespaces, accounts),
-        QuotaController(client, clock, pods, metadata_cache),
-        ClusterRoleAggregator(client, clock, roles),
-        EndpointsController(client, clock),
+        JobController(context, jobs, job_pods, with_pod_groups=with_job_pod_groups),
+        DeploymentController(context, deployments, replica_sets, pods),
+        ReplicaSetController(context, apps.REPLICA_SETS, replica_sets, pods),
+        TtlAfterFinishedController(context, jobs),
+        GarbageCollector(context, metadata_cache),
+        PodGarbageCollector(context, pods, nodes),
+        TaintEvictionController(context, pods, nodes),
+        NodeLifecycleController(context, pods, nodes, leases),
+        NamespaceController(context, namespaces, metadata_cache),
+        ServiceAccountController(context, namespaces, accounts),
+        QuotaController(context, pods, metadata_cache),
+        ClusterRoleAggregator(context, roles),
+        EndpointsController(context),
         *((Scheduler(client, clock, rng, pods, nodes),) if with_scheduler else ()),
         *(
-            (RootAuthorityPublisher(client, clock, namespaces, metadata_cache, authority.decode()),)
+            (RootAuthorityPublisher(context, namespaces, metadata_cache, authority.decode()),)
             if authority
             else ()
         ),
@@ -164,41 +167,37 @@ async def _run_controllers(
         (
             (VOLUMES, CLAIMS),
             (VOLUMES, CLAIMS, CLASSES),
-            partial(PersistentVolumeController, client, clock, volumes),
+            partial(PersistentVolumeController, context, volumes),
         ),
         (
             (RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS),
             (RESOURCE_CLAIMS, resource_claims.PODS),
             partial(resource_claims.ResourceClaimController, client, clock),
         ),
-        ((SECRETS,), (SECRETS,), partial(TokensController, client, clock, authority, accounts)),
-        (
-            (NATIVE_POD_GROUPS,),
-            (NATIVE_POD_GROUPS, pod_groups.PODS),
-            partial(pod_groups.PodGroupProtectionController, client, clock),
-        ),
+        ((SECRETS,), (SECRETS,), partial(TokensController, context, authority, accounts)),
+        ((NATIVE_POD_GROUPS,), (NATIVE_POD_GROUPS,), partial(PodGroupProtectionController, context, pods)),
         (
             (apps.REPLICATION_CONTROLLERS,),
             (apps.REPLICATION_CONTROLLERS,),
             lambda owners: ReplicaSetController(
-                client, clock, rng, apps.REPLICATION_CONTROLLERS, owners, pods
+                context, apps.REPLICATION_CONTROLLERS, owners, pods
             ),
         ),
         (
             (BUDGETS,),
             (BUDGETS,),
-            partial(DisruptionController, client, clock, rng, pods, metadata_cache),
+            partial(DisruptionController, context, pods, metadata_cache),
         ),
-        ((CRON_JOBS,), (CRON_JOBS,), partial(CronJobController, client, clock, rng, jobs)),
+        ((CRON_JOBS,), (CRON_JOBS,), partial(CronJobController, context, jobs)),
         (
             (apps.DAEMON_SETS,),
             (apps.DAEMON_SETS, CONTROLLER_REVISIONS),
-            partial(DaemonSetController, client, clock, rng, pods, nodes),
+            partial(DaemonSetController, context, pods, nodes),
         ),
         (
             (apps.STATEFUL_SETS,),
             (apps.STATEFUL_SETS, CONTROLLER_REVISIONS, CLAIMS),
-            partial(StatefulSetController, client, clock, rng, pods),
+            partial(StatefulSetController, context, pods),
         ),
     )
     async with asyncio.TaskGroup() as tasks:

@@ -10,12 +10,10 @@ from typing import Final
 
 from quorate.api.core import Node, Pod, Taint, Toleration
 from quorate.api.meta import Condition, Key, Uid, at_epoch, with_condition
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PODS
-from quorate.local.controllers.controller import Controller
+from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.scheduler_filters import tolerates
 
 MESSAGE: Final = "Taint manager: deleting due to NoExecute taint"
@@ -24,8 +22,8 @@ MESSAGE: Final = "Taint manager: deleting due to NoExecute taint"
 class TaintEvictionController(Controller):
     """A key is a pod."""
 
-    def __init__(self, client: Client, clock: Clock, pods: Informer[Pod], nodes: Informer[Node]) -> None:
-        super().__init__("taint-eviction-controller", client, clock, pods, nodes)
+    def __init__(self, context: ControllerContext, pods: Informer[Pod], nodes: Informer[Node]) -> None:
+        super().__init__("taint-eviction-controller", context, pods, nodes)
         self._pods = pods
         self._nodes = nodes
         self._since: dict[Uid, float] = {}  # when the taints of tolerant pods were first seen

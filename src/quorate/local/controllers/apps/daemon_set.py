@@ -3,7 +3,6 @@
 ``next_changes`` decides; the controller reads caches, calls it and writes.
 """
 
-import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,14 +13,11 @@ from quorate.api import codec
 from quorate.api.codec import Json
 from quorate.api.core import Node, Pod, PodSpec, Toleration
 from quorate.api.meta import Key, Struct, scaled_value
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
 from quorate.kube.informer import Change, Informer
 from quorate.local.controllers.apps.revisions import ControllerRevision, RevisionHistory
 from quorate.local.controllers.apps.types import DAEMON_SETS, PODS, DaemonSet, DaemonSetStatus
 from quorate.local.controllers.claims import pod_claims
-from quorate.local.controllers.controller import Controller
-from quorate.local.controllers.core_events import EventRecorder
+from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.pod_control import (
     BURST_REPLICAS,
     REVISION_LABEL,
@@ -204,11 +200,7 @@ def _beyond_surge(on_node: _NodePods, hash_: str, minimum_s: int, now: float) ->
 
 
 def _update(
-    daemon_set: DaemonSet,
-    fits: Mapping[str, NodeFit],
-    on_nodes: Sequence[_NodePods],
-    hash_: str,
-    now: float,
+    daemon_set: DaemonSet, fits: Mapping[str, NodeFit], on_nodes: Sequence[_NodePods], hash_: str, now: float
 ) -> tuple[list[str], list[Pod]]:
     """Return the nodes for new pods next to old ones, and the old pods to delete."""
     minimum_s = daemon_set.spec.min_ready_seconds
@@ -263,24 +255,23 @@ TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
 class DaemonSetController(Controller):
     def __init__(
         self,
-        client: Client,
-        clock: Clock,
-        rng: random.Random,
+        context: ControllerContext,
         pods: Informer[Pod],
         nodes: Informer[Node],
         sets: Informer[DaemonSet],
         revisions: Informer[ControllerRevision],
     ) -> None:
-        events = EventRecorder(client, clock, rng, "daemonset-controller")
-        super().__init__("daemon-set", client, clock, sets, pods, nodes, revisions, events=events)
-        self._history = RevisionHistory(client, DAEMON_SETS, revisions)
+        super().__init__(
+            "daemon-set", context, sets, pods, nodes, revisions, component="daemonset-controller"
+        )
+        self._history = RevisionHistory(self._client, DAEMON_SETS, revisions)
         self._sets = sets
         self._nodes = nodes
         self._pods = MutationCache(
             pods, lambda pod: controller_key(pod.metadata, DAEMON_SETS.kind), "daemon set"
         )
-        self._control = PodControl(client, DAEMON_SETS, PODS, events, self._pods.record)
-        self._claims = pod_claims(client, DAEMON_SETS, sets, pods, self._reconciler)
+        self._control = PodControl(self._client, DAEMON_SETS, PODS, self._events, self._pods.record)
+        self._claims = pod_claims(self._client, DAEMON_SETS, sets, pods, self._reconciler)
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
         nodes.subscribe(self._on_node)
         enqueue_controllers(pods, DAEMON_SETS.kind, self._reconciler)

@@ -1,6 +1,5 @@
 """The Deployment controller: one ReplicaSet per pod template, and rollouts (``rollout.py``)."""
 
-import random
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -11,12 +10,9 @@ from quorate.api import codec
 from quorate.api.codec import Json
 from quorate.api.core import Pod
 from quorate.api.meta import Key
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, NotFound, Unreachable
 from quorate.kube.informer import Informer
 from quorate.kube.patches import merge_patch
-from quorate.kube.resources import versioned_reference_to
 from quorate.local.controllers.apps.deployment_status import (
     deployment_status,
     is_complete,
@@ -40,8 +36,7 @@ from quorate.local.controllers.apps.rollout import (
 )
 from quorate.local.controllers.apps.types import DEPLOYMENTS, REPLICA_SETS, Deployment, ReplicaSet
 from quorate.local.controllers.claims import Claims, index_orphans
-from quorate.local.controllers.controller import Controller
-from quorate.local.controllers.core_events import EventRecorder, EventType
+from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.pod_control import (
     controller_key,
     enqueue_controllers,
@@ -70,15 +65,12 @@ class DeploymentController(Controller):
 
     def __init__(
         self,
-        client: Client,
-        clock: Clock,
-        rng: random.Random,
+        context: ControllerContext,
         deployments: Informer[Deployment],
         sets: Informer[ReplicaSet],
         pods: Informer[Pod],
     ) -> None:
-        self._events = EventRecorder(client, clock, rng, "deployment-controller")
-        super().__init__("deployment", client, clock, deployments, sets, pods, events=self._events)
+        super().__init__("deployment", context, deployments, sets, pods, component="deployment-controller")
         self._deployments = MutationCache(deployments, lambda deployment: deployment.metadata.key)
         self._sets = MutationCache(
             sets, lambda replica_set: controller_key(replica_set.metadata, DEPLOYMENTS.kind)
@@ -86,7 +78,7 @@ class DeploymentController(Controller):
         self._pods = pods
         index_orphans(sets)
         self._claims = Claims(
-            client, DEPLOYMENTS, deployments, REPLICA_SETS, sets, self._reconciler,
+            self._client, DEPLOYMENTS, deployments, REPLICA_SETS, sets, self._reconciler,
             may_adopt=lambda deployment, replica_set: True,
         )  # fmt: skip
         pods.add_index(PODS_OF_SETS, lambda pod: (controller_key(pod.metadata, REPLICA_SETS.kind),))
@@ -186,7 +178,7 @@ class DeploymentController(Controller):
                 deployment, deployment.status, "False", "ReplicaSetCreateError", message, self._now
             )
             await self._write_status(DEPLOYMENTS, deployment, status)
-            self._event(deployment, "Warning", "ReplicaSetCreateError", message)
+            self._event(DEPLOYMENTS, deployment, "ReplicaSetCreateError", message, warning=True)
             raise
         self._sets.record(created)
         if size > 0:
@@ -292,10 +284,7 @@ class DeploymentController(Controller):
 
     def _scaled(self, deployment: Deployment, direction: str, name: str, before: int, size: int) -> None:
         message = f"Scaled {direction} replica set {name} from {before} to {size}"
-        self._event(deployment, "Normal", "ScalingReplicaSet", message)
-
-    def _event(self, deployment: Deployment, type_: EventType, reason: str, message: str) -> None:
-        self._events.event(versioned_reference_to(DEPLOYMENTS, deployment.metadata), type_, reason, message)
+        self._event(DEPLOYMENTS, deployment, "ScalingReplicaSet", message)
 
 
 def _own_hash(replica_set: ReplicaSet) -> str:

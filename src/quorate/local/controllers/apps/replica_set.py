@@ -1,22 +1,11 @@
 """The controller of ReplicaSets and of ReplicationControllers: keeps the desired number of active pods."""
 
-import random
 from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from quorate.api.core import Pod
-from quorate.api.meta import (
-    Condition,
-    Key,
-    ObjectMeta,
-    at_epoch,
-    epoch,
-    find_condition,
-    with_condition,
-)
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
+from quorate.api.meta import Condition, Key, ObjectMeta, at_epoch, epoch, find_condition, with_condition
 from quorate.kube.informer import Informer
 from quorate.kube.resources import Resource
 from quorate.local.controllers.apps.types import (
@@ -28,8 +17,7 @@ from quorate.local.controllers.apps.types import (
     template_labels,
 )
 from quorate.local.controllers.claims import pod_claims
-from quorate.local.controllers.controller import Controller
-from quorate.local.controllers.core_events import EventRecorder
+from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.pod_control import (
     BURST_REPLICAS,
     PodControl,
@@ -86,23 +74,16 @@ class ReplicaSetController(Controller, Generic[S]):
     """Creates and deletes pods."""
 
     def __init__(
-        self,
-        client: Client,
-        clock: Clock,
-        rng: random.Random,
-        kind: Resource[S],
-        sets: Informer[S],
-        pods: Informer[Pod],
+        self, context: ControllerContext, kind: Resource[S], sets: Informer[S], pods: Informer[Pod]
     ) -> None:
         """``kind``: REPLICA_SETS or REPLICATION_CONTROLLERS."""
         component = "replicaset-controller" if kind == REPLICA_SETS else "replication-controller"
-        events = EventRecorder(client, clock, rng, component)
-        super().__init__(kind.plural, client, clock, sets, pods, events=events)
+        super().__init__(kind.plural, context, sets, pods, component=component)
         self._kind = kind
         self._sets = sets
         self._pods = MutationCache(pods, lambda pod: controller_key(pod.metadata, kind.kind), kind.plural)
-        self._control = PodControl(client, kind, PODS, events, self._pods.record)
-        self._claims = pod_claims(client, kind, sets, pods, self._reconciler)
+        self._control = PodControl(self._client, kind, PODS, self._events, self._pods.record)
+        self._claims = pod_claims(self._client, kind, sets, pods, self._reconciler)
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
         enqueue_controllers(pods, kind.kind, self._reconciler)
 

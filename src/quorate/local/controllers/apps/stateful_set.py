@@ -10,7 +10,6 @@ one at a time, from the highest ordinal, when all later ones are ready.
 
 import asyncio
 import contextlib
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -23,16 +22,13 @@ from quorate.api.codec import Json
 from quorate.api.core import Pod
 from quorate.api.core.volumes import PersistentVolumeClaim
 from quorate.api.meta import Key
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
 from quorate.kube.errors import AlreadyExists, ApiError, NotFound, Unreachable
 from quorate.kube.informer import Informer
-from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS, versioned_reference_to
+from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from quorate.local.controllers.apps.revisions import ControllerRevision, RevisionHistory
 from quorate.local.controllers.apps.types import PODS, STATEFUL_SETS, StatefulSet, StatefulSetStatus
 from quorate.local.controllers.claims import pod_claims
-from quorate.local.controllers.controller import Controller
-from quorate.local.controllers.core_events import EventRecorder
+from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.pod_control import (
     BURST_REPLICAS,
     REVISION_LABEL,
@@ -149,24 +145,23 @@ class StatefulSetController(Controller):
 
     def __init__(
         self,
-        client: Client,
-        clock: Clock,
-        rng: random.Random,
+        context: ControllerContext,
         pods: Informer[Pod],
         sets: Informer[StatefulSet],
         revisions: Informer[ControllerRevision],
         volume_claims: Informer[PersistentVolumeClaim],
     ) -> None:
-        self._events = EventRecorder(client, clock, rng, "statefulset-controller")
         super().__init__(
-            "stateful-set", client, clock, sets, pods, revisions, volume_claims, events=self._events
+            "stateful-set", context, sets, pods, revisions, volume_claims, component="statefulset-controller"
         )
-        self._history = RevisionHistory(client, STATEFUL_SETS, revisions, HASH_LABEL)
+        self._history = RevisionHistory(self._client, STATEFUL_SETS, revisions, HASH_LABEL)
         self._sets = MutationCache(sets, lambda stateful_set: stateful_set.metadata.key)
         self._pods = pods
         self._volume_claims = volume_claims
         pods.add_index("stateful set", lambda pod: (controller_key(pod.metadata, STATEFUL_SETS.kind),))
-        self._claims = pod_claims(client, STATEFUL_SETS, sets, pods, self._reconciler, is_member=is_member)
+        self._claims = pod_claims(
+            self._client, STATEFUL_SETS, sets, pods, self._reconciler, is_member=is_member
+        )
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
         enqueue_controllers(pods, STATEFUL_SETS.kind, self._reconciler)
 
@@ -287,12 +282,9 @@ class StatefulSetController(Controller):
 
     def _report(self, stateful_set: StatefulSet, verb: str, what: str, result: str) -> None:
         is_failure = result.startswith("failed")
-        self._events.event(
-            versioned_reference_to(STATEFUL_SETS, stateful_set.metadata),
-            "Warning" if is_failure else "Normal",
-            f"{'Failed' if is_failure else 'Successful'}{verb}",
-            f"{verb} {what} in StatefulSet {stateful_set.metadata.name} {result}",
-        )
+        message = f"{verb} {what} in StatefulSet {stateful_set.metadata.name} {result}"
+        reason = f"{'Failed' if is_failure else 'Successful'}{verb}"
+        self._event(STATEFUL_SETS, stateful_set, reason, message, warning=is_failure)
 
     async def _claim_volumes(self, stateful_set: StatefulSet, spec: Json, pod: str) -> None:
         """Create the missing claims of a pod, and make them volumes of its spec."""

@@ -4,7 +4,6 @@ The controller reads caches, calls ``sync_job`` and executes the result.
 """
 
 import asyncio
-import random
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -14,28 +13,19 @@ from msgspec.structs import replace
 from quorate.api.codec import Json
 from quorate.api.meta import Key, Uid, epoch, find_condition
 from quorate.api.native_groups import PodGroup
-from quorate.kube.client import Client, PatchKind
-from quorate.kube.clock import Clock
+from quorate.kube.client import PatchKind
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import NATIVE_POD_GROUPS
 from quorate.local.controllers.claims import Claims, index_orphans
-from quorate.local.controllers.controller import Controller
-from quorate.local.controllers.core_events import EventRecorder
+from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.job.failure_policy import Backoff
 from quorate.local.controllers.job.finish import finished_condition
 from quorate.local.controllers.job.pod_groups import JobPodGroups, reference_to
 from quorate.local.controllers.job.pod_management import PodToCreate, pod_from_template
 from quorate.local.controllers.job.sync import SyncResult, sync_job
-from quorate.local.controllers.job.types import (
-    JOB_CONTROLLER_NAME,
-    JOBS,
-    PODS,
-    TRACKING_FINALIZER,
-    Job,
-    Pod,
-)
+from quorate.local.controllers.job.types import JOB_CONTROLLER_NAME, JOBS, PODS, TRACKING_FINALIZER, Job, Pod
 from quorate.local.controllers.pod_control import PodControl
 from quorate.local.own_writes import MutationCache
 
@@ -48,41 +38,36 @@ class JobController(Controller):
 
     def __init__(
         self,
-        client: Client,
-        clock: Clock,
-        rng: random.Random,
+        context: ControllerContext,
         jobs: Informer[Job],
         pods: Informer[Pod],
         *,
         with_pod_groups: bool = False,
     ) -> None:
         """``with_pod_groups``: Indexed jobs that run all their pods at once get a pod group of Kubernetes."""
-        events = EventRecorder(client, clock, rng, "job-controller")
-        super().__init__("job", client, clock, jobs, pods, workers=WORKERS, events=events)
+        super().__init__("job", context, jobs, pods, workers=WORKERS, component="job-controller")
         self._jobs = MutationCache(jobs, lambda job: job.metadata.key)
         self._pods = MutationCache(pods, job_key)
         self._backoffs: dict[Uid, Backoff] = {}  # jobs with failed pods since their last success
-        self._control = PodControl(client, JOBS, PODS, events, self._pods.record)
+        self._control = PodControl(self._client, JOBS, PODS, self._events, self._pods.record)
         index_orphans(pods)
         self._claims = Claims(
-            client, JOBS, jobs, PODS, pods, self._reconciler,
+            self._client, JOBS, jobs, PODS, pods, self._reconciler,
             may_adopt=lambda job, pod: True, finalizer=TRACKING_FINALIZER,
         )  # fmt: skip
-        self._groups = JobPodGroups(client) if with_pod_groups else None
+        self._groups = JobPodGroups(self._client) if with_pod_groups else None
         self._log = logger(__name__)
         jobs.subscribe(self._on_job)
         pods.subscribe(self._on_pod)
 
     def _on_job(self, change: Change[Job]) -> None:
-        job = change.new or change.old
-        assert job is not None
-        if change.new is None:
-            self._backoffs.pop(job.metadata.uid, None)
-        self._reconciler.enqueue(job.metadata.key)
+        if change.old is not None and change.new is None:
+            self._backoffs.pop(change.old.metadata.uid, None)
+        self._reconciler.enqueue(change.key)
 
     def _on_pod(self, change: Change[Pod]) -> None:
-        for pod in (change.old, change.new):
-            if pod is not None and (key := job_key(pod)) is not None:
+        for pod in change.versions:
+            if key := job_key(pod):
                 self._reconciler.enqueue(key)
 
     async def reconcile(self, key: Key) -> float | None:
@@ -176,10 +161,7 @@ def _release_patch(pod: Pod) -> dict[str, Any]:
     Concurrent changes of other finalizers are kept.
     """
     return {
-        "metadata": {
-            "uid": pod.metadata.uid,
-            "$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER],
-        }
+        "metadata": {"uid": pod.metadata.uid, "$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER]}
     }
 
 
@@ -197,8 +179,8 @@ def expires_at(job: Job) -> float | None:
 class TtlAfterFinishedController(Controller):
     """Deletes expired jobs."""
 
-    def __init__(self, client: Client, clock: Clock, jobs: Informer[Job]) -> None:
-        super().__init__("ttl-after-finished", client, clock)
+    def __init__(self, context: ControllerContext, jobs: Informer[Job]) -> None:
+        super().__init__("ttl-after-finished", context)
         self._jobs = jobs
         jobs.subscribe(self._on_job)
 

@@ -5,11 +5,9 @@ from collections.abc import Iterable
 
 from quorate.api.codec import Json, convert, encode_sorted
 from quorate.api.meta import Key
-from quorate.kube.client import Client
-from quorate.kube.clock import Clock
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.local.controllers.controller import Controller
+from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.services.endpoints import (
     ENDPOINTS_MANAGED_BY_LABEL,
     ENDPOINTS_MANAGER,
@@ -36,11 +34,11 @@ from quorate.local.controllers.services.types import (
 class EndpointsController(Controller):
     """Watches pods only from the first service with a selector on: most clusters for batch jobs have none."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
-        super().__init__("endpoints", client, clock)
-        self._services = Informer(client, SERVICES)
-        self._slices = Informer(client, ENDPOINT_SLICES)
-        self._pods = Informer(client, PODS)
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__("endpoints", context)
+        self._services = Informer(self._client, SERVICES)
+        self._slices = Informer(self._client, ENDPOINT_SLICES)
+        self._pods = Informer(self._client, PODS)
         self._needs_pods = asyncio.Event()
         self._applied: dict[Key, bytes] = {}  # the Endpoints objects as this process has written them
         self._services.add_index("namespace", lambda service: (service.metadata.namespace,))
@@ -61,22 +59,23 @@ class EndpointsController(Controller):
             tasks.create_task(super().run())
 
     def _on_service(self, change: Change[Service]) -> None:
-        if any(service is not None and has_endpoints(service) for service in (change.old, change.new)):
+        if any(map(has_endpoints, change.versions)):
             self._needs_pods.set()
             self._reconciler.enqueue(change.key)
 
     def _on_slice(self, change: Change[EndpointSlice]) -> None:
-        for endpoint_slice in (change.old, change.new):
-            for key in _service_of(endpoint_slice) if endpoint_slice is not None else ():
+        for endpoint_slice in change.versions:
+            for key in _service_of(endpoint_slice):
                 self._reconciler.enqueue(key)
 
     def _on_pod(self, change: Change[Pod]) -> None:
         old, new = change.old, change.new
         if old is not None and new is not None and _is_same_endpoint(old, new):
             return
-        labels = [pod.metadata.labels for pod in (old, new) if pod is not None]
         for service in self._services.by_index("namespace", change.key.namespace):
-            if has_endpoints(service) and any(selects(service, one) for one in labels):
+            if has_endpoints(service) and any(
+                selects(service, pod.metadata.labels) for pod in change.versions
+            ):
                 self._reconciler.enqueue(service.metadata.key)
 
     async def reconcile(self, key: Key) -> None:

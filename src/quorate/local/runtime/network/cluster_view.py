@@ -50,8 +50,8 @@ class ClusterView:
         """Call ``on_change`` with the key of each service that changes, or of which endpoints change."""
 
         def on_slice(change: Change[EndpointSlice]) -> None:
-            for one in (change.old, change.new):
-                for key in _services_of(one) if one is not None else ():
+            for endpoint_slice in change.versions:
+                for key in _services_of(endpoint_slice):
                     on_change(key)
 
         self._services.subscribe(lambda change: on_change(change.key))
