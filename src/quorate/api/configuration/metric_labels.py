@@ -30,8 +30,7 @@ _name: Final = text_matching(
 
 def _label(fields: Section) -> CustomLabel:
     name = fields.take("name", _name, "")
-    if "name" not in fields:
-        fields.at("name").reject("is missing (write what comes after custom_ in the name of the label)")
+    fields.require("name", hint="write what comes after custom_ in the name of the label")
     label = fields.take("sourceLabelKey", text_matching(is_qualified_name, "the key of a label"), "")
     annotation = fields.take(
         "sourceAnnotationKey", text_matching(is_qualified_name, "the key of an annotation"), ""

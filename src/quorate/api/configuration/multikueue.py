@@ -113,8 +113,7 @@ def _dispatcher(field: Field) -> str:
 
 
 def _external_framework(fields: Section) -> ExternalFramework:
-    if "name" not in fields:
-        fields.at("name").reject("is missing (write Kind.version.group)")
+    fields.require("name", hint="write Kind.version.group")
     return fields.take("name", external_framework, ExternalFramework(group="", version="", kind=""))
 
 
@@ -126,9 +125,7 @@ def _access_plugins(fields: Section) -> tuple[AccessPlugin, ...]:
 
 
 def _access_plugin(fields: Section) -> AccessPlugin:
-    for name in ("name", "execConfig"):
-        if name not in fields:
-            fields.at(name).reject("is missing")
+    fields.require("name", "execConfig")
     return AccessPlugin(
         name=fields.take("name", text, ""), exec=fields.take("execConfig", section(_exec_config), {})
     )

@@ -198,9 +198,7 @@ def _are_different_counters(known: tuple[DeviceSource, ...], added: tuple[Device
 def _device_class_mapping(
     fields: Section, gates: Mapping[str, bool]
 ) -> tuple[str, tuple[str, ...], tuple[DeviceSource, ...]]:
-    for name in ("name", "deviceClassNames"):
-        if name not in fields:
-            fields.at(name).reject("is missing")
+    fields.require("name", "deviceClassNames")
     resource = text_matching(_is_short_qualified_name, "the name of a resource")
     device_class = text_matching(_is_short_qualified_name, "the name of a DeviceClass")
     classes = list_of(device_class, minimum=1, maximum=MAX_CLASSES)
@@ -236,9 +234,7 @@ def _device_source(fields: Section, resource: str, gates: Mapping[str, bool]) ->
     is_name = is_dns_label if kind == "counter" else is_qualified_name
 
     def of_kind(own: Section) -> DeviceSource:
-        for required in ("name", "driver", "deviceSelector"):
-            if required not in own:
-                own.at(required).reject("is missing")
+        own.require("name", "driver", "deviceSelector")
         return DeviceSource(
             kind=kind,
             resource=resource,
@@ -265,8 +261,7 @@ def _is_short_qualified_name(name: str) -> bool:
 
 
 def _transformation(fields: Section) -> Transformation:
-    if "input" not in fields:
-        fields.at("input").reject("is missing (write the name of a resource)")
+    fields.require("input", hint="write the name of a resource")
     name = text_matching(is_qualified_name, "the name of a resource")
     outputs = fields.take("outputs", map_of(quantity), {})
     if PODS in outputs:

@@ -105,7 +105,7 @@ def pod_requests(
         pod_level = pod_level_requests(spec, together)
         least = {name: max(amount, together.get(name, amount)) for name, amount in pod_level.items()}
         requests |= in_use.pod_requests(least)
-    return add_resources(requests, spec.overhead)
+    return sum_resources((requests, spec.overhead))
 
 
 def pod_level_requests(spec: PodResources, together: Resources | None = None) -> Resources:
@@ -284,10 +284,6 @@ def as_stored(resources: Resources) -> Resources:
     return {
         name: Quantity(-(-amount.nanos // _MILLI) * _MILLI, amount.form) for name, amount in resources.items()
     }
-
-
-def add_resources(left: Resources, right: Resources) -> Resources:
-    return sum_resources((left, right))
 
 
 def sum_resources(many: Iterable[Resources]) -> Resources:

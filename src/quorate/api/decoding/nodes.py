@@ -14,9 +14,7 @@ _key = text_matching(is_qualified_name, "the key of a label or taint (write name
 
 def taint(fields: Section) -> Taint:
     """Decode a taint; ``key`` and ``effect`` are required."""
-    for name in ("key", "effect"):
-        if name not in fields:
-            fields.at(name).reject("is missing (write key: example.com/gpu, effect: NoSchedule)")
+    fields.require("key", "effect", hint="write key: example.com/gpu, effect: NoSchedule")
     return Taint(
         key=fields.take("key", _key, ""),
         effect=fields.take("effect", choice(_EFFECTS), _EFFECTS[0]),

@@ -134,6 +134,12 @@ class Section:
         value = self.at(name).value
         return default if _is_zero(value) else self.take(name, decoder, default)
 
+    def require(self, *names: str, hint: str = "") -> None:
+        """Reject each field that is absent; ``hint`` says what to write."""
+        for name in names:
+            if name not in self:
+                self.at(name).reject(f"is missing ({hint})" if hint else "is missing")
+
     def reject_if_present(self, name: str, rule: str) -> None:
         """Reject a field of another version, and say what to write instead."""
         if name in self:
@@ -316,14 +322,12 @@ def labels(field: Field) -> dict[str, str]:
 def _requirement(fields: Section) -> SelectorRequirement:
     values = fields.take("values", list_of(label_value), ())
     operator = fields.take("operator", choice(("In", "NotIn", "Exists", "DoesNotExist")), "")
-    if "operator" not in fields:
-        fields.at("operator").reject("is missing (write In, NotIn, Exists or DoesNotExist)")
-    elif operator in ("In", "NotIn") and not values:
+    fields.require("operator", hint="write In, NotIn, Exists or DoesNotExist")
+    if operator in ("In", "NotIn") and not values:
         fields.at("values").reject(f"must list a value for operator {operator}")
     elif operator in ("Exists", "DoesNotExist") and values:
         fields.at("values").reject(f"must be empty for operator {operator}")
-    if "key" not in fields:
-        fields.at("key").reject("is missing (write the key of a label)")
+    fields.require("key", hint="write the key of a label")
     key = fields.take("key", text_matching(is_qualified_name, "the key of a label"), "")
     return SelectorRequirement(key=key, operator=operator, values=values)
 

@@ -282,8 +282,7 @@ def _tier(fields: LenientSection) -> tuple[PluginEntry, ...]:
 
 
 def _plugin(fields: LenientSection) -> PluginEntry | None:
-    if "name" not in fields:
-        fields.at("name").reject("is missing (write the name of a plugin)")
+    fields.require("name", hint="write the name of a plugin")
     name = fields.take("name", text, "")
     hierarchy = fields.take("enableHierarchy", boolean, False)
     disabled = frozenset(

@@ -75,8 +75,7 @@ def check_pools(pools: tuple[NodePoolDescription, ...]) -> None:
 
 
 def _pool(fields: Section) -> NodePoolDescription:
-    if "name" not in fields:
-        fields.at("name").reject("is missing (write a short name, such as gpu)")
+    fields.require("name", hint="write a short name, such as gpu")
     return NodePoolDescription(
         name=fields.take("name", _name, ""),
         count=fields.take("count", integer(0, MOST_NODES), 1),

@@ -66,7 +66,7 @@ class SimulatedNodes:
 
     def _put(self, node: Node) -> None:
         if self._feeds is not None:
-            self._feeds[0].put(_host_node(node))
+            self._feeds[0].put(HostNode(metadata=node.metadata, spec=node.spec, status=node.status))
         self._also(node)
 
     def host_of(self, name: str) -> str:
@@ -181,10 +181,6 @@ def assigned_hosts(workload: Workload) -> dict[str, frozenset[str]]:
         for assigned in (() if admission is None else admission.pod_set_assignments)
         if (places := assigned.topology_assignment) is not None and places.levels[-1:] == (HOSTNAME,)
     }
-
-
-def _host_node(node: Node) -> HostNode:
-    return HostNode(metadata=node.metadata, spec=node.spec, status=node.status)
 
 
 def _outages(scenario: Scenario) -> Iterator[tuple[str, Outages]]:

@@ -73,8 +73,7 @@ def node_pools(field: Field) -> tuple[NodePool, ...]:
 
 def _node_pool(fields: Section) -> NodePool:
     name = fields.take("name", _name, "")
-    if "name" not in fields:
-        fields.at("name").reject("is missing (write a short name, such as gpu)")
+    fields.require("name", hint="write a short name, such as gpu")
     capacity = fields.take("capacity", map_of(quantity), {})
     if not capacity and "capacity" not in fields:
         fields.at("capacity").reject("is missing (write capacity: {cpu: 64, memory: 256Gi})")
@@ -93,12 +92,10 @@ _name = text_matching(is_dns_label, "a name of small letters, digits and hyphens
 
 
 def _outages(fields: Section) -> Outages | None:
-    if "meanTimeBetween" not in fields:
-        fields.at("meanTimeBetween").reject("is missing (write meanTimeBetween: 720h)")
+    fields.require("meanTimeBetween", hint="write meanTimeBetween: 720h")
     mean_s = fields.take("meanTimeBetween", positive_seconds, None)
     repair = fields.take("repair", durations, Constant(0.0))
-    if "repair" not in fields:
-        fields.at("repair").reject("is missing (write repair: 2h)")
+    fields.require("repair", hint="write repair: 2h")
     return None if mean_s is None else Outages(mean_s, repair)
 
 

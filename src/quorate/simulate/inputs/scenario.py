@@ -287,16 +287,14 @@ _object_name = text_matching(is_dns_subdomain, "a name of an object")
 
 def _job_class(fields: Section) -> JobClass | None:
     name = fields.take("name", _name, "")
-    if "name" not in fields:
-        fields.at("name").reject("is missing (write a short name, such as training)")
+    fields.require("name", hint="write a short name, such as training")
     queues = fields.take("queues", list_of(_object_name, minimum=1), ())
     if "queue" in fields:
         queues = (fields.take("queue", _object_name, ""),)
     if not queues and "queues" not in fields:
         fields.at("queue").reject("is missing (write the name of a LocalQueue)")
     runs = fields.take("runs", durations, Constant(0.0))
-    if "runs" not in fields:
-        fields.at("runs").reject("is missing (write how long a job runs, such as 30m)")
+    fields.require("runs", hint="write how long a job runs, such as 30m")
     arrivals = fields.take("arrivals", section(_arrivals), Arrivals(count=1))
     api = fields.take("api", choice((_BATCH, _VOLCANO)), _BATCH)
     return JobClass(
@@ -320,10 +318,8 @@ def _job_class(fields: Section) -> JobClass | None:
 
 
 def _existing_class(fields: Section) -> JobClass:
-    if "name" not in fields:
-        fields.at("name").reject("is missing (write a short name, such as training)")
-    if "runs" not in fields:
-        fields.at("runs").reject("is missing (write how long these jobs run in all, such as 30m)")
+    fields.require("name", hint="write a short name, such as training")
+    fields.require("runs", hint="write how long these jobs run in all, such as 30m")
     return JobClass(
         name=fields.take("name", _name, ""),
         namespace=fields.take("namespace", _name, "default"),
@@ -440,10 +436,8 @@ def _trace(fields: Section) -> Trace:
 
 def _model(fields: Section) -> WorkloadModel:
     jobs, processors = fields.take("lublinFeitelson", section(_lublin_feitelson), (1, 1))
-    if "lublinFeitelson" not in fields:
-        fields.at("lublinFeitelson").reject("is missing (write {jobs: 5000, processors: 128})")
-    if "queue" not in fields:
-        fields.at("queue").reject("is missing (write the name of a LocalQueue)")
+    fields.require("lublinFeitelson", hint="write {jobs: 5000, processors: 128}")
+    fields.require("queue", hint="write the name of a LocalQueue")
     return WorkloadModel(
         name=fields.take("name", _name, "lublin-feitelson"),
         jobs=jobs,

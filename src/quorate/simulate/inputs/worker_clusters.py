@@ -68,8 +68,7 @@ _name = text_matching(is_dns_label, "a name of small letters, digits and hyphens
 
 
 def _worker_cluster(fields: Section) -> WorkerCluster:
-    if "name" not in fields:
-        fields.at("name").reject("is missing (write a short name, such as east)")
+    fields.require("name", hint="write a short name, such as east")
     return WorkerCluster(
         name=fields.take("name", _name, ""),
         share=fields.take("share", _share, 1.0),

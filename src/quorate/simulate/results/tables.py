@@ -54,7 +54,7 @@ def usage_columns(run: Run) -> Columns:
     amounts = [
         np.diff(np.array([0, *usage.samples[queue, pair]], np.float64))
         / (ends_ms - starts_ms)
-        / _unit(pair.resource)
+        / base_units(pair.resource, Quantity.of_units(1))
         for queue, pair in pairs
     ]
     intervals = len(ends_ms)
@@ -99,8 +99,3 @@ def _texts(names: Sequence[str], index: Iterable[int]) -> list[str]:
 def _seconds(times_ms: Any) -> NDArray[Any]:
     times = np.frombuffer(times_ms, np.int64)
     return np.where(times == NEVER, np.nan, times / 1000)
-
-
-def _unit(resource: str) -> int:
-    """Return one unit of a resource in base units."""
-    return base_units(resource, Quantity.of_units(1))

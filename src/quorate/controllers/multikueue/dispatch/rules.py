@@ -84,11 +84,6 @@ def decide(info: DispatchInput) -> DispatchPlan:
     return replace(plan, actions=(*edits, *plan.actions))
 
 
-def choice_condition(workload: Workload) -> Condition | None:
-    """Return the condition that explains the nominated clusters; None if there is no explanation."""
-    return find_condition(workload.status.conditions, CLUSTER_CHOICE)
-
-
 def last_cluster(workload: Workload) -> str:
     """Return the cluster in which the job was to run last; empty: it never was to run in one."""
     last = find_condition(workload.status.conditions, LAST_CLUSTER)
@@ -412,7 +407,7 @@ def _ask_dispatcher(info: DispatchInput) -> DispatchPlan:
     nominated = info.workload.status.nominated_cluster_names
     if info.settings.dispatcher is None:
         return _dispatch(info, None, nominated, is_gated=True)
-    choice = choice_condition(info.workload)
+    choice = find_condition(info.workload.status.conditions, CLUSTER_CHOICE)
     nomination = info.settings.dispatcher(
         NominationInput(
             workload=info.workload,

@@ -13,7 +13,7 @@ Source: the API conventions on strategic merge patch. The schema type of a list 
 from typing import Any
 
 from quorate.api.codec import Json
-from quorate.local.objects.errors import StatusError, bad_request, internal
+from quorate.local.objects.errors import bad_request, internal
 from quorate.local.objects.patch.json_patches import go_kind
 from quorate.local.objects.schema_types import ListOf, MapOf, Type
 
@@ -42,7 +42,7 @@ def _merge_map(target: Json, patch: Json, kind: MapOf | None) -> Json:
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):
-        raise _bad_directive(directive, patch)
+        raise internal(f"unknown patch type: {directive} in map: {_go_map(patch)}")
 
     merged = dict(target)
     if "$retainKeys" in patch:
@@ -180,10 +180,6 @@ def _without_directives(value: Any) -> Any:
         for name, part in value.items()
         if not name.startswith("$") and part is not None
     }
-
-
-def _bad_directive(directive: Any, patch: Json) -> StatusError:
-    return internal(f"unknown patch type: {directive} in map: {_go_map(patch)}")
 
 
 def _go_value(value: Any) -> str:
