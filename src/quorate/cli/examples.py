@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
+from quorate.cli.lazy_commands import command_group
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import is_structured, print_rows, print_value
 from quorate.inspect.errors import UsageError
@@ -14,11 +15,7 @@ from quorate.inspect.formatting import plural
 README: Final = "README.md"
 _DIRECTORY: Final = Path("examples")  # as in the documentation, so that its commands work as they are
 
-examples = typer.Typer(
-    no_args_is_help=True,
-    help="The examples of the documentation: list them, copy them to a directory.",
-    rich_markup_mode="rich",
-)
+examples = command_group("The examples of the documentation: list them, copy them to a directory.")
 
 
 @examples.command("list")

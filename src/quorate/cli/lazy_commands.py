@@ -77,3 +77,12 @@ class LazyGroup(TyperGroup):
             args = [" ".join(args[:2]), *args[2:]]
         name, command, rest = super().resolve_command(ctx, args)
         return name, command.load() if isinstance(command, LazyCommand) else command, rest
+
+
+def command_group(help_text: str, *commands: LazyCommand) -> typer.Typer:
+    """Return a group of commands, to which ``commands`` belong that are imported on first use."""
+
+    class Group(LazyGroup):
+        deferred = commands
+
+    return typer.Typer(cls=Group, no_args_is_help=True, rich_markup_mode="rich", help=help_text)

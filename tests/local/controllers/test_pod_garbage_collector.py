@@ -15,6 +15,7 @@ from quorate.kube.informer import Informer
 from quorate.kube.resources import NODES, PODS, Json, untyped
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
+from quorate.local.controllers.controller import ControllerContext
 from quorate.local.controllers.pod_garbage_collector import (
     QUARANTINE_S,
     PodGarbageCollector,
@@ -42,7 +43,8 @@ def live(story: Callable[[Client, VirtualClock], Awaitable[None]]) -> None:
         ):
             await client.create(NODES, {"metadata": {"name": "node-1"}})
             pods, nodes = Informer(client, PODS), Informer(client, NODES)
-            collector = PodGarbageCollector(client, clock, pods, nodes)
+            context = ControllerContext(client, clock, random.Random(2))
+            collector = PodGarbageCollector(context, pods, nodes)
             async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
                 running = [tasks.create_task(part.run()) for part in (pods, nodes, collector)]
                 await pods.synced.wait()

@@ -14,6 +14,7 @@ from quorate.api.kueue import ACTIVE, AdmissionCheck, Workload
 from quorate.api.kueue.multikueue import KUBECONFIG_KEY, MultiKueueCluster, MultiKueueConfig
 from quorate.api.meta import Condition, Key, find_condition
 from quorate.api.names.multikueue import CONTROLLER
+from quorate.cli.lazy_commands import command_group
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_commands import on_cluster
 from quorate.cli.verbs.listing import list_objects, print_whole
@@ -43,11 +44,7 @@ from quorate.kube.resources import (
 )
 from quorate.queueing.conditions import is_finished
 
-cluster = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Worker clusters of MultiKueue: list, describe, make their kubeconfigs.",
-)
+cluster = command_group("Worker clusters of MultiKueue: list, describe, make their kubeconfigs.")
 
 
 @cluster.command("list")

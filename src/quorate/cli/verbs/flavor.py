@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from quorate.api.kueue import ResourceFlavor
+from quorate.cli.lazy_commands import command_group
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_commands import on_cluster
 from quorate.cli.verbs.listing import list_objects
@@ -15,11 +16,7 @@ from quorate.inspect.connection import Connection
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import RESOURCE_FLAVORS
 
-flavor = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Resource flavors, the kinds of nodes that quota is defined for: list, create.",
-)
+flavor = command_group("Resource flavors, the kinds of nodes that quota is defined for: list, create.")
 
 
 @flavor.command("list")

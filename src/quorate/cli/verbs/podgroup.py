@@ -1,10 +1,8 @@
 """``quorate podgroup``: list pod groups and explain why they are pending."""
 
-import typer
-
 from quorate.api.meta import Key, epoch
 from quorate.api.volcano import PENDING, PodGroup
-from quorate.cli.lazy_commands import LazyCommand, LazyGroup
+from quorate.cli.lazy_commands import LazyCommand, command_group
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_commands import in_namespaces
 from quorate.cli.verbs.listing import list_objects, listed_summaries, with_explanation
@@ -15,22 +13,13 @@ from quorate.inspect.listed_groups import native_pod_groups
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import POD_GROUPS
 
-
-class Commands(LazyGroup):
-    deferred = (
-        LazyCommand(
-            "explain", "quorate.cli.verbs.explain.pod_groups:explain",
-            "Explain why a pod group is pending: each check, its position, and its next attempt.",
-        ),
-    )  # fmt: skip
-
-
-podgroup = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Pod groups, sets of pods that start together: list, explain.",
-)
+podgroup = command_group(
+    "Pod groups, sets of pods that start together: list, explain.",
+    LazyCommand(
+        "explain", "quorate.cli.verbs.explain.pod_groups:explain",
+        "Explain why a pod group is pending: each check, its position, and its next attempt.",
+    ),
+)  # fmt: skip
 
 
 @podgroup.command("list")

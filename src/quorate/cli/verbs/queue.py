@@ -7,7 +7,7 @@ import typer
 
 from quorate.api.kueue import ClusterQueue, LocalQueue, StopPolicy
 from quorate.api.meta import Key
-from quorate.cli.lazy_commands import LazyCommand, LazyGroup
+from quorate.cli.lazy_commands import LazyCommand, command_group
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.listing import list_objects, print_whole
@@ -31,22 +31,13 @@ from quorate.inspect.formatting import plural
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, Resource
 
-
-class Commands(LazyGroup):
-    deferred = (
-        LazyCommand(
-            "forecast", "quorate.cli.simulate.forecast:forecast",
-            "Show when the workloads that wait in a queue start, and what of it in the next hours.",
-        ),
-    )  # fmt: skip
-
-
-queue = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Cluster queues and local queues: list, describe, forecast, create, stop, resume.",
-)
+queue = command_group(
+    "Cluster queues and local queues: list, describe, forecast, create, stop, resume.",
+    LazyCommand(
+        "forecast", "quorate.cli.simulate.forecast:forecast",
+        "Show when the workloads that wait in a queue start, and what of it in the next hours.",
+    ),
+)  # fmt: skip
 
 
 class Kind(StrEnum):

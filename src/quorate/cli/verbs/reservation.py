@@ -12,6 +12,7 @@ from quorate.api.meta import Key, at_epoch, find_condition, is_true
 from quorate.api.quorate import ACTIVE, CONFLICTING, ENDED, Reservation, ReservationSpec
 from quorate.api.quorate.occurrences import occurrences, spec_problem
 from quorate.api.syntax import InvalidDuration, parse_duration
+from quorate.cli.lazy_commands import command_group
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_commands import on_cluster
 from quorate.cli.verbs.listing import list_objects, print_whole
@@ -36,11 +37,7 @@ from quorate.kube.resources import RESERVATIONS
 
 _SHOWN_WINDOWS = 5
 
-reservation = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Reservations, quota or nodes kept for a time: list, create, describe, delete.",
-)
+reservation = command_group("Reservations, quota or nodes kept for a time: list, create, describe, delete.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the reservation.")]
 
 

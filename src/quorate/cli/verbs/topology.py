@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-import typer
-
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
-from quorate.cli.lazy_commands import LazyCommand, LazyGroup
+from quorate.cli.lazy_commands import LazyCommand, command_group
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_commands import on_cluster
 from quorate.cli.verbs.listing import list_objects
@@ -15,22 +13,13 @@ from quorate.inspect.connection import Connection
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import RESOURCE_FLAVORS, TOPOLOGIES
 
-
-class Commands(LazyGroup):
-    deferred = (
-        LazyCommand(
-            "describe", "quorate.cli.verbs.topology_domains:describe",
-            "Show the domains of a topology: capacity, usage, what is free, and a map of its hosts.",
-        ),
-    )  # fmt: skip
-
-
-topology = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Topologies, the hierarchies of nodes: list, describe with what is free in each domain.",
-)
+topology = command_group(
+    "Topologies, the hierarchies of nodes: list, describe with what is free in each domain.",
+    LazyCommand(
+        "describe", "quorate.cli.verbs.topology_domains:describe",
+        "Show the domains of a topology: capacity, usage, what is free, and a map of its hosts.",
+    ),
+)  # fmt: skip
 
 
 @topology.command("list")

@@ -10,6 +10,7 @@ from quorate.api.decoding.documents import InvalidYaml, read_documents
 from quorate.api.meta import Key
 from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.api.volcano.job import Job
+from quorate.cli.lazy_commands import command_group
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_commands import in_namespace, in_namespaces
@@ -34,11 +35,7 @@ from quorate.kube.resources import VOLCANO_JOBS, Json
 
 DEFAULT_RESOURCES: Final = "cpu=1000m,memory=100Mi"  # of each pod; as in vcctl
 
-vcjob = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Volcano Jobs, as with vcctl job: run, list, view, suspend, resume, delete.",
-)
+vcjob = command_group("Volcano Jobs, as with vcctl job: run, list, view, suspend, resume, delete.")
 
 Name = Annotated[
     str, typer.Argument(metavar="[NAME]", help="The Volcano Job.", autocompletion=completion.volcano_jobs)

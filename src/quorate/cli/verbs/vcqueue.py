@@ -7,6 +7,7 @@ import typer
 
 from quorate.api.meta import Key
 from quorate.api.volcano import OPEN, ROOT_QUEUE, Queue
+from quorate.cli.lazy_commands import command_group
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_commands import on_cluster
@@ -21,11 +22,7 @@ from quorate.kube.resources import QUEUES
 
 COMMAND_NAMESPACE: Final = "default"  # of Commands to queues, which have no namespace; as in vcctl
 
-vcqueue = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Queues of pod groups, as with vcctl queue: list, get, create, operate, delete.",
-)
+vcqueue = command_group("Queues of pod groups, as with vcctl queue: list, get, create, operate, delete.")
 
 
 class State(StrEnum):

@@ -6,7 +6,7 @@ import typer
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
-from quorate.cli.lazy_commands import LazyCommand, LazyGroup
+from quorate.cli.lazy_commands import LazyCommand, command_group
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_commands import in_namespace, in_namespaces
@@ -31,22 +31,13 @@ from quorate.inspect.workload_status import Status, status_of
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import LOCAL_QUEUES, PODS, WORKLOADS, metadata_of
 
-
-class Commands(LazyGroup):
-    deferred = (
-        LazyCommand(
-            "explain", "quorate.cli.verbs.explain.command:explain_workloads",
-            "Explain why a workload is pending, with numbers, and what would let it start.",
-        ),
-    )  # fmt: skip
-
-
-workload = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="Workloads, one for each job: list, describe, explain, stop, resume, delete, pods.",
-)
+workload = command_group(
+    "Workloads, one for each job: list, describe, explain, stop, resume, delete, pods.",
+    LazyCommand(
+        "explain", "quorate.cli.verbs.explain.command:explain_workloads",
+        "Explain why a workload is pending, with numbers, and what would let it start.",
+    ),
+)  # fmt: skip
 
 _ALL: Final = "all"
 

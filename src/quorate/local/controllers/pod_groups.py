@@ -1,51 +1,32 @@
 """The protection of Kubernetes' own pod groups that are in use."""
 
 from contextlib import suppress
-from typing import Final
 
-from quorate.api.core.scheduling import SchedulingGroup
-from quorate.api.meta import Key, ObjectMeta, Struct
+from quorate.api.core import Pod
+from quorate.api.meta import Key
 from quorate.api.native_groups import PROTECTION_FINALIZER, PodGroup
 from quorate.kube.client import PatchKind
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import NATIVE_POD_GROUPS, Resource
+from quorate.kube.resources import NATIVE_POD_GROUPS
 from quorate.local.controllers.controller import Controller, ControllerContext
-
-
-class GroupedPodSpec(Struct):
-    scheduling_group: SchedulingGroup = SchedulingGroup()
-
-
-class PodPhase(Struct):
-    phase: str = ""
-
-
-class GroupedPod(Struct):
-    metadata: ObjectMeta
-    spec: GroupedPodSpec = GroupedPodSpec()
-    status: PodPhase = PodPhase()
-
-
-PODS: Final = Resource("", "v1", "pods", "Pod", True, GroupedPod)
+from quorate.local.controllers.pod_control import is_pod_finished
 
 
 class PodGroupProtectionController(Controller):
-    """Lets a deleted pod group go once no active pod refers to it.  The caller runs the informers."""
+    """Removes the finalizer of a deleted pod group once no active pod refers to the group."""
 
-    def __init__(
-        self, context: ControllerContext, groups: Informer[PodGroup], pods: Informer[GroupedPod]
-    ) -> None:
+    def __init__(self, context: ControllerContext, pods: Informer[Pod], groups: Informer[PodGroup]) -> None:
         super().__init__("pod-group-protection", context, groups, pods)
         self._groups, self._pods = groups, pods
-        pods.add_index("group", _active_group)
+        pods.add_index("group", lambda pod: () if is_pod_finished(pod) else _groups(pod))
         groups.subscribe(lambda change: self._reconciler.enqueue(change.key))
         pods.subscribe(self._on_pod)
 
-    def _on_pod(self, change: Change[GroupedPod]) -> None:
+    def _on_pod(self, change: Change[Pod]) -> None:
         for pod in change.versions:
-            if name := pod.spec.scheduling_group.pod_group_name:
-                self._reconciler.enqueue(Key(change.key.namespace, name))
+            for group in _groups(pod):
+                self._reconciler.enqueue(group)
 
     async def reconcile(self, key: Key) -> None:
         """Remove the finalizer of a group that is deleted and unused."""
@@ -59,7 +40,6 @@ class PodGroupProtectionController(Controller):
             await self._client.patch(NATIVE_POD_GROUPS, key, {"metadata": removal}, kind=PatchKind.STRATEGIC)
 
 
-def _active_group(pod: GroupedPod) -> list[Key]:
-    name = pod.spec.scheduling_group.pod_group_name
-    has_ended = pod.status.phase in ("Succeeded", "Failed")
-    return [Key(pod.metadata.namespace, name)] if name and not has_ended else []
+def _groups(pod: Pod) -> tuple[Key, ...]:
+    named = pod.spec.scheduling_group
+    return () if named is None else (Key(pod.metadata.namespace, named.pod_group_name),)

@@ -7,6 +7,7 @@ import asyncio
 from contextlib import suppress
 from typing import Any, Final
 
+from quorate.api import core
 from quorate.api.codec import Json
 from quorate.api.core import PodResourceClaim
 from quorate.api.core.device_claims import (
@@ -16,8 +17,7 @@ from quorate.api.core.device_claims import (
     ResourceClaimTemplate,
 )
 from quorate.api.core.pod import PodResourceClaimStatus
-from quorate.api.core.scheduling import SchedulingGroup
-from quorate.api.meta import Key, ObjectMeta, Struct, Uid
+from quorate.api.meta import Key, ObjectMeta, Uid
 from quorate.api.native_groups import PodGroup
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
@@ -31,7 +31,12 @@ from quorate.kube.resources import (
     Resource,
     untyped,
 )
-from quorate.local.controllers.pod_control import controller_key, owner_references
+from quorate.local.controllers.pod_control import (
+    controller_key,
+    is_pod_finished,
+    is_terminating,
+    owner_references,
+)
 from quorate.local.own_writes import MutationCache
 
 POD_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
@@ -39,27 +44,17 @@ MAX_BASE_LENGTH: Final = 57  # of a generated name
 TEMPLATES: Final = untyped("resource.k8s.io", "v1", "resourceclaimtemplates", "ResourceClaimTemplate", True)
 
 
-class ClaimingPodSpec(Struct):
-    resource_claims: tuple[PodResourceClaim, ...] = ()
-    scheduling_group: SchedulingGroup | None = None
-    node_name: str = ""
-
-
-class ClaimingPodStatus(Struct):
-    phase: str = ""
+class ClaimingPodStatus(core.PodStatus):
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
 
 
-class ClaimingPod(Struct):
-    metadata: ObjectMeta
-    spec: ClaimingPodSpec = ClaimingPodSpec()
+class ClaimingPod(core.Pod):
     status: ClaimingPodStatus = ClaimingPodStatus()
 
     @property
     def is_done(self) -> bool:
         """Return True if the pod uses no devices any more."""
-        ended = self.status.phase in ("Succeeded", "Failed")
-        return ended or (self.metadata.deletion_timestamp is not None and not self.spec.node_name)
+        return is_pod_finished(self) or (is_terminating(self) and not self.spec.node_name)
 
 
 PODS: Final = Resource("", "v1", "pods", "Pod", True, ClaimingPod)
