@@ -1,6 +1,6 @@
 """jobset.x-k8s.io JobSet: one pod set for each replicated job."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from quorate.api.field_path import Path, read_count, read_entries, read_field
@@ -40,12 +40,7 @@ class JobSet(UnstructuredJobKind):
 
     def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
         return tuple(
-            PodSetSpec(
-                name=read_field(job.document, (*path, "name"), str),
-                template=(*path, "template", "spec", "template"),
-                count=_replicas(job, path) * _pods_per_replica(job, path),
-                index=replicated_job_index(_replicas(job, path)),
-            )
+            read_replicated_job(job.document, path).pod_set((*path, "template", "spec", "template"))
             for path in _job_paths(job)
         )
 
@@ -53,32 +48,39 @@ class JobSet(UnstructuredJobKind):
         return any(counts_by_name(job, _STATUSES, "active").values())
 
     def pod_counts(self, job: UnstructuredJob) -> PodCounts:
-        return replicated_job_counts(
-            job,
-            _STATUSES,
-            (
-                ReplicatedJob(
-                    spec.name,
-                    _replicas(job, path),
-                    _pods_per_replica(job, path),
-                    read_entries(job.document, (*path, "dependsOn")),
-                )
-                for spec, path in zip(self.pod_set_specs(job), _job_paths(job), strict=True)
-            ),
-        )
+        replicated_jobs = [read_replicated_job(job.document, path) for path in _job_paths(job)]
+        return replicated_job_counts(job, _STATUSES, replicated_jobs)
 
 
 class ReplicatedJob(NamedTuple):
-    """What the pod counts of a replicated job depend on."""
+    """What the pods of a replicated job depend on, besides their template."""
 
     name: str
     replicas: int
     pods: int  # of one replica
     depends_on: Sequence[Json]  # replicated jobs that must be Ready or Complete before this one is created
 
+    def pod_set(self, template: Path, effective_template: Json | None = None) -> PodSetSpec:
+        """Return the pod set of its pods, which are numbered within a job, as the jobs are."""
+        index = replicated_job_index(self.replicas)
+        count = self.replicas * self.pods
+        return PodSetSpec(self.name, template, count, effective_template=effective_template, index=index)
+
+
+def read_replicated_job(document: Json, path: Path) -> ReplicatedJob:
+    """Return the replicated job at ``path``.  Raises ``InvalidTemplate``."""
+    spec: Path = (*path, "template", "spec")
+    parallelism = read_count(document, (*spec, "parallelism"), 1)
+    return ReplicatedJob(
+        read_field(document, (*path, "name"), str),
+        read_count(document, (*path, "replicas"), 1),
+        min(parallelism, read_count(document, (*spec, "completions"), parallelism)),
+        read_entries(document, (*path, "dependsOn")),
+    )
+
 
 def replicated_job_counts(
-    job: UnstructuredJob, statuses: Path, replicated_jobs: Iterable[ReplicatedJob]
+    job: UnstructuredJob, statuses: Path, replicated_jobs: Sequence[ReplicatedJob]
 ) -> PodCounts:
     """Return the counts of replicated jobs.
 
@@ -86,7 +88,6 @@ def replicated_job_counts(
     restarts a JobSet, so the number of those that succeeded may fall.  None of the pods of a replicated job
     that waits for another one must be ready.
     """
-    replicated_jobs = tuple(replicated_jobs)
     replicas = {replicated_job.name: replicated_job.replicas for replicated_job in replicated_jobs}
     active, ready, succeeded = (
         counts_by_name(job, statuses, field) for field in ("active", "ready", "succeeded")
@@ -118,14 +119,3 @@ def replicated_job_counts(
 
 def _job_paths(job: UnstructuredJob) -> list[Path]:
     return [(*_JOBS, index) for index in range(len(read_entries(job.document, _JOBS)))]
-
-
-def _replicas(job: UnstructuredJob, path: Path) -> int:
-    return read_count(job.document, (*path, "replicas"), 1)
-
-
-def _pods_per_replica(job: UnstructuredJob, path: Path) -> int:
-    """Return how many pods one replica of a replicated job runs at once."""
-    spec: Path = (*path, "template", "spec")
-    parallelism = read_count(job.document, (*spec, "parallelism"), 1)
-    return min(parallelism, read_count(job.document, (*spec, "completions"), parallelism))

@@ -15,7 +15,6 @@ from quorate.api.field_path import (
     look_up,
     read_count,
     read_entries,
-    read_field,
     write_field,
 )
 from quorate.controllers.jobs.unstructured import UnstructuredJob
@@ -157,16 +156,3 @@ def _train(container: Json, trainer: Mapping[str, Any]) -> None:
         }
     if trainer.get("env"):
         container["env"] = _merged_list(container.get("env") or [], list(trainer["env"]), "name")
-
-
-def replicas_of(replicated: Json) -> int:
-    return read_count(replicated, ("replicas",), 1)
-
-
-def pods_per_replica(replicated: Json) -> int:
-    """Return how many pods one replica of a replicated job runs at once."""
-    return read_count(replicated, _PARALLELISM, 1)
-
-
-def pod_template_of(replicated: Json) -> Json:
-    return read_field(replicated, ("template", "spec", "template"), dict)

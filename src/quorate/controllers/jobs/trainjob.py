@@ -23,14 +23,11 @@ from quorate.controllers.jobframework.job_plan import JobPlan
 from quorate.controllers.jobframework.pod_counts import PodCounts
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
 from quorate.controllers.jobframework.topology import TopologySource
-from quorate.controllers.jobs.jobset import ReplicatedJob, replicated_job_counts, replicated_job_index
+from quorate.controllers.jobs.jobset import read_replicated_job, replicated_job_counts
 from quorate.controllers.jobs.training_runtime import (
     MANAGER,
     PATCHED_JOBS,
     PATCHES,
-    pod_template_of,
-    pods_per_replica,
-    replicas_of,
     replicated_jobs,
 )
 from quorate.controllers.jobs.unstructured import (
@@ -76,12 +73,8 @@ class TrainJob(UnstructuredJobKind):
 
     def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
         return tuple(
-            PodSetSpec(
-                read_field(replicated_job, ("name",), str),
-                template=("spec", "runtimeRef"),
-                count=replicas_of(replicated_job) * pods_per_replica(replicated_job),
-                effective_template=pod_template_of(replicated_job),
-                index=replicated_job_index(replicas_of(replicated_job)),
+            read_replicated_job(replicated_job, ()).pod_set(
+                ("spec", "runtimeRef"), read_field(replicated_job, ("template", "spec", "template"), dict)
             )
             for replicated_job in replicated_jobs(job)
         )
@@ -96,19 +89,8 @@ class TrainJob(UnstructuredJobKind):
         return any(counts_by_name(job, _STATUSES, "active").values())
 
     def pod_counts(self, job: UnstructuredJob) -> PodCounts:
-        return replicated_job_counts(
-            job,
-            _STATUSES,
-            (
-                ReplicatedJob(
-                    replicated_job["name"],
-                    replicas_of(replicated_job),
-                    pods_per_replica(replicated_job),
-                    read_entries(replicated_job, ("dependsOn",)),
-                )
-                for replicated_job in replicated_jobs(job)
-            ),
-        )
+        read = [read_replicated_job(replicated_job, ()) for replicated_job in replicated_jobs(job)]
+        return replicated_job_counts(job, _STATUSES, read)
 
     def start(
         self, job: UnstructuredJob, infos: Sequence[PodSetInfo]
