@@ -239,6 +239,15 @@ def at_epoch(seconds: float) -> datetime:
     return datetime.fromtimestamp(int(_storable(seconds)), UTC)
 
 
+def condition_at(
+    now: float, type_: str, status: ConditionStatus, reason: str, message: str = ""
+) -> Condition:
+    """Return a condition that has its status since ``now``, in seconds since the epoch."""
+    return Condition(
+        type=type_, status=status, reason=reason, message=message, last_transition_time=at_epoch(now)
+    )
+
+
 def micro_time(seconds: float) -> MicroTime:
     """Return the time ``seconds`` after the epoch with microseconds, as Leases and Events need."""
     moment = datetime.fromtimestamp(_storable(seconds), UTC).replace(tzinfo=None)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from quorate.api import codec
-from quorate.api.meta import Condition, Key, Uid, at_epoch
+from quorate.api.meta import Condition, Key, Uid, condition_at
 from quorate.api.native_groups import (
     DISRUPTION_TARGET,
     POD_GROUP_SCHEDULED,
@@ -68,15 +68,10 @@ class NativeGroupStatusWriter:
 
     def disrupted(self, evictions: Iterable[Eviction]) -> None:
         """Write that native groups are evicted as a whole, each named by any of its evictions."""
-        now = at_epoch(self._clock.now())
+        now = self._clock.now()
         for eviction in {eviction.gang: eviction for eviction in evictions}.values():
-            condition = Condition(
-                type=DISRUPTION_TARGET,
-                status="True",
-                reason=PREEMPTION_BY_SCHEDULER,
-                message=f"evicted so that pod group {eviction.beneficiary} can be placed",
-                last_transition_time=now,
-            )
+            message = f"evicted so that pod group {eviction.beneficiary} can be placed"
+            condition = condition_at(now, DISRUPTION_TARGET, "True", PREEMPTION_BY_SCHEDULER, message)
             self._disruptions.put(eviction.gang, (None, condition))
 
     def failed(self, gang: Gang, problem: str) -> None:
@@ -84,13 +79,7 @@ class NativeGroupStatusWriter:
         known = scheduled_condition(gang.conditions)
         if known is not None and known.status == "True":
             return
-        condition = Condition(
-            type=POD_GROUP_SCHEDULED,
-            status="False",
-            reason=SCHEDULER_ERROR,
-            message=problem,
-            last_transition_time=at_epoch(self._clock.now()),
-        )
+        condition = condition_at(self._clock.now(), POD_GROUP_SCHEDULED, "False", SCHEDULER_ERROR, problem)
         self._written.pop(gang.key, None)  # the reason for which it waited is written again afterwards
         self._writer.put(gang.key, (gang.uid, condition))
 

@@ -15,7 +15,7 @@ from quorate.api.meta import (
     Key,
     ObjectMeta,
     Struct,
-    at_epoch,
+    condition_at,
     epoch,
     with_condition,
 )
@@ -179,9 +179,7 @@ def remaining_conditions(remaining: Iterable[CachedObject], now: float) -> Itera
         ),
     )  # fmt: skip
     for type_, status, reason, message in rows:
-        yield Condition(
-            type=type_, status=status, reason=reason, message=message, last_transition_time=at_epoch(now)
-        )
+        yield condition_at(now, type_, status, reason, message)
 
 
 DEFAULT_SERVICE_ACCOUNT: Final = "default"

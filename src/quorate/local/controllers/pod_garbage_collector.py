@@ -10,7 +10,7 @@ from typing import Final
 
 from quorate.api.codec import Json
 from quorate.api.core import Node, Pod
-from quorate.api.meta import Condition, Key, at_epoch, find_condition, with_condition
+from quorate.api.meta import Key, condition_at, find_condition, with_condition
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import NODES, PODS
@@ -91,13 +91,7 @@ class PodGarbageCollector(Controller):
         failed = {"phase": "Failed", "observedGeneration": pod.metadata.generation}
         if not reason:
             return failed
-        condition = Condition(
-            type="DisruptionTarget",
-            status="True",
-            reason="DeletionByPodGC",
-            message=reason,
-            last_transition_time=at_epoch(self._clock.now()),
-        )
+        condition = condition_at(self._clock.now(), "DisruptionTarget", "True", "DeletionByPodGC", reason)
         return {**failed, "conditions": with_condition(pod.status.conditions, condition)}
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.core import Node, Pod
-from quorate.api.meta import Condition, Key, Uid, at_epoch, epoch, find_condition, with_condition
+from quorate.api.meta import Key, Uid, condition_at, epoch, find_condition, with_condition
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable
@@ -221,13 +221,7 @@ class Scheduler:
         current = find_condition(pod.status.conditions, "PodScheduled")
         if current is not None and (current.status, current.message) == ("False", message):
             return
-        new = Condition(
-            type="PodScheduled",
-            status="False",
-            reason="Unschedulable",
-            message=message,
-            last_transition_time=at_epoch(self._clock.now()),
-        )
+        new = condition_at(self._clock.now(), "PodScheduled", "False", "Unschedulable", message)
         status = replace(pod.status, conditions=with_condition(pod.status.conditions, new))
         patch = status_merge_patch(pod.metadata, pod.status, status)
         await self._client.patch(PODS, pod.metadata.key, patch, subresource="status")

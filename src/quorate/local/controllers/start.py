@@ -29,8 +29,8 @@ from quorate.local.controllers.apps.replica_set import ReplicaSetController
 from quorate.local.controllers.apps.revisions import CONTROLLER_REVISIONS
 from quorate.local.controllers.apps.stateful_set import StatefulSetController
 from quorate.local.controllers.claims import index_orphans
-from quorate.local.controllers.controller import ControllerContext
 from quorate.local.controllers.cluster_role_aggregation import CLUSTER_ROLES, ClusterRoleAggregator
+from quorate.local.controllers.controller import ControllerContext
 from quorate.local.controllers.cron_jobs import CRON_JOBS, CronJobController
 from quorate.local.controllers.disruption import BUDGETS, DisruptionController
 from quorate.local.controllers.garbage_collector import GarbageCollector
@@ -179,9 +179,7 @@ async def _run_controllers(
         (
             (apps.REPLICATION_CONTROLLERS,),
             (apps.REPLICATION_CONTROLLERS,),
-            lambda owners: ReplicaSetController(
-                context, apps.REPLICATION_CONTROLLERS, owners, pods
-            ),
+            lambda owners: ReplicaSetController(context, apps.REPLICATION_CONTROLLERS, owners, pods),
         ),
         (
             (BUDGETS,),

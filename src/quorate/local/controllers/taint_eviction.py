@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from quorate.api.core import Node, Pod, Taint, Toleration
-from quorate.api.meta import Condition, Key, Uid, at_epoch, with_condition
+from quorate.api.meta import Key, Uid, condition_at, with_condition
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PODS
@@ -55,10 +55,7 @@ class TaintEvictionController(Controller):
         due = self._since.setdefault(pod.metadata.uid, now) + wait_s
         if now < due:
             return due
-        condition = Condition(
-            type="DisruptionTarget", status="True", reason="DeletionByTaintManager", message=MESSAGE,
-            last_transition_time=at_epoch(now),
-        )  # fmt: skip
+        condition = condition_at(now, "DisruptionTarget", "True", "DeletionByTaintManager", MESSAGE)
         status = {
             "conditions": with_condition(pod.status.conditions, condition),
             "observedGeneration": pod.metadata.generation,

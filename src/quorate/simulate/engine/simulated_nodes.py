@@ -18,7 +18,7 @@ from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import Workload
 from quorate.api.kueue.topology import HOSTNAME
-from quorate.api.meta import Condition, at_epoch, find_condition, with_condition
+from quorate.api.meta import ConditionStatus, condition_at, find_condition, with_condition
 from quorate.controllers.topology.node_feeds import node_feeds
 from quorate.queueing.state import State
 from quorate.queueing.topology.node_failures import (
@@ -123,12 +123,10 @@ class SimulatedNodes:
 
     def _set_ready(self, name: str, ready: bool, now: float) -> None:
         node = self._nodes[name]
-        condition = Condition(
-            type="Ready",
-            status="True" if ready else "Unknown",
-            reason="KubeletReady" if ready else "NodeStatusUnknown",
-            last_transition_time=at_epoch(now),
+        known: tuple[ConditionStatus, str] = (
+            ("True", "KubeletReady") if ready else ("Unknown", "NodeStatusUnknown")
         )
+        condition = condition_at(now, "Ready", *known)
         status = replace(node.status, conditions=with_condition(node.status.conditions, condition))
         taints = tuple(taint for taint in node.spec.taints if taint != _UNREACHABLE)
         spec = replace(node.spec, taints=taints if ready else (*taints, _UNREACHABLE))

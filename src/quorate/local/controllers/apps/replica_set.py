@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from quorate.api.core import Pod
-from quorate.api.meta import Condition, Key, ObjectMeta, at_epoch, epoch, find_condition, with_condition
+from quorate.api.meta import Key, ObjectMeta, condition_at, epoch, find_condition, with_condition
 from quorate.kube.informer import Informer
 from quorate.kube.resources import Resource
 from quorate.local.controllers.apps.types import (
@@ -127,13 +127,7 @@ def replica_set_status(
     if refusal is None:
         conditions = tuple(condition for condition in conditions if condition.type != REPLICA_FAILURE)
     elif find_condition(conditions, REPLICA_FAILURE) is None:
-        failure = Condition(
-            type=REPLICA_FAILURE,
-            status="True",
-            reason="FailedCreate",
-            message=problem_of(refusal),
-            last_transition_time=at_epoch(now),
-        )
+        failure = condition_at(now, REPLICA_FAILURE, "True", "FailedCreate", problem_of(refusal))
         conditions = with_condition(conditions, failure)
     labels = template_labels(spec.template)
     return ReplicaSetStatus(
