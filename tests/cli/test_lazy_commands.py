@@ -59,7 +59,8 @@ UNNEEDED_BY_LISTS = (
             id="explain",
         ),
         pytest.param("quorate.cli.scheduler", ("quorate.queueing", *CORES), id="scheduler"),
-        pytest.param("quorate.processes.estimation.worker", ("aiohttp",), id="estimates"),
+        pytest.param("quorate.cli.controllers", ("numpy",), id="controllers"),
+        pytest.param("quorate.processes.estimation.worker", ("aiohttp", "numpy"), id="estimates"),
     ],
 )
 def test_no_unneeded_module_is_imported(module: str, unneeded: tuple[str, ...]) -> None:

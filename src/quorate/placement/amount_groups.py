@@ -6,10 +6,8 @@ updated from the log of usage changes; a node moves when its amounts change.
 
 from typing import Final
 
-import numpy as np
-
 from quorate.placement.cluster import Cluster
-from quorate.placement.vectors import Matrix, Vector
+from quorate.placement.vectors import Matrix, Vector, np
 
 _NEVER: Final = -1
 # If more than this part of the nodes has changed, grouping all of them anew is faster.

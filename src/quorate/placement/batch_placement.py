@@ -10,15 +10,13 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heapreplace
 from typing import Final, Protocol
 
-import numpy as np
-
 from quorate.placement.cluster import Cluster
 from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.framework import Capacity
 from quorate.placement.name_order import NameOrder
 from quorate.placement.node_ranking import INFEASIBLE
 from quorate.placement.shapes import Shape
-from quorate.placement.vectors import Vector
+from quorate.placement.vectors import Vector, np
 
 # Computing this many scores at once takes hardly longer than computing one.
 _SCORES_AT_ONCE: Final = 64

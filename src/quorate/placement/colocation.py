@@ -7,15 +7,13 @@ own score it could go to a domain that is too small for all.
 
 from collections.abc import Collection, Mapping
 
-import numpy as np
-
 from quorate.placement.cluster import Cluster
 from quorate.placement.filters.inter_pod.pod_selectors import AffinityTerm, PodLabelSet
 from quorate.placement.filters.requirements import pod_requirements
 from quorate.placement.framework import Capacity
 from quorate.placement.node_finder import NodeFinder
 from quorate.placement.shapes import Shape
-from quorate.placement.vectors import Mask, Matrix, Vector
+from quorate.placement.vectors import Mask, Matrix, Vector, np
 
 PodsByShape = Mapping[Shape, int]
 

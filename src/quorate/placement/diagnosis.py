@@ -11,14 +11,12 @@ from itertools import count
 from typing import Final
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
 from quorate.placement.amount_groups import AmountGroups
 from quorate.placement.cluster import Cluster
 from quorate.placement.framework import Capacity, FilterResult
 from quorate.placement.name_order import NameOrder
 from quorate.placement.shapes import Shape
-from quorate.placement.vectors import Matrix, Vector
+from quorate.placement.vectors import Matrix, Vector, np
 
 # Retained groups of nodes by filter result, each with some 20 bytes per node.
 _MAX_FILTER_RESULTS: Final = 64

@@ -7,12 +7,12 @@ runs its filters.  The reasons are kube-scheduler's messages, for which users se
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-from numpy.typing import NDArray
+from quorate.placement.vectors import Mask, np
 
-from quorate.placement.vectors import Mask
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class Remedy(Enum):

@@ -3,10 +3,8 @@
 from bisect import bisect_left
 from typing import Final
 
-import numpy as np
-
 from quorate.placement.cluster import Cluster
-from quorate.placement.vectors import Vector
+from quorate.placement.vectors import Vector, np
 
 NOWHERE: Final = -1
 

@@ -8,8 +8,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from quorate.placement.batch_placement import BatchPlacement
 from quorate.placement.cluster import Cluster
 from quorate.placement.diagnosis import Diagnoses, Diagnosis, FittingPods
@@ -19,7 +17,7 @@ from quorate.placement.node_ranking import INFEASIBLE, UNLIMITED, NodeRanking
 from quorate.placement.resources import EMPTY_AMOUNTS, Amounts
 from quorate.placement.scoring import Scoring
 from quorate.placement.shapes import Shape
-from quorate.placement.vectors import Mask, Vector
+from quorate.placement.vectors import Mask, Vector, np
 
 # Retained rankings, each with some 35 bytes per node.  The least recently used ones are dropped.
 _MAX_RANKINGS: Final = 64

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
-
 from quorate.placement.cluster import Cluster
 from quorate.placement.framework import Capacity, FilterResult, InvalidationScope, RawScores
 from quorate.placement.name_order import NOWHERE, NameOrder
@@ -27,10 +25,10 @@ from quorate.placement.scoring import (
     resource_scores,
 )
 from quorate.placement.shapes import Shape
-from quorate.placement.vectors import Mask, Matrix, Vector
+from quorate.placement.vectors import Mask, Matrix, Vector, np
 
 # The score of a node that is not a candidate.
-INFEASIBLE: Final = int(np.iinfo(np.int64).min)
+INFEASIBLE: Final = -(2**63)
 
 # Pods on one node that request nothing: as many as a sum over all nodes can count.
 UNLIMITED: Final = 2**31

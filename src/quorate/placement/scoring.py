@@ -13,13 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from quorate.api.scheduler_configuration.plugins import BinpackArguments, NodeOrderArguments
 from quorate.placement.framework import RawScores
 from quorate.placement.resources import MEMORY
 from quorate.placement.shapes import Shape
-from quorate.placement.vectors import Mask, Matrix, Vector
+from quorate.placement.vectors import Mask, Matrix, Vector, np
 from quorate.quota.amount import CPU
 
 SCORE_UNIT: Final = 1_000_000  # one point

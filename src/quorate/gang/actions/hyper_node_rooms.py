@@ -12,8 +12,6 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-import numpy as np
-
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.sub_groups import TierLimit
 from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskStatus
@@ -25,7 +23,7 @@ from quorate.placement.hyper_nodes.domains import Domain, DomainSearch, PodGroup
 from quorate.placement.hyper_nodes.label_domains import LABEL_TIER
 from quorate.placement.hyper_nodes.part_finder import LimitedNodeFinder
 from quorate.placement.node_finder import NodeFinder
-from quorate.placement.vectors import Mask
+from quorate.placement.vectors import Mask, np
 from quorate.quota.amount import PODS
 
 # HyperNodes tried for one gang or sub group in one session.  One that has room by amounts nearly always takes

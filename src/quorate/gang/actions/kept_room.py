@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import numpy as np
-
 from quorate.gang.cache.bounds import PlannedGroup
 from quorate.gang.cache.gang import Gang
 from quorate.gang.session.session import Session
 from quorate.placement.shapes import Shape
+from quorate.placement.vectors import np
 
 
 @contextmanager

@@ -8,10 +8,8 @@ as large as some member, or an exhaustive search of a small problem finds no pla
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from quorate.placement.cluster import Cluster
-from quorate.placement.vectors import Matrix, Vector
+from quorate.placement.vectors import Matrix, Vector, np
 
 _MANY: Final = 2**31 - 1
 _MAX_MEMBERS: Final = 12  # of the exhaustive search

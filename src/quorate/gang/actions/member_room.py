@@ -16,14 +16,12 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from quorate.gang.actions.member_packing import Members, find_packing_failure
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import TaskStatus
 from quorate.gang.pending_reasons import NotEnoughNodes
 from quorate.placement.cluster import Cluster
-from quorate.placement.vectors import Matrix, Vector
+from quorate.placement.vectors import Matrix, Vector, np
 
 _MANY: Final = 2**31 - 1  # members that request nothing
 

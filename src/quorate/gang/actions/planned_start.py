@@ -21,8 +21,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-import numpy as np
-
 from quorate.api.meta import Key
 from quorate.gang.actions.admission_checks import AdmissionChecks
 from quorate.gang.actions.hyper_node_rooms import hard_limit, highest_tier
@@ -37,7 +35,7 @@ from quorate.gang.pending_reasons import NotPlanned, ReservedForEarlierGroup
 from quorate.gang.session.session import Session
 from quorate.gang.topology_reasons import NetworkTopologyUnsatisfied
 from quorate.placement.cluster import Cluster
-from quorate.placement.vectors import Matrix, Vector
+from quorate.placement.vectors import Matrix, Vector, np
 
 
 class _Freed:

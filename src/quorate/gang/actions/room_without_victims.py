@@ -6,13 +6,11 @@ Most gangs that wait for pods which cannot be evicted are recognized by it, with
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task
 from quorate.gang.session.session import Session
 from quorate.placement.cluster import Cluster
-from quorate.placement.vectors import Matrix
+from quorate.placement.vectors import Matrix, np
 
 
 def may_be_pipelined(session: Session, gang: Gang, tasks: Sequence[Task], freed: Matrix | None) -> bool:

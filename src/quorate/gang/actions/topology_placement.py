@@ -18,8 +18,6 @@ from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from quorate.gang.actions.hyper_node_rooms import domains_with_room, gang_room, highest_tier, room_of
 from quorate.gang.actions.nominated_room import has_share, is_nominated
 from quorate.gang.actions.ordering import tasks_to_place
@@ -44,7 +42,7 @@ from quorate.placement.hyper_nodes.domains import Domain, DomainSearch, PodGroup
 from quorate.placement.hyper_nodes.part_finder import PartFinder
 from quorate.placement.node_finder import Choice
 from quorate.placement.shapes import Shape
-from quorate.placement.vectors import Mask
+from quorate.placement.vectors import Mask, np
 
 _MAX_INDEX_DIGITS: Final = 18
 

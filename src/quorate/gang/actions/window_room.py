@@ -8,8 +8,6 @@ is overdue (plugin ``sla``) is admitted without room, as it is without windows.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from quorate.gang.actions.member_room import MemberRoom
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.reservations import node_claim_of
@@ -17,7 +15,7 @@ from quorate.gang.cache.reserved_nodes import KeptNodes
 from quorate.gang.pending_reasons import ReservedWindow
 from quorate.gang.session.session import Session
 from quorate.placement.cluster import Cluster
-from quorate.placement.vectors import Vector
+from quorate.placement.vectors import Vector, np
 
 Keeping = Sequence[KeptNodes]
 

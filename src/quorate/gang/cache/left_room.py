@@ -9,13 +9,12 @@ that fits them most tightly.
 from collections import Counter
 from collections.abc import Iterator
 
-import numpy as np
-
 from quorate.gang.cache.expected_members import TOLERATES_ALL, missing_by_role
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.reservations import lost_claim_of
 from quorate.gang.cache.room_for_gangs import RoomForGangs
 from quorate.placement.shapes import Shape
+from quorate.placement.vectors import np
 from quorate.quota.amount import PODS
 
 

@@ -11,18 +11,17 @@ of resources.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Final
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
 from quorate.api.core.scheduling import Node
 from quorate.placement.change_log import ChangeLog
-from quorate.placement.cluster.nodes import ABSENT, Nodes, allocatable_of
+from quorate.placement.cluster.nodes import ABSENT, FIRST_ROWS, Nodes, allocatable_of
 from quorate.placement.cluster.occupants import AllocationState, Occupants, PodCounts
 from quorate.placement.resources import Amounts
 from quorate.placement.shapes import Shape
-from quorate.placement.vectors import Matrix, Vector, with_columns
+from quorate.placement.vectors import Matrix, Vector, np, with_columns
 
 # What all pods of a node take at most, so that sums of two such amounts and a request fit into 64 bits.
 _MAX_TAKEN: Final = 2**62
@@ -40,16 +39,28 @@ class Cluster(Nodes, Occupants):
         Nodes.__init__(self)
         Occupants.__init__(self)
         self.usage_changes = ChangeLog()  # indexes with changed amounts or pods
-        self.used: Matrix = np.zeros_like(self.allocatable)
-        self.releasing: Matrix = np.zeros_like(self.allocatable)
-        self.pipelined: Matrix = np.zeros_like(self.allocatable)
-        # Used and pipelined cpu and memory, with defaults for absent requests (``Shape.non_zero_request``).
-        self.non_zero_used: Matrix = np.zeros((2, 0), np.int64)
         self._requests: WeakKeyDictionary[Shape, Vector] = WeakKeyDictionary()
         # Over all ready nodes; Python integers, which cannot overflow.
         self._total_allocatable: dict[str, int] = {}
         self._total_used: dict[str, int] = {}
         self._total_releasing: dict[str, int] = {}
+
+    @cached_property
+    def used(self) -> Matrix:
+        return np.zeros((len(FIRST_ROWS), 0), np.int64)
+
+    @cached_property
+    def releasing(self) -> Matrix:
+        return np.zeros((len(FIRST_ROWS), 0), np.int64)
+
+    @cached_property
+    def pipelined(self) -> Matrix:
+        return np.zeros((len(FIRST_ROWS), 0), np.int64)
+
+    @cached_property
+    def non_zero_used(self) -> Matrix:
+        """Used and pipelined cpu and memory, with defaults for absent requests (see ``Shape``)."""
+        return np.zeros((2, 0), np.int64)
 
     def set_node(self, node: Node) -> None:
         """Add ``node``, or replace the known node of that name."""

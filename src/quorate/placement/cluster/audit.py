@@ -6,12 +6,11 @@ from itertools import islice
 from typing import Final
 
 import msgspec
-import numpy as np
 
 from quorate.placement.cluster import Cluster
 from quorate.placement.cluster.occupants import AllocationState, HeldPlace, HeldRoom, PodCounts
 from quorate.placement.shapes import Shape
-from quorate.placement.vectors import Vector
+from quorate.placement.vectors import Vector, np
 
 SLICE_SIZE: Final = 1_000  # occupants or nodes
 

@@ -7,19 +7,19 @@ covers all nodes.  Only resources of nodes have rows.  A request for any other r
 """
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Final
-
-import numpy as np
 
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import find_condition
 from quorate.placement.change_log import ChangeLog
 from quorate.placement.resources import MEMORY, Amounts, in_base_units
 from quorate.placement.shapes import MAX_AMOUNT
-from quorate.placement.vectors import Mask, Matrix, Vector, with_columns
+from quorate.placement.vectors import Mask, Matrix, Vector, np, with_columns
 from quorate.quota.amount import CPU, PODS
 
 ABSENT: Final = ""  # stands for all resources that no node has or had
+FIRST_ROWS: Final = (CPU, MEMORY, PODS, ABSENT)
 
 
 class Nodes:
@@ -27,14 +27,23 @@ class Nodes:
 
     def __init__(self) -> None:
         self.node_changes = ChangeLog()  # indexes set, removed, or changed in more than amounts
-        self.resources: list[str] = [CPU, MEMORY, PODS, ABSENT]  # by row
+        self.resources: list[str] = [*FIRST_ROWS]  # by row
         self.rows = {resource: row for row, resource in enumerate(self.resources)}
         self.rows_version = 0  # changes with the rows of resources
         self.nodes: list[Node | None] = []  # by index
-        self.allocatable: Matrix = np.zeros((len(self.resources), 0), np.int64)
-        self.ready: Mask = np.zeros(0, np.bool_)  # False at vacant indexes
         self._vacant: list[int] = []
         self._indexes: dict[str, int] = {}
+
+    # Without nodes, numpy is not imported.
+
+    @cached_property
+    def allocatable(self) -> Matrix:
+        return np.zeros((len(FIRST_ROWS), 0), np.int64)
+
+    @cached_property
+    def ready(self) -> Mask:
+        """False at vacant indexes."""
+        return np.zeros(0, np.bool_)
 
     @property
     def size(self) -> int:

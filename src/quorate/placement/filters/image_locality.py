@@ -8,11 +8,9 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Final
 
-import numpy as np
-
 from quorate.api.core.scheduling import ContainerImage
 from quorate.placement.filters.node_columns import NodeColumns
-from quorate.placement.vectors import Vector
+from quorate.placement.vectors import Vector, np
 
 _MIB: Final = 2**20
 MIN_THRESHOLD: Final = 23 * _MIB  # bytes up to which the score is 0

@@ -7,12 +7,10 @@ kube-scheduler's plugin NodeAffinity.
 from collections.abc import Iterable
 from typing import Final
 
-import numpy as np
-
 from quorate.api.core import NodeSelector, NodeSelectorTerm, PreferredSchedulingTerm
 from quorate.api.meta import SelectorRequirement, matches_requirement
 from quorate.placement.filters.node_columns import Column, NodeColumns
-from quorate.placement.vectors import Mask, Vector
+from quorate.placement.vectors import Mask, Vector, np
 
 NAME_FIELD: Final = "metadata.name"  # the only field that ``matchFields`` supports
 

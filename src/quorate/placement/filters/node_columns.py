@@ -9,11 +9,9 @@ labels without a node share one column.
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Final, Generic, TypeVar
 
-import numpy as np
-
 from quorate.api.core import Taint
 from quorate.api.core.scheduling import Node
-from quorate.placement.vectors import Codes, Mask, Vector, with_columns
+from quorate.placement.vectors import Codes, Mask, Vector, np, with_columns
 
 ABSENT: Final = -1  # the number of a node without a value
 # Values of removed nodes that may remain numbered in excess of the size before the column is compacted.

@@ -2,8 +2,6 @@
 
 from collections.abc import Hashable, Iterable, Iterator
 
-import numpy as np
-
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement import failures
 from quorate.placement.claim_requirements import NO_DEVICES, NO_VOLUMES, Attachment
@@ -25,7 +23,7 @@ from quorate.placement.filters.volumes.filters import (
     filter_volume_zone,
 )
 from quorate.placement.framework import Capacity, InvalidationScope, RawScores
-from quorate.placement.vectors import Vector
+from quorate.placement.vectors import Vector, np
 
 
 class NodeConstraintIndex:

@@ -5,13 +5,11 @@ The label ``volcano.sh/nodegroup-name`` of a node names its group.  Source: the 
 
 from typing import Final
 
-import numpy as np
-
 from quorate.placement import failures
 from quorate.placement.failures import NodeStatuses
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.shapes import NodeGroupRule
-from quorate.placement.vectors import Vector
+from quorate.placement.vectors import Vector, np
 
 NODE_GROUP_LABEL: Final = "volcano.sh/nodegroup-name"
 

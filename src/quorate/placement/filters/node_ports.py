@@ -8,11 +8,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from quorate.api.core.scheduling import ContainerPort
 from quorate.placement.framework import Capacity
-from quorate.placement.vectors import Mask
+from quorate.placement.vectors import Mask, np
 
 ALL_ADDRESSES: Final = "0.0.0.0"
 

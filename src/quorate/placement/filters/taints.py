@@ -8,12 +8,10 @@ tolerate nothing.
 from collections.abc import Iterable
 from typing import Final
 
-import numpy as np
-
 from quorate.api.core import Taint, Toleration
 from quorate.placement.failures import UNSCHEDULABLE, NodeStatuses, untolerated_taint
 from quorate.placement.filters.node_columns import NodeColumns
-from quorate.placement.vectors import Mask, Vector
+from quorate.placement.vectors import Mask, Vector, np
 
 UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 FILTERED_EFFECTS: Final = ("NoSchedule", "NoExecute")

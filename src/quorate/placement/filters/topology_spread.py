@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.placement import failures
 from quorate.placement.failures import NodeStatuses
@@ -20,7 +18,7 @@ from quorate.placement.filters.inter_pod.affinity_index import AffinityIndex
 from quorate.placement.filters.node_columns import Column, NodeColumns
 from quorate.placement.filters.requirements import PodRequirements
 from quorate.placement.framework import Capacity
-from quorate.placement.vectors import Codes, Mask, Vector
+from quorate.placement.vectors import Codes, Mask, Vector, np
 
 UNLIMITED: Final = 2**31 - 1  # pods
 

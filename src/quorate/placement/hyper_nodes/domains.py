@@ -16,10 +16,7 @@ each other.  Source: Volcano's plugin network-topology-aware (1.15), which decid
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quorate.placement.cluster import Cluster
 from quorate.placement.framework import Capacity
@@ -27,7 +24,10 @@ from quorate.placement.hyper_nodes.index import HyperNodeIndex, Tier
 from quorate.placement.hyper_nodes.label_domains import LabelDomains
 from quorate.placement.node_finder import NodeFinder
 from quorate.placement.shapes import Shape
-from quorate.placement.vectors import Mask, Vector
+from quorate.placement.vectors import Mask, Vector, np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MAX_DEPTH: Final = 16  # levels of HyperNodes that are filled one by one; those below are filled as a whole
 
@@ -251,7 +251,7 @@ class DomainSearch:
         marks[nodes] = 1
         return marks
 
-    def _scores(self, tier: Tier, pods: Mapping[Shape, int]) -> NDArray[np.float64]:
+    def _scores(self, tier: Tier, pods: Mapping[Shape, int]) -> "NDArray[np.float64]":
         """Return Volcano's bin-packing score of each HyperNode, 0 where the group exceeds its resources."""
         requested: dict[str, int] = {}
         for shape, count in pods.items():

@@ -10,19 +10,20 @@ Volcano (1.15), which evaluates no HyperNode while any has two parents or is in 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Final
 
 from quorate.api.volcano.topology import HyperNode
 from quorate.placement.cluster import Cluster
 from quorate.placement.hyper_nodes.members import NodeMatcher, member_names
-from quorate.placement.vectors import Vector
+from quorate.placement.vectors import Vector, np
 
-Number = TypeVar("Number", np.int64, np.float64)
+if TYPE_CHECKING:
+    from typing import TypeVar
 
-_NO_NODES: Final[Vector] = np.zeros(0, np.int64)
+    from numpy.typing import NDArray
+
+    Number = TypeVar("Number", np.int64, np.float64)
+
 _NONE: Final[frozenset[str]] = frozenset()
 _UNREAD: Final = -1
 
@@ -36,7 +37,7 @@ class Tier:
     nodes: Vector  # the indexes of the nodes of all of them, one HyperNode after the other
     starts: Vector  # where the nodes of each begin
 
-    def sums(self, of_nodes: NDArray[Number]) -> NDArray[Number]:
+    def sums(self, of_nodes: "NDArray[Number]") -> "NDArray[Number]":
         """Return the sum over the nodes of each HyperNode."""
         sums: NDArray[Number] = np.add.reduceat(of_nodes[self.nodes], self.starts)
         return sums
@@ -179,7 +180,7 @@ class HyperNodeIndex:
 
     def nodes(self, name: str) -> Vector:
         """Return the indexes of the nodes of a HyperNode, sorted; none if it does not exist."""
-        return self._nodes.get(name, _NO_NODES)
+        return self._nodes.get(name, np.zeros(0, np.int64))
 
     def children(self, name: str) -> Sequence[str]:
         """Return the member HyperNodes of lower tiers, by name."""

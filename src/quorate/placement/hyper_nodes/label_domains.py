@@ -3,14 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
-import numpy as np
-
 from quorate.placement.cluster import Cluster
 from quorate.placement.hyper_nodes.index import Tier
-from quorate.placement.vectors import Vector
+from quorate.placement.vectors import Vector, np
 
 LABEL_TIER: Final = 1
-_NO_NODES: Final[Vector] = np.zeros(0, np.int64)
 
 
 class LabelDomains:
@@ -34,7 +31,7 @@ class LabelDomains:
 
     def nodes(self, value: str) -> Vector:
         """Return the indexes of the nodes with a value, sorted; none if no node has it."""
-        return self._nodes.get(value, _NO_NODES)
+        return self._nodes.get(value, np.zeros(0, np.int64))
 
     def children(self, value: str) -> Sequence[str]:
         return ()

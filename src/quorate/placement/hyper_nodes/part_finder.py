@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from quorate.placement.batch_placement import BatchPlacement
 from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.framework import Capacity
@@ -11,7 +9,7 @@ from quorate.placement.node_finder import Choice, NodeFinder
 from quorate.placement.node_ranking import INFEASIBLE, NodeRanking
 from quorate.placement.resources import EMPTY_AMOUNTS, Amounts
 from quorate.placement.shapes import Shape
-from quorate.placement.vectors import Vector
+from quorate.placement.vectors import Vector, np
 
 
 class PartFinder:

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from math import log2
 from typing import Final, NamedTuple
 
-import numpy as np
 from msgspec.structs import replace
 
 from quorate.placement.topology.counting import LevelCounts, count_domains
 from quorate.placement.topology.search import Search
-from quorate.placement.vectors import Vector
+from quorate.placement.vectors import Vector, np
 
 _MAX_STEPS: Final = (
     2_000_000  # of the choice of a subset, about a second; beyond it placement is not balanced

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
-import numpy as np
 
 from quorate.placement.filters.node_affinity import match_any_term, matching_nodes, preferred_weights
 from quorate.placement.filters.taints import first_untolerated
@@ -17,7 +16,7 @@ from quorate.placement.topology.leaf_fits import LeafFit
 from quorate.placement.topology.leaf_hosts import HostRequest, Pods
 from quorate.placement.topology.request import PodSetRequest, SearchParameters
 from quorate.placement.topology.tree import DomainTree, vector_amount
-from quorate.placement.vectors import Mask, Vector
+from quorate.placement.vectors import Mask, Vector, np
 
 _MANY: Final = 2**31 - 1  # pods that request nothing have no limit; Kueue counts in int32
 

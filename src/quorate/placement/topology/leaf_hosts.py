@@ -10,15 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, KeysView, Mapping, Sequence
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from quorate.api.core import NodeSelector, Toleration
 from quorate.api.core.scheduling import Node
 from quorate.placement.cluster import Cluster
 from quorate.placement.filters.node_affinity import match_any_term, matching_nodes
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.filters.taints import nodes_with_tolerated_taints
-from quorate.placement.vectors import Mask, Vector
+from quorate.placement.vectors import Mask, Vector, np
 
 _MANY: Final = 2**31 - 1
 _SPARE: Final = 32  # rows to allocate at least

@@ -10,8 +10,6 @@ what each host got: other distributions may exist, but this one is feasible.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from quorate.placement.cluster import Cluster
 from quorate.placement.failures import NodeStatuses
 from quorate.placement.filters.engine import ConstraintEngine
@@ -20,7 +18,7 @@ from quorate.placement.filters.topology_spread import SpreadSkew
 from quorate.placement.framework import Capacity, InvalidationScope
 from quorate.placement.shapes import Shape
 from quorate.placement.topology.spread_distribution import spread_pods
-from quorate.placement.vectors import Mask, Vector
+from quorate.placement.vectors import Mask, Vector, np
 
 _UNLIMITED: Final = 2**31 - 1
 

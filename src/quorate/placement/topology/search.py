@@ -7,12 +7,10 @@ suffices.  *Least free first*, for unconstrained pods, takes the domains with th
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from quorate.placement.topology.counting import Exclusions, LevelCounts
 from quorate.placement.topology.request import SearchParameters
 from quorate.placement.topology.tree import DomainTree
-from quorate.placement.vectors import Vector
+from quorate.placement.vectors import Vector, np
 
 _TOO_MANY: Final = 2**62
 

@@ -1,12 +1,11 @@
 """How many pods of one pod set fit hosts, and which resource is short for the others."""
 
 import msgspec
-import numpy as np
 
 from quorate.placement.topology.counting import Capacity, Exclusions, accepted_leaves, fitting_pods
 from quorate.placement.topology.request import PodSetRequest
 from quorate.placement.topology.tree import vector_amount
-from quorate.placement.vectors import Mask
+from quorate.placement.vectors import Mask, np
 
 
 class HostShortage(msgspec.Struct, frozen=True):

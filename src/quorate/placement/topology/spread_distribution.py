@@ -10,10 +10,8 @@ minimum rises, and this is repeated while it adds pods.
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from quorate.placement.filters.topology_spread import UNLIMITED, SpreadSkew
-from quorate.placement.vectors import Mask, Vector
+from quorate.placement.vectors import Mask, Vector, np
 
 
 def spread_pods(

@@ -9,15 +9,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, KeysView, Mapping, Sequence
 from typing import Final
 
-import numpy as np
-
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.placement.cluster import Cluster
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.topology.leaf_fits import LeafFits
 from quorate.placement.topology.leaf_hosts import LeafHosts
-from quorate.placement.vectors import Mask, Vector
+from quorate.placement.vectors import Mask, Vector, np
 
 MAX_AMOUNT: Final = 2**60  # of a resource of one leaf, so that a few amounts can be added
 _MAX_SHARE: Final = 2**50  # of one node in a sum: a thousand of them add up to less than MAX_AMOUNT

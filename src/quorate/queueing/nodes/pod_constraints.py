@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from itertools import islice
 from typing import Final
 
-import numpy as np
 from msgspec.structs import replace
 
 from quorate.api.core.pod import Pod, PodMeta
@@ -31,6 +30,7 @@ from quorate.placement.shapes import Shape, Shapes
 from quorate.placement.topology.counting import Capacity, Exclusions, accepted_leaves, fitting_pods
 from quorate.placement.topology.pod_limits import PodLimits, limit_pods, limits_with_preemption
 from quorate.placement.topology.request import PodSetRequest
+from quorate.placement.vectors import np
 from quorate.queueing.limits import MAX_TEMPLATES
 from quorate.queueing.nodes.constraint_view import SLICE_SIZE, ConstraintView, HeldKey
 from quorate.queueing.nodes.foreign_pods import offer_the_same, offered_amounts

@@ -149,7 +149,7 @@ class TopologyTrees(TopologyFlavors):
 
     def _prepare_trees(self, nodes: int) -> bool:
         """Add ``nodes`` nodes to a tree that lacks some; return True if no tree does."""
-        if self._has_new_trees:
+        if self._has_new_trees and self.nodes:
             self._begin_trees()
         if self._unread:
             self._fill(next(iter(self._unread)), nodes)

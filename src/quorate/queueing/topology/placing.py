@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 import msgspec
-import numpy as np
 from msgspec.structs import replace
 
 from quorate.api.core import NodeSelector
@@ -16,6 +15,7 @@ from quorate.placement.topology.request import NO_TOPOLOGY, PodSetRequest, Profi
 from quorate.placement.topology.search import PlacedPods, PlacementFailure
 from quorate.placement.topology.shortage import host_shortage
 from quorate.placement.topology.tree import DomainTree, Path
+from quorate.placement.vectors import np
 from quorate.queueing.inadmissible_reasons import (
     NodesLackRoom,
     PlacementRefused,

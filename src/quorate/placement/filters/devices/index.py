@@ -10,8 +10,6 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import numpy as np
-
 from quorate.api.core.device_claims import DeviceClass, ResourceClaim, ResourceSlice
 from quorate.api.meta import Key
 from quorate.api.quantity import Quantity
@@ -27,6 +25,7 @@ from quorate.placement.filters.devices.quantities import milli_of
 from quorate.placement.filters.node_affinity import match_any_term
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.framework import Capacity
+from quorate.placement.vectors import np
 
 _MAX_EVALUATED: Final = 128  # demands with retained results
 

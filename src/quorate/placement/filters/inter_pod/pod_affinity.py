@@ -8,8 +8,6 @@ Source: the Kubernetes page "Assigning Pods to Nodes" and kube-scheduler's plugi
 from collections.abc import Iterable
 from typing import Final
 
-import numpy as np
-
 from quorate.placement import failures
 from quorate.placement.failures import NodeStatuses
 from quorate.placement.filters.inter_pod.affinity_index import AffinityIndex
@@ -17,7 +15,7 @@ from quorate.placement.filters.inter_pod.pod_selectors import AffinityTerm, PodL
 from quorate.placement.filters.inter_pod.topology_counts import DomainCounts
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.framework import Capacity
-from quorate.placement.vectors import Vector
+from quorate.placement.vectors import Vector, np
 
 # The score that a required affinity term of a placed pod adds for a pod that it matches.
 HARD_AFFINITY_WEIGHT: Final = 1

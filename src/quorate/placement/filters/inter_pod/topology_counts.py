@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from quorate.api.core import NodeSelector
 from quorate.placement.filters.node_affinity import matching_nodes
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.filters.taints import Tolerations, nodes_with_tolerated_taints
 from quorate.placement.framework import Capacity
-from quorate.placement.vectors import Mask, Vector
+from quorate.placement.vectors import Mask, Vector, np
 
 _STALE: Final = -1
 

@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from quorate.api.core import NodeSelector
 from quorate.placement import failures
 from quorate.placement.claim_requirements import Attachment, UnboundClaims, VolumeRequirements
@@ -19,7 +17,7 @@ from quorate.placement.filters.node_affinity import match_any_term
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.filters.volumes.requirements import ZONE_LABELS
 from quorate.placement.framework import Capacity
-from quorate.placement.vectors import Mask
+from quorate.placement.vectors import Mask, np
 
 
 def filter_volume_binding(
