@@ -1,4 +1,4 @@
-"""Stories inside the namespaces of a node, run as a process: ``inside STORY DIRECTORY``."""
+"""Stories inside the namespaces of a node, in which ``enter`` runs them: ``inside STORY DIRECTORY``."""
 
 import asyncio
 import fcntl
@@ -22,7 +22,6 @@ from quorate.local.runtime.network.bridge_network import NODE_ADDRESS, BridgeNet
 from quorate.local.runtime.network.node_namespaces import (
     NamespacesUnavailable,
     end_namespaces,
-    enter,
     join_or_create,
 )
 from quorate.local.runtime.network.setup import run_pod_network
@@ -254,8 +253,6 @@ async def run(story: str, state: Path) -> None:
 
 if __name__ == "__main__":
     state = Path(sys.argv[2])
-    reason = enter(state, [sys.executable, "-m", "tests.local.runtime.network.inside", *sys.argv[1:]])
-    assert not reason, reason
     try:
         asyncio.run(run(sys.argv[1], state))
     finally:

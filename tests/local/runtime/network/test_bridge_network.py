@@ -42,7 +42,7 @@ def test_inside_the_namespaces(story: str, user: list[str], tmp_path: Path) -> N
         *user,
         sys.executable,
         "-m",
-        "tests.local.runtime.network.inside",
+        "tests.local.runtime.network.enter",
         story,
         str(tmp_path / "a b"),
     ]
