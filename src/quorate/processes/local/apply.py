@@ -4,6 +4,7 @@ Discovery tells which kinds the server serves; after a definition is created, wa
 """
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
@@ -22,7 +23,7 @@ DEFINITION_KIND: Final = "CustomResourceDefinition"
 DEFINITIONS: Final = untyped(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", DEFINITION_KIND, False
 )
-PROVIDED: Final = "local.quorate.dev/provided"
+PROVIDED: Final = "local.quorate.dev/provided"  # annotation: the digest of what was applied
 _KUBECTL: Final = "kubectl"  # the field manager of kubectl apply --server-side
 _SERVED_WITHIN_S: Final = 60.0
 
@@ -76,14 +77,16 @@ async def provide(client: Client, resource: Resource[Json], objects: Iterable[Js
     """Apply cluster-scoped objects that an administrator may replace with ``kubectl apply --server-side``.
 
     They are applied as the field manager of that command, which then has no conflict, and removes the
-    annotation of provided objects.  An object without it stays as it is.
+    annotation of provided objects.  An object without it stays as it is, and so does one with the digest of
+    what would be applied.
     """
     present = {obj["metadata"]["name"]: obj for obj in (await client.list(resource)).items}
 
     async def apply(metadata: Json, content: Json) -> None:
+        digest = hashlib.sha256(codec.encode(content)).hexdigest()
         before = present.get(metadata["name"])
-        if before is None or PROVIDED in before["metadata"].get("annotations", {}):
-            annotations = {**metadata.get("annotations", {}), PROVIDED: "true"}
+        if before is None or before["metadata"].get("annotations", {}).get(PROVIDED, digest) != digest:
+            annotations = {**metadata.get("annotations", {}), PROVIDED: digest}
             provided = {**content, "metadata": {**metadata, "annotations": annotations}}
             await client.apply(resource, Key("", metadata["name"]), provided, field_manager=_KUBECTL)
 
