@@ -15,9 +15,11 @@ from quorate.api.explanation import state_text
 from quorate.sdk.cluster import Cluster, NotWithin
 from quorate.testing.server import ClusterServer, ClusterSettings, LocalCluster
 from tests.e2e.commands import poll
-from tests.e2e.queue_manifests import cpu_queue
+from tests.e2e.queue_manifests import FLAVOR, cpu_queue
+from tests.e2e.surfaces import differences
 from tests.e2e.test_explained_states import WORLD, a_job, bound_pods, report_image_failure, tenant_of
 from tests.forked_command import forked_command
+from tests.observe.listening import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.no_cover]
 
@@ -55,11 +57,79 @@ spec:
 """
 
 
+LICENSED = "{admissionChecks: [{name: license}]}"
+# Queues of another namespace, in each of which something else keeps workloads waiting.
+OTHER_QUEUES = "---".join((
+    cpu_queue("strict", 2, "others/strict", field="queueingStrategy: StrictFIFO"),
+    cpu_queue("preempting", 2, "others/preempting", field="preemption: {withinClusterQueue: LowerPriority}"),
+    cpu_queue("planned", 2, "others/planned").replace(
+        "{name: planned}", "{name: planned, annotations: {quorate.dev/backfill: EASY}}", 1
+    ),
+    cpu_queue("borrows", 2, "others/borrows", field="cohortName: lab"),
+    cpu_queue("lends", 2, "team/lends", field="cohortName: lab"),
+    cpu_queue("checked", 2, "others/checked", field=f"admissionChecksStrategy: {LICENSED}"),
+    cpu_queue("flavorless", 2, "others/flavorless").replace("name: default,", "name: gone,"),
+    cpu_queue("reserved", 20, "others/reserved").replace("name: default,", "name: rare,"),
+    FLAVOR.replace("name: default", "name: rare"),
+    """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: AdmissionCheck
+metadata: {name: license}
+spec: {controllerName: lab.example/license}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: astray, namespace: others}
+spec: {clusterQueue: nowhere}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: closed, namespace: others}
+spec: {clusterQueue: strict, stopPolicy: Hold}
+---
+apiVersion: quorate.dev/v1alpha1
+kind: Reservation
+metadata: {name: night}
+spec:
+  start: "2026-01-01T00:00:00Z"
+  durationSeconds: 86400
+  recurrence: FREQ=DAILY
+  amounts: [{flavor: rare, resources: {cpu: "15"}}]
+  owners: {namespaces: [team]}
+""",
+))  # fmt: skip
+URGENT = {"kueue.x-k8s.io/priority-class": "high"}
+AT_MOST = {"kueue.x-k8s.io/max-exec-time-seconds": "36000"}
+# By name: the queue, the requested cpu, and further labels; they are submitted in this order.
+OTHER_JOBS: dict[str, tuple[str, str, dict[str, str]]] = {
+    "strict-1": ("strict", "10m", {}), "strict-2": ("strict", "9", {}), "strict-3": ("strict", "1", {}),
+    "low": ("preempting", "500m", {}), "high": ("preempting", "1600m", URGENT),
+    "planned-1": ("planned", "1", AT_MOST), "planned-2": ("planned", "2", AT_MOST),
+    "planned-3": ("planned", "1", {}),
+    "borrows": ("borrows", "3", {}), "borrows-more": ("borrows", "5", {}),
+    "checked": ("checked", "1", {}), "flavorless": ("flavorless", "1", {}), "window": ("reserved", "9", {}),
+    "astray": ("astray", "1", {}), "closed": ("closed", "1", {}), "typo": ("mian", "1", {}),
+    "deactivated": ("strict", "3", {}),
+}  # fmt: skip
+
+
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
+def metrics() -> str:
+    return f"127.0.0.1:{free_port()}"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, metrics: str) -> Iterator[LocalCluster]:
     server = ClusterServer(tmp_path / "server")
+    configuration = tmp_path / "configuration.yaml"
+    configuration.write_text(
+        "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
+        f"metrics: {{bindAddress: '{metrics}'}}\n"
+    )
     try:
-        settings = ClusterSettings(nodes=3, cpu="8", memory="16Gi", pods=110, speed=10.0, configuration=None)
+        settings = ClusterSettings(
+            nodes=3, cpu="8", memory="16Gi", pods=110, speed=10.0, configuration=configuration
+        )
         yield replace(server.start(settings), namespace="team")
     finally:
         server.close()
@@ -71,7 +141,8 @@ def listed(cluster: Cluster, *arguments: str) -> list[Json]:
 
 
 def run(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [str(forked_command()), *arguments, "-n", "team"]
+    where = () if "-n" in arguments else ("-n", "team")
+    command = [str(forked_command()), *arguments, *where]
     return subprocess.run(command, env=cluster.environment, capture_output=True, text=True, check=True)
 
 
@@ -104,8 +175,22 @@ def submit(cluster: Cluster) -> None:
     report_image_failure(cluster, pod)
 
 
-def test_lists_say_why_jobs_that_were_admitted_cannot_run(cluster: LocalCluster, tmp_path: Path) -> None:
+def submit_others(cluster: Cluster) -> None:
+    """Submit jobs of namespace ``others`` that wait, or are kept out, for reasons of all kinds."""
+    cluster.apply(OTHER_QUEUES)
+    for name, (queue, cpu, labels) in OTHER_JOBS.items():
+        named = {**labels, "kueue.x-k8s.io/queue-name": queue}
+        cluster.apply(a_job(name, cpu=cpu, namespace="others", labels=named, annotations=LONG))
+        if name == "low":
+            poll(lambda: bound_pods(replace(cluster, namespace="others"), "low"), bool, WITHIN_S)
+    run(cluster, "workload", "stop", "job/deactivated", "-n", "others")
+
+
+def test_lists_say_why_jobs_that_were_admitted_cannot_run(
+    cluster: LocalCluster, tmp_path: Path, metrics: str
+) -> None:
     submit(cluster)
+    submit_others(cluster)
     tenant = tenant_of(cluster, tmp_path / "tenant")
     for reader in (cluster, tenant):
         poll(partial(states, reader), WANTED.__eq__, WITHIN_S)
@@ -143,6 +228,7 @@ def test_lists_say_why_jobs_that_were_admitted_cannot_run(cluster: LocalCluster,
     assert head.split()[-2:] == ["STATE", "REASON"]
     assert row.split()[-2:] == ["NeverFits", "NotEnoughResources"]
 
+    poll(partial(differences, cluster, f"http://{metrics}/metrics"), [].__eq__, WITHIN_S)
     for name, state in WANTED.items():
         (explanation,) = cluster.explain(f"job/{name}")
         assert (explanation.state, explanation.code) == state, name

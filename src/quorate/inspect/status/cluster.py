@@ -25,6 +25,7 @@ from quorate.kube.resources import (
     HasMetadata,
     Resource,
 )
+from quorate.queueing.conditions import is_finished
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -57,7 +58,14 @@ async def _jobs(connection: Connection, *, finished: bool) -> tuple[JobStatus, .
         summaries(client, WORKLOADS.kind, namespace), served_estimates(client, namespace)
     )
     queued = frozenset(uid for workload in workloads.items for uid in job_uids(workload))
-    jobs = [of_workload(workload, states.of_workload(workload), estimates) for workload in workloads.items]
+    unfinished = {
+        uid for workload in workloads.items if not is_finished(workload) for uid in job_uids(workload)
+    }
+    jobs = [
+        of_workload(workload, states.of_workload(workload), estimates)
+        for workload in workloads.items
+        if not is_finished(workload) or unfinished.isdisjoint(job_uids(workload))  # else it was replaced
+    ]
     jobs += without_workload(batch_jobs or (), volcano_jobs or (), groups or (), queued)
     return tuple(sorted((job for job in jobs if finished or job.state != "Finished"), key=_order))
 
