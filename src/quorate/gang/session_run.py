@@ -1,6 +1,7 @@
 """One session from opening to close."""
 
 import traceback
+from functools import partial
 from typing import Final
 
 from quorate.api.core.pod import Pod
@@ -15,6 +16,7 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.task import Task
 from quorate.gang.job_status import job_statuses, reason_of_unready, report_pipelined
+from quorate.gang.next_session import without_late_evictions
 from quorate.gang.outcome import Outcome
 from quorate.gang.pending_reasons import PendingReason, QueueNotFound
 from quorate.gang.session.session import Session
@@ -45,7 +47,8 @@ def run_session(
     session: Session | None = None
     try:
         session = open_session(model, settings, now, stopwatch)
-        return _run(session, settings, stopwatch)
+        session = _decide(session, stopwatch)
+        return _close(session)
     except Exception as error:
         if session is not None:
             session.undo()
@@ -81,7 +84,7 @@ def rehearse(
     gang = model.gangs[key]
     session = open_session(model, settings, now)
     try:
-        _decide(session, settings, NO_STOPWATCH)
+        session = _decide(session, NO_STOPWATCH)
         report_pipelined(session)
         if gang.queue not in session.queues:
             return QueueNotFound(gang.queue), False
@@ -102,9 +105,15 @@ def rehearse(
         model.note_change()
 
 
-def _decide(session: Session, settings: SchedulerConfiguration, stopwatch: Stopwatch) -> None:
-    """Run the actions."""
-    model = session.model
+def _decide(session: Session, stopwatch: Stopwatch) -> Session:
+    """Run the actions; return the session with the decisions, see ``without_late_evictions``."""
+    _run_actions(session, stopwatch)
+    stopwatch.begin("closing")
+    return without_late_evictions(session, partial(_run_actions, stopwatch=NO_STOPWATCH))
+
+
+def _run_actions(session: Session, stopwatch: Stopwatch) -> None:
+    model, settings = session.model, session.settings
     with model.left_room.held_for(session.gangs if session.keeps_room_of_lost else ()):
         for at, action in enumerate(settings.actions, start=1):
             session.later_actions = settings.actions[at:]
@@ -113,10 +122,8 @@ def _decide(session: Session, settings: SchedulerConfiguration, stopwatch: Stopw
         report_windows(session)
 
 
-def _run(session: Session, settings: SchedulerConfiguration, stopwatch: Stopwatch) -> Outcome:
+def _close(session: Session) -> Outcome:
     model = session.model
-    _decide(session, settings, stopwatch)
-    stopwatch.begin("closing")
     evict_partial_gangs(session)
     report_pipelined(session)
     statuses = job_statuses(session)

@@ -487,12 +487,23 @@ class Session:
             self.model.assumed.nomination_failed(nomination)
         self.release_held()
 
-    def release_held(self) -> None:
-        """End the session: make tasks pending again that were held and not bound."""
-        for task in self._held.values():
-            if task.status in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED):
+    def release_held(self) -> Sequence[tuple[Task, TaskStatus, str]]:
+        """End the session: make tasks pending again that were held and not bound.
+
+        Return the tasks with their status and node before, for ``hold_again``.
+        """
+        released = [(task, task.status, task.node) for task in self._held.values()]
+        for task, status, _ in released:
+            if status in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED):
                 self.model.set_task_status(task, TaskStatus.PENDING, "")
         self._held.clear()
+        return released
+
+    def hold_again(self, released: Iterable[tuple[Task, TaskStatus, str]]) -> None:
+        """Give the tasks that ``release_held`` released their nodes back."""
+        for task, status, node in released:
+            self._held[task.key] = task
+            self.model.set_task_status(task, status, node)
 
 
 def _first(reasons: Iterable[PendingReason | None]) -> PendingReason | None:
