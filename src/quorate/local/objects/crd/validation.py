@@ -5,6 +5,7 @@ objects exist (ratcheting).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from quorate.api.codec import Json
@@ -30,6 +31,8 @@ CALL_COST_EXCEEDED = (
 )
 
 _MISSING = object()
+_MAX_KEPT = 256
+"""characters of a text of which is kept whether a pattern matches: types and reasons of conditions recur"""
 
 
 def validate(value: Json, schema: Schema, old: Json | None = None) -> list[Cause]:
@@ -164,11 +167,22 @@ def _string_causes(value: str, limits: ValueValidation, path: str) -> Iterator[C
     elif limits.min_length is not None and len(value) < limits.min_length:
         rule = f"{path} in body should be at least {limits.min_length} chars long"
         yield errors.invalid_value(path, value, rule)
-    elif limits.pattern and compiled_pattern(limits.pattern).search(value) is None:
+    elif limits.pattern and not _has_match(limits.pattern, value):
         yield errors.invalid_value(path, value, f"{path} in body should match '{limits.pattern}'")
     check = FORMATS.get(limits.format)
     if check and not check(value):
         yield errors.type_invalid(path, value, f'{path} in body must be of type {limits.format}: "{value}"')
+
+
+def _has_match(pattern: str, text: str) -> bool:
+    if len(text) <= _MAX_KEPT:
+        return _short_has_match(pattern, text)
+    return compiled_pattern(pattern).matches(text)
+
+
+@lru_cache(maxsize=4096)
+def _short_has_match(pattern: str, text: str) -> bool:
+    return compiled_pattern(pattern).matches(text)
 
 
 def _unplaced(rule: str) -> Cause:

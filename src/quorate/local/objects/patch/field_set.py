@@ -9,6 +9,7 @@ field of an atomic type is one value; a merging object or list is owned part by 
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from quorate.api.codec import Json
@@ -18,6 +19,8 @@ Path: TypeAlias = tuple[str, ...]
 FieldSet: TypeAlias = frozenset[Path]
 
 _UNDECLARED = Untyped()
+_MAX_SHARED = 128
+"""members of a set, or characters of a key, up to which what is made of it is kept"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,19 @@ def _decode_fields_v1(node: Json, path: Path) -> Iterator[Path]:
 
 
 def encode_fields_v1(fields: FieldSet) -> Json:
-    """Encode the set as `fieldsV1`: "." marks a member that also has members below it."""
+    """Encode the set as `fieldsV1`: "." marks a member that also has members below it.
+
+    The result is shared, because most objects of a kind are written alike: it must not be changed.
+    """
+    return _shared_fields_v1(fields) if len(fields) <= _MAX_SHARED else _fields_v1(fields)
+
+
+@lru_cache(maxsize=1024)
+def _shared_fields_v1(fields: FieldSet) -> Json:
+    return _fields_v1(fields)
+
+
+def _fields_v1(fields: FieldSet) -> Json:
     root: Json = {}
     for path in sorted(fields):  # a path sorts before the paths below it
         node = root
@@ -90,7 +105,16 @@ def item_element(kind: ListOf, item: Any) -> str:
     if not isinstance(item, dict):
         raise KeyError(*kind.keys)
     keys = {key: item[key] if key in item else kind.defaults[key] for key in sorted(kind.keys)}
+    if len(keys) == 1:
+        ((name, text),) = keys.items()
+        if type(text) is str and len(text) <= _MAX_SHARED:  # such as the type of a condition
+            return _element_of_key(name, text)
     return "k:" + _compact(keys)
+
+
+@lru_cache(maxsize=1024)
+def _element_of_key(name: str, text: str) -> str:
+    return "k:" + _compact({name: text})
 
 
 def _compact(value: Any) -> str:
