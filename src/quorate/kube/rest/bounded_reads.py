@@ -62,6 +62,11 @@ async def read_bounded(response: aiohttp.ClientResponse, request: str, limit: in
     """Return the body of ``response``.  Raises ``AnswerTooLarge`` if it has more than ``limit`` bytes."""
     parts, size = [], 0
     announced = response.content_length or 0
+    if 0 < announced <= limit:  # most responses; the parser reads no byte more
+        try:
+            return await response.content.read()
+        except RuntimeError as error:
+            raise _payload_error(error) from error
     async for piece in pieces(response):
         size += len(piece)
         if max(size, announced) > limit:
@@ -76,8 +81,13 @@ async def pieces(response: aiohttp.ClientResponse, *, batched: bool = False) -> 
     try:
         async for piece in batched_chunks(response) if batched else response.content.iter_any():
             yield piece
-    except RuntimeError as error:  # of aiohttp, if the connection had ended when it was to be read
-        raise aiohttp.ClientPayloadError(str(error)) from error
+    except RuntimeError as error:
+        raise _payload_error(error) from error
+
+
+def _payload_error(error: RuntimeError) -> aiohttp.ClientPayloadError:
+    """Return what aiohttp's error means if the connection had ended when it was to be read."""
+    return aiohttp.ClientPayloadError(str(error))
 
 
 class Lines:
