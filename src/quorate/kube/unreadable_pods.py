@@ -6,8 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from quorate.api import codec, core
-from quorate.api.core import ResourceRequirements, Resources
-from quorate.api.core.pod import ENDED_PHASES, ContainerStatus, Pod, PodCondition
+from quorate.api.core.pod import ENDED_PHASES, Pod, RequestingSpec, RequestingStatus
 from quorate.api.core.pod_resources import EncodedRequests
 from quorate.api.meta import Struct
 from quorate.kube.object_faults import ObjectFault
@@ -33,30 +32,9 @@ class _BoundPod(Struct):
     status: _PodStatus = _PodStatus()
 
 
-class _Container(Struct):
-    name: str = ""
-    resources: ResourceRequirements = ResourceRequirements()
-    restart_policy: str = ""
-
-
-class _RequestingSpec(Struct):
-    containers: tuple[_Container, ...] = ()
-    init_containers: tuple[_Container, ...] = ()
-    resources: ResourceRequirements = ResourceRequirements()
-    overhead: Resources = {}  # noqa: RUF012  msgspec copies an empty default for each object
-
-
-class _RequestingStatus(Struct):
-    conditions: tuple[PodCondition, ...] = ()
-    container_statuses: tuple[ContainerStatus, ...] = ()
-    init_container_statuses: tuple[ContainerStatus, ...] = ()
-    allocated_resources: Resources = {}  # noqa: RUF012
-    resources: ResourceRequirements | None = None
-
-
 class _RequestingPod(Struct):
-    spec: _RequestingSpec = _RequestingSpec()
-    status: _RequestingStatus = _RequestingStatus()
+    spec: RequestingSpec = RequestingSpec()
+    status: RequestingStatus = RequestingStatus()
 
 
 def occupied_node(fault: ObjectFault) -> OccupiedNode:

@@ -64,6 +64,31 @@ class ContainerStatus(Struct):
     state: ContainerState = _NO_STATE
 
 
+class RequestingContainer(Struct):
+    name: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    restart_policy: str = ""
+
+
+class RequestingSpec(Struct):
+    """The fields of a pod spec on which the requests of the pod depend, and no others."""
+
+    containers: tuple[RequestingContainer, ...] = ()
+    init_containers: tuple[RequestingContainer, ...] = ()
+    overhead: Resources = {}
+    resources: ResourceRequirements = ResourceRequirements()
+
+
+class RequestingStatus(Struct):
+    """The fields of a pod status that tell of in-place resizes."""
+
+    conditions: tuple[PodCondition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    allocated_resources: Resources = {}
+    resources: ResourceRequirements | None = None
+
+
 class PodResourceClaimStatus(Struct):
     """The claim that was made for a pod from a template; None: the pod needs none."""
 

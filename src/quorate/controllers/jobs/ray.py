@@ -48,7 +48,6 @@ _AUTOSCALER: Final[Json] = {"requests": {"cpu": "500m", "memory": "512Mi"}}
 _REDIS_CLEANUP: Final[Json] = {"cpu": "200m", "memory": "256Mi"}
 _FAULT_TOLERANCE: Final = "ray.io/ft-enabled"
 _PODS_LABEL: Final = "ray.io/cluster"
-_ACTIVE_CLUSTER: Final[Path] = ("status", "activeServiceStatus", "rayClusterName")
 MANAGED_BY: Final = ManagedBy(("spec", "managedBy"), f"{GROUP}/kuberay-operator")
 RAY_CLUSTERS: Final = unstructured_resource(GROUP, VERSION, "rayclusters", "RayCluster")
 
@@ -88,26 +87,6 @@ def _autoscaled(job: UnstructuredJob, cluster: Path, workers: Sequence[PodSetSpe
     for name in sizes.keys() - {worker.name for worker in workers}:
         raise InvalidTemplate((*cluster, "workerGroupSpecs"), f"lacks group {name!r} of the RayCluster")
     return (replace(worker, count=sizes.get(worker.name, worker.count)) for worker in workers)
-
-
-def child_cluster(job: UnstructuredJob, cluster: Path, name: Path) -> ReferencedObject | None:
-    """Return the RayCluster that KubeRay made for an elastic job with an autoscaler; ``name``: its field."""
-    scales = look_up(job.document, (*cluster, "enableInTreeAutoscaling")) is True
-    found = look_up(job.document, name)
-    if job.metadata.annotations.get(ELASTIC_JOB) != "true" or not scales or not isinstance(found, str):
-        return None
-    return ReferencedObject(RAY_CLUSTERS, Key(job.metadata.namespace, found)) if found else None
-
-
-def child_pods_label(job: UnstructuredJob, name: Path) -> tuple[str, str]:
-    """Return the label of the pods of the RayCluster that the field ``name`` names."""
-    return (_PODS_LABEL, read_field(job.document, name, str, ""))
-
-
-def child_size_version(job: UnstructuredJob) -> str:
-    """Return the generations of a job and its RayCluster, whichever has the sizes; as in Kueue."""
-    own = str(job.metadata.generation)
-    return f"{own}_{job.referenced_generation}" if job.referenced_generation else own
 
 
 def _head(job: UnstructuredJob, cluster: Path, containers: tuple[Json, ...]) -> PodSetSpec:
@@ -196,19 +175,42 @@ class RayCluster(UnstructuredJobKind):
         return read_field(job.document, ("status", "state"), str, "") == READY
 
 
-class RayService(UnstructuredJobKind):
-    """A Ray cluster that serves until a user deletes it."""
+class WithRayCluster(UnstructuredJobKind):
+    """A kind of which each job has a RayCluster that KubeRay makes."""
 
     managed_by = MANAGED_BY
     supports_elastic = True
     has_slices = True
     referenced_kinds = (RAY_CLUSTERS,)
+    cluster: Path  # the field with the spec of the RayCluster
+    cluster_name: Path  # the field with its name
+
+    def referenced_object(self, job: UnstructuredJob) -> ReferencedObject | None:
+        """Return the RayCluster of an elastic job with an autoscaler; None for other jobs."""
+        scales = look_up(job.document, (*self.cluster, "enableInTreeAutoscaling")) is True
+        found = look_up(job.document, self.cluster_name)
+        if job.metadata.annotations.get(ELASTIC_JOB) != "true" or not scales or not isinstance(found, str):
+            return None
+        return ReferencedObject(RAY_CLUSTERS, Key(job.metadata.namespace, found)) if found else None
+
+    def pods_label(self, job: UnstructuredJob) -> tuple[str, str] | None:
+        return (_PODS_LABEL, read_field(job.document, self.cluster_name, str, ""))
+
+    def size_version(self, job: UnstructuredJob) -> str:
+        """Return the generations of a job and its RayCluster, whichever has the sizes; as in Kueue."""
+        own = str(job.metadata.generation)
+        return f"{own}_{job.referenced_generation}" if job.referenced_generation else own
+
+
+class RayService(WithRayCluster):
+    """A Ray cluster that serves until a user deletes it."""
+
+    cluster = _SERVICE_CLUSTER
+    cluster_name = ("status", "activeServiceStatus", "rayClusterName")
 
     def __init__(self) -> None:
-        super().__init__(
-            unstructured_resource(GROUP, VERSION, "rayservices", "RayService"),
-            suspend=(*_SERVICE_CLUSTER, "suspend"),
-        )
+        resource = unstructured_resource(GROUP, VERSION, "rayservices", "RayService")
+        super().__init__(resource, suspend=(*_SERVICE_CLUSTER, "suspend"))
 
     def findings(
         self, old: UnstructuredJob | None, new: UnstructuredJob, scope: ValidationScope
@@ -225,17 +227,8 @@ class RayService(UnstructuredJobKind):
             )
             yield Finding(format_path(_UPGRADE_STRATEGY), strategy, rule)
 
-    def referenced_object(self, job: UnstructuredJob) -> ReferencedObject | None:
-        return child_cluster(job, _SERVICE_CLUSTER, _ACTIVE_CLUSTER)
-
     def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
         return cluster_pod_set_specs(job, _SERVICE_CLUSTER)
-
-    def pods_label(self, job: UnstructuredJob) -> tuple[str, str] | None:
-        return child_pods_label(job, _ACTIVE_CLUSTER)
-
-    def size_version(self, job: UnstructuredJob) -> str:
-        return child_size_version(job)
 
     def is_active(self, job: UnstructuredJob) -> bool:
         return self.reports_ready(job)

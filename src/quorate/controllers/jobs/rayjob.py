@@ -8,27 +8,20 @@ from quorate.api.findings import Finding
 from quorate.controllers.jobframework.interface import EndStatus, JobState, Outcome, ValidationScope
 from quorate.controllers.jobs.ray import (
     GROUP,
-    MANAGED_BY,
-    RAY_CLUSTERS,
     READY,
     VERSION,
-    child_cluster,
-    child_pods_label,
-    child_size_version,
+    WithRayCluster,
     cluster_findings,
     cluster_pod_set_specs,
 )
 from quorate.controllers.jobs.unstructured import (
     PodSetSpec,
-    ReferencedObject,
     UnstructuredJob,
-    UnstructuredJobKind,
     unstructured_resource,
 )
 from quorate.kube.resources import Json
 
 _CLUSTER: Final[Path] = ("spec", "rayClusterSpec")
-_CLUSTER_NAME: Final[Path] = ("status", "rayClusterName")
 _SELECTOR: Final[Path] = ("spec", "clusterSelector")
 _SUBMITTER: Final[Path] = ("spec", "submitterPodTemplate")
 
@@ -41,11 +34,9 @@ _SUBMITTER_RESOURCES: Final[Json] = {
 _JOB_MODE: Final = "K8sJobMode"
 
 
-class RayJob(UnstructuredJobKind):
-    managed_by = MANAGED_BY
-    supports_elastic = True
-    has_slices = True
-    referenced_kinds = (RAY_CLUSTERS,)
+class RayJob(WithRayCluster):
+    cluster = _CLUSTER
+    cluster_name = ("status", "rayClusterName")
 
     def __init__(self) -> None:
         super().__init__(
@@ -56,9 +47,6 @@ class RayJob(UnstructuredJobKind):
         self, old: UnstructuredJob | None, new: UnstructuredJob, scope: ValidationScope
     ) -> Iterable[Finding]:
         return _findings(new, may_grow=scope.elastic) if scope.queued else ()
-
-    def referenced_object(self, job: UnstructuredJob) -> ReferencedObject | None:
-        return child_cluster(job, _CLUSTER, _CLUSTER_NAME)
 
     def is_skipped(self, job: UnstructuredJob) -> bool:
         """Skip a job that selects an existing cluster: its only pod is the submitter."""
@@ -80,12 +68,6 @@ class RayJob(UnstructuredJobKind):
     def elastic_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
         """Return the groups of the cluster; the submitter has one pod, without the label of the cluster."""
         return cluster_pod_set_specs(job, _CLUSTER)
-
-    def pods_label(self, job: UnstructuredJob) -> tuple[str, str] | None:
-        return child_pods_label(job, _CLUSTER_NAME)
-
-    def size_version(self, job: UnstructuredJob) -> str:
-        return child_size_version(job)
 
     def is_active(self, job: UnstructuredJob) -> bool:
         return _deployment(job) not in ("", "Suspended")

@@ -20,7 +20,7 @@ names of their classes and queues.
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -134,12 +134,10 @@ class CheckAnswer(msgspec.Struct, frozen=True):
     ready: float = 1.0  # otherwise it answers Retry
 
 
-class Trace(msgspec.Struct, frozen=True):
-    """A file in Standard Workload Format, and what its numbers stand for."""
+class ParallelJobs(msgspec.Struct, frozen=True, kw_only=True):
+    """What the numbers of jobs of a parallel computer stand for in a cluster."""
 
-    file: str
     namespace: str
-    queues: dict[str, str]  # local queue by queue number; "" for all other numbers
     resource: str  # of which a processor takes ``per_processor``
     per_processor: Quantity
     stretch: float  # of the times between submissions
@@ -147,19 +145,20 @@ class Trace(msgspec.Struct, frozen=True):
     priority: int | None = None
 
 
-class WorkloadModel(msgspec.Struct, frozen=True):
-    """Jobs of the model in ``lublin_feitelson``, and what their numbers stand for."""
+class Trace(ParallelJobs, frozen=True, kw_only=True):
+    """A file in Standard Workload Format."""
+
+    file: str
+    queues: dict[str, str]  # local queue by queue number; "" for all other numbers
+
+
+class WorkloadModel(ParallelJobs, frozen=True, kw_only=True):
+    """Jobs of the model in ``lublin_feitelson``."""
 
     name: str  # of the class of its jobs
     jobs: int
     processors: int  # of the modelled machine, the size of the largest jobs
-    namespace: str
     queue: str
-    resource: str  # of which a processor takes ``per_processor``
-    per_processor: Quantity
-    stretch: float  # of the times between submissions
-    overestimate: float | None = None  # a job declares its run time times this as its maximum
-    priority: int | None = None
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -422,16 +421,7 @@ def _trace(fields: Section) -> Trace:
         queues = {**queues, "": fields.take("queue", _object_name, "")}
     if not queues:
         fields.at("queue").reject("is missing (write the name of a LocalQueue)")
-    return Trace(
-        file=file,
-        namespace=fields.take("namespace", _name, "default"),
-        queues=queues,
-        resource=fields.take("resource", text, "cpu"),
-        per_processor=fields.take("perProcessor", quantity, Quantity.of_units(1)),
-        stretch=fields.take("stretch", positive_number, 1.0),
-        overestimate=fields.take("overestimate", _factor, None),
-        priority=fields.take("priority", integer(), None),
-    )
+    return Trace(file=file, queues=queues, **_parallel_jobs(fields))
 
 
 def _model(fields: Section) -> WorkloadModel:
@@ -442,14 +432,21 @@ def _model(fields: Section) -> WorkloadModel:
         name=fields.take("name", _name, "lublin-feitelson"),
         jobs=jobs,
         processors=processors,
-        namespace=fields.take("namespace", _name, "default"),
         queue=fields.take("queue", _object_name, ""),
-        resource=fields.take("resource", text, "cpu"),
-        per_processor=fields.take("perProcessor", quantity, Quantity.of_units(1)),
-        stretch=fields.take("stretch", positive_number, 1.0),
-        overestimate=fields.take("overestimate", _factor, None),
-        priority=fields.take("priority", integer(), None),
+        **_parallel_jobs(fields),
     )
+
+
+def _parallel_jobs(fields: Section) -> dict[str, Any]:
+    """Return the fields of ``ParallelJobs``."""
+    return {
+        "namespace": fields.take("namespace", _name, "default"),
+        "resource": fields.take("resource", text, "cpu"),
+        "per_processor": fields.take("perProcessor", quantity, Quantity.of_units(1)),
+        "stretch": fields.take("stretch", positive_number, 1.0),
+        "overestimate": fields.take("overestimate", _factor, None),
+        "priority": fields.take("priority", integer(), None),
+    }
 
 
 def _factor(field: Field) -> float:

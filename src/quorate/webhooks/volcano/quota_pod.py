@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from quorate.api.core import ResourceRequirements, Resources
-from quorate.api.core.pod import ENDED_PHASES, ContainerStatus, PodCondition
+from quorate.api.core.pod import ENDED_PHASES, RequestingSpec, RequestingStatus
 from quorate.api.core.pod_resources import RESIZE_PENDING, quota_usage
 from quorate.api.interning import intern_fields, intern_strings
 from quorate.api.meta import ObjectMeta, Struct
@@ -23,29 +22,16 @@ _DAEMON_SET: Final = "DaemonSet"
 _QOS_RESOURCES: Final = ("cpu", "memory")  # a pod without requests or limits for these is best effort
 
 
-class Container(Struct):
-    name: str = ""
-    resources: ResourceRequirements = ResourceRequirements()
-    restart_policy: str = ""
-
-
-class QuotaPodSpec(Struct):
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
-    overhead: Resources = msgspec.field(default_factory=dict)
-    resources: ResourceRequirements = ResourceRequirements()
+class QuotaPodSpec(RequestingSpec):
     priority_class_name: str = ""
     scheduler_name: str = "default-scheduler"
     active_deadline_seconds: int | None = None
 
 
-class QuotaPodStatus(Struct):
+class QuotaPodStatus(RequestingStatus):
+    """A pod status of which only the condition of a resize is kept."""
+
     phase: str = "Pending"
-    conditions: tuple[PodCondition, ...] = ()  # only that of a resize
-    container_statuses: tuple[ContainerStatus, ...] = ()
-    init_container_statuses: tuple[ContainerStatus, ...] = ()
-    allocated_resources: Resources = msgspec.field(default_factory=dict)
-    resources: ResourceRequirements | None = None
 
     def __post_init__(self) -> None:
         kept = tuple(condition for condition in self.conditions if condition.type == RESIZE_PENDING)

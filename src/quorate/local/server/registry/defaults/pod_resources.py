@@ -2,38 +2,19 @@
 
 from quorate.api import codec
 from quorate.api.codec import Json
-from quorate.api.core import ResourceRequirements, Resources
+from quorate.api.core.pod import RequestingSpec
 from quorate.api.core.pod_resources import pod_limits, pod_requests
-from quorate.api.meta import Struct
 from quorate.api.quantity import Quantity, parse_quantity
 
 NANOS_IN_MILLI = 1_000_000
 COMPUTE = ("cpu", "memory")
 
 
-class _Container(Struct):
-    name: str = ""
-    resources: ResourceRequirements = ResourceRequirements()
-    restart_policy: str = ""
-
-
-class PodAmounts(Struct):
-    """What the containers of a pod and the pod itself request, without overhead."""
-
-    containers: tuple[_Container, ...] = ()
-    init_containers: tuple[_Container, ...] = ()
-    resources: ResourceRequirements = ResourceRequirements()
-
-    @property
-    def overhead(self) -> Resources:
-        return {}
-
-
-def pod_amounts(spec: Json, *, pod_level: bool = True) -> PodAmounts:
-    """Decode the amounts of a pod spec, however many there are."""
+def pod_amounts(spec: Json, *, pod_level: bool = True) -> RequestingSpec:
+    """Decode the amounts of a pod spec without its overhead, however many there are."""
     fields = ("containers", "initContainers", *(("resources",) if pod_level else ()))
     return codec.decode_any_quantities(
-        PodAmounts, codec.encode({name: spec[name] for name in fields if name in spec})
+        RequestingSpec, codec.encode({name: spec[name] for name in fields if name in spec})
     )
 
 
