@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -27,9 +28,9 @@ from quorate.processes.process_setup import run_until_signal
 
 DEFAULT_PORT: Final = 7444
 _SCOPES: Final = ("email", "groups")
-_LOGIN: Final = "Logging in"
-_SERVING: Final = "Serving"
-_HISTORY: Final = "History"
+_login: Final = partial(typer.Option, rich_help_panel="Logging in")
+_serving: Final = partial(typer.Option, rich_help_panel="Serving")
+_history: Final = partial(typer.Option, rich_help_panel="History")
 
 
 def dashboard(
@@ -37,93 +38,72 @@ def dashboard(
     context: Context = "",
     address: Annotated[
         Address,
-        typer.Option(
+        _serving(
             metavar="ADDRESS",
             parser=listen_address,
-            rich_help_panel=_SERVING,
             help="The address to listen on. Other than on localhost: over TLS. [b]:8443[/b]: all interfaces.",
         ),
     ] = f"127.0.0.1:{DEFAULT_PORT}",  # type: ignore[assignment]  # a text, which the parser reads
     tls_certificate: Annotated[
         Path | None,
-        typer.Option(
+        _serving(
             metavar="FILE",
-            rich_help_panel=_SERVING,
             help="The certificate of the server, in PEM. Default on other addresses than localhost: "
             "self-signed.",
         ),
     ] = None,
-    tls_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", rich_help_panel=_SERVING, help="Its private key, in PEM.")
-    ] = None,
+    tls_key: Annotated[Path | None, _serving(metavar="FILE", help="Its private key, in PEM.")] = None,
     plain_http: Annotated[
         bool,
-        typer.Option(
+        _serving(
             "--plain-http",
-            rich_help_panel=_SERVING,
             help="Serve without TLS, behind a proxy that terminates it. Browsers log in over HTTPS only.",
         ),
     ] = False,
     external_url: Annotated[
         str,
-        typer.Option(
+        _serving(
             metavar="URL",
-            rich_help_panel=_SERVING,
             help="The URL of the page for browsers, as the issuer knows it. Default: as requests name it.",
         ),
     ] = "",
     health_address: Annotated[
         Address | None,
-        typer.Option(
+        _serving(
             metavar="ADDRESS",
             parser=listen_address,
-            rich_help_panel=_SERVING,
             show_default=False,
             help="The address for the probes of the kubelet, such as :8081. Default: none.",
         ),
     ] = None,
     oidc_issuer: Annotated[
         str,
-        typer.Option(
+        _login(
             metavar="URL",
-            rich_help_panel=_LOGIN,
             help="The OpenID Connect issuer of the API server: users log in there. Default: none.",
         ),
     ] = "",
     oidc_client_id: Annotated[
-        str,
-        typer.Option(
-            metavar="ID",
-            rich_help_panel=_LOGIN,
-            help="The client at the issuer; the API server accepts it as audience.",
-        ),
+        str, _login(metavar="ID", help="The client at the issuer; the API server accepts it as audience.")
     ] = "",
     oidc_client_secret_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", rich_help_panel=_LOGIN, help="The secret of the client. Default: a public client."
-        ),
+        Path | None, _login(metavar="FILE", help="The secret of the client. Default: a public client.")
     ] = None,
     oidc_scope: Annotated[
         list[str] | None,
-        typer.Option(
+        _login(
             metavar="SCOPE",
-            rich_help_panel=_LOGIN,
             show_default=False,
             help="Scopes to ask for beside openid; may be repeated. Default: email, groups.",
         ),
     ] = None,
     oidc_ca: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", rich_help_panel=_LOGIN, help="The authority of the issuer's certificate, in PEM."
-        ),
+        Path | None, _login(metavar="FILE", help="The authority of the issuer's certificate, in PEM.")
     ] = None,
     history: Annotated[
         Path | None,
-        typer.Option(
+        _history(
             metavar="FILE",
-            rich_help_panel=_HISTORY,
             show_default=False,
             help="The file of the last 30 days of samples and transitions. Default: one for each API server"
             " in ~/.local/state/quorate, none in a pod.",
@@ -132,8 +112,7 @@ def dashboard(
     config: Config = None,
     runs: Runs = "1h",
     without_forecasts: Annotated[
-        bool,
-        typer.Option("--without-forecasts", help="Do not compute when waiting workloads would start."),
+        bool, typer.Option("--without-forecasts", help="Do not compute when waiting workloads would start.")
     ] = False,
     log_format: LogFormat = "console",
     verbose: Verbose = False,

@@ -1,5 +1,6 @@
 """Options that describe the nodes of a local cluster, and how its pods run."""
 
+from functools import partial
 from typing import Annotated, Final
 
 import typer
@@ -40,54 +41,46 @@ def pool_option(written: str) -> NodePoolDescription:
         raise typer.BadParameter("; ".join(map(str, error.findings))) from error
 
 
-_PANEL: Final = "Nodes"
+_of_nodes: Final = partial(typer.Option, rich_help_panel="Nodes")
 
-Nodes = Annotated[
-    int | None,
-    typer.Option(
-        min=0, rich_help_panel=_PANEL, help=f"How many nodes to simulate. Default: {DEFAULT.nodes}."
-    ),
-]
+Nodes = Annotated[int | None, _of_nodes(min=0, help=f"How many nodes to simulate. Default: {DEFAULT.nodes}.")]
 NodeCpu = Annotated[
     Quantity | None,
-    typer.Option(
-        parser=_amount, metavar="QUANTITY", rich_help_panel=_PANEL,
+    _of_nodes(
+        parser=_amount, metavar="QUANTITY",
         help=f"Allocatable cpu of each node, such as 8 or 500m. Default: {DEFAULT.cpu}.",
     ),
 ]  # fmt: skip
 NodeMemory = Annotated[
     Quantity | None,
-    typer.Option(
-        parser=_amount, metavar="QUANTITY", rich_help_panel=_PANEL,
+    _of_nodes(
+        parser=_amount, metavar="QUANTITY",
         help=f"Allocatable memory of each node, such as 16Gi or 8429Mi. Default: {DEFAULT.memory}.",
     ),
 ]  # fmt: skip
 NodePods = Annotated[
-    int | None,
-    typer.Option(
-        min=0, rich_help_panel=_PANEL, help=f"Allocatable pods of each node. Default: {DEFAULT.pods}."
-    ),
+    int | None, _of_nodes(min=0, help=f"Allocatable pods of each node. Default: {DEFAULT.pods}.")
 ]
 NodeLevels = Annotated[
     NodeTopology | None,
-    typer.Option(
-        "--topology", parser=topology_option, metavar="LEVELS", rich_help_panel=_PANEL,
+    _of_nodes(
+        "--topology", parser=topology_option, metavar="LEVELS",
         help=f"Blocks, racks or other domains of nodes, instead of --nodes: [b]{EXAMPLE}[/b] makes 2 blocks "
         f"of 4 racks of 8 hosts, the Topology {TOPOLOGY} and the ResourceFlavor {FLAVOR}.",
     ),
 ]  # fmt: skip
 NodePools = Annotated[
     list[NodePoolDescription] | None,
-    typer.Option(
-        "--pool", parser=pool_option, metavar="FIELDS", rich_help_panel=_PANEL, show_default=False,
+    _of_nodes(
+        "--pool", parser=pool_option, metavar="FIELDS", show_default=False,
         help=f"Nodes of another size: [b]{POOL_EXAMPLE}[/b]. May be repeated, as may label=KEY=VALUE and "
         "taint=KEY=VALUE:EFFECT in it.",
     ),
 ]  # fmt: skip
 Speed = Annotated[
     float,
-    typer.Option(
-        min=0.001, rich_help_panel=_PANEL,
+    _of_nodes(
+        min=0.001,
         help="How many times faster than real time simulated pods start and run.",
     ),
 ]  # fmt: skip

@@ -1,6 +1,7 @@
 """``quorate queue``: list, describe, create, stop and resume cluster queues and local queues."""
 
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 import typer
@@ -11,11 +12,7 @@ from quorate.cli.lazy_commands import LazyCommand, command_group
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.listing import list_objects, print_whole
-from quorate.cli.verbs.printing import (
-    is_structured,
-    print_objects,
-    print_sections,
-)
+from quorate.cli.verbs.printing import is_structured, print_objects, print_sections
 from quorate.cli.verbs.quota_options import pairs, resource_groups
 from quorate.cli.verbs.views import (
     cluster_queue_columns,
@@ -45,8 +42,8 @@ class Kind(StrEnum):
     LOCAL = "lq"
 
 
-_CLUSTER: Final = "For cluster queues"
-_LOCAL: Final = "For local queues"
+_of_cluster: Final = partial(typer.Option, rich_help_panel="For cluster queues")
+_of_local: Final = partial(typer.Option, rich_help_panel="For local queues")
 _NAMES: Final = {
     **dict.fromkeys(("cq", "clusterqueue", "clusterqueues"), Kind.CLUSTER),
     **dict.fromkeys(("lq", "localqueue", "localqueues", "queue", "queues"), Kind.LOCAL),
@@ -163,84 +160,64 @@ def create(
     local: Local = False,
     nominal_quota: Annotated[
         list[str] | None,
-        typer.Option(
+        _of_cluster(
             metavar="FLAVOR:RESOURCE=AMOUNT;...",
-            rich_help_panel=_CLUSTER,
             help="nominalQuota of a flavor, by resource: spot:cpu=8;memory=36Gi.",
         ),
     ] = None,
     borrowing_limit: Annotated[
         list[str] | None,
-        typer.Option(
+        _of_cluster(
             metavar="FLAVOR:RESOURCE=AMOUNT;...",
-            rich_help_panel=_CLUSTER,
             help="borrowingLimit: the most that the queue may borrow from its cohort.",
         ),
     ] = None,
     lending_limit: Annotated[
         list[str] | None,
-        typer.Option(
+        _of_cluster(
             metavar="FLAVOR:RESOURCE=AMOUNT;...",
-            rich_help_panel=_CLUSTER,
             help="lendingLimit: the most that the queue lends to its cohort.",
         ),
     ] = None,
     cohort: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            rich_help_panel=_CLUSTER,
-            help="Cohort: the group of cluster queues that lend quota to each other.",
+        _of_cluster(
+            metavar="NAME", help="Cohort: the group of cluster queues that lend quota to each other."
         ),
     ] = "",
     queuing_strategy: Annotated[
         Literal["BestEffortFIFO", "StrictFIFO"],
-        typer.Option(
-            rich_help_panel=_CLUSTER,
-            help="queueingStrategy: StrictFIFO blocks the queue while its first workload does not fit.",
+        _of_cluster(
+            help="queueingStrategy: StrictFIFO blocks the queue while its first workload does not fit."
         ),
     ] = "BestEffortFIFO",
     namespace_selector: Annotated[
         list[str] | None,
-        typer.Option(
+        _of_cluster(
             metavar="KEY=VALUE",
-            rich_help_panel=_CLUSTER,
             help="namespaceSelector: labels of the namespaces that may use the queue. Default: all.",
         ),
     ] = None,
     reclaim_within_cohort: Annotated[
         Literal["Never", "LowerPriority", "Any"] | None,
-        typer.Option(
-            rich_help_panel=_CLUSTER,
-            help="reclaimWithinCohort: which workloads of borrowing queues may be preempted.",
-        ),
+        _of_cluster(help="reclaimWithinCohort: which workloads of borrowing queues may be preempted."),
     ] = None,
     preemption_within_cluster_queue: Annotated[
         Literal["Never", "LowerPriority", "LowerOrNewerEqualPriority"] | None,
-        typer.Option(
-            rich_help_panel=_CLUSTER,
-            help="withinClusterQueue: which workloads of the same cluster queue may be preempted.",
-        ),
+        _of_cluster(help="withinClusterQueue: which workloads of the same cluster queue may be preempted."),
     ] = None,
     cluster_queue: Annotated[
         str,
-        typer.Option(
+        _of_local(
             "--clusterqueue",
             "-c",
             metavar="NAME",
-            rich_help_panel=_LOCAL,
             help="The cluster queue of the local queue.",
             autocompletion=completion.cluster_queues,
         ),
     ] = "",
     ignore_unknown_cq: Annotated[
-        bool,
-        typer.Option(
-            "--ignore-unknown-cq",
-            "-i",
-            rich_help_panel=_LOCAL,
-            help="Allow a cluster queue that does not exist yet.",
-        ),
+        bool, _of_local("--ignore-unknown-cq", "-i", help="Allow a cluster queue that does not exist yet.")
     ] = False,
     namespace: o.Namespace = "",
     dry_run: o.DryRunOption = o.DryRun.NONE,
