@@ -14,6 +14,7 @@ from quorate.api.decoding.strict import (
     duration,
     integer,
     number,
+    satisfying,
     section,
 )
 
@@ -177,11 +178,7 @@ def _requeuing(fields: Section) -> RequeuingStrategy:
     )
 
 
-def _factor(field: Field) -> float:
-    factor = number(field)
-    if not 1 <= factor <= 10:
-        raise InvalidValue("is out of range, must be from 1 to 10")
-    return factor
+_factor = satisfying(number, lambda value: 1 <= value <= 10, "is out of range, must be from 1 to 10")
 
 
 def _limit_count(field: Field) -> int:

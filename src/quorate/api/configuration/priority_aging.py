@@ -55,9 +55,7 @@ class PriorityAging(msgspec.Struct, frozen=True, kw_only=True):
 
 def decode_priority_aging(fields: Section) -> PriorityAging:
     """Decode the fields of the section or of the annotation."""
-    for name in ("every", "atMost"):
-        if name not in fields:
-            fields.at(name).reject(f"is missing (write {_EXAMPLE})")
+    fields.require("every", "atMost", hint=f"write {_EXAMPLE}")
     return PriorityAging(
         every_s=fields.take("every", _whole_seconds, 1),
         step=fields.take("step", integer(1, MAX_RAISE), 1),

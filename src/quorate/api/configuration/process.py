@@ -23,6 +23,7 @@ from quorate.api.decoding.strict import (
     label_selector,
     map_of,
     number,
+    satisfying,
     section,
     text,
     text_matching,
@@ -84,11 +85,9 @@ def decode_estimates(fields: Section) -> EstimateRules:
     return EstimateRules(cpu=fields.take("cpu", _part_of_a_core, EstimateRules().cpu))
 
 
-def _part_of_a_core(field: Field) -> float:
-    value = number(field)
-    if not 0 <= value <= 1:
-        raise InvalidValue("is no part of a core (write 0 to 1; 0 is for no estimates)")
-    return value
+_part_of_a_core = satisfying(
+    number, lambda value: 0 <= value <= 1, "is no part of a core (write 0 to 1; 0 is for no estimates)"
+)
 
 
 class Visibility(msgspec.Struct, frozen=True, kw_only=True):

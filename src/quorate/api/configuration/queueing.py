@@ -19,6 +19,7 @@ from quorate.api.decoding.strict import (
     map_of,
     number,
     quantity,
+    satisfying,
     section,
     text,
     text_matching,
@@ -131,11 +132,7 @@ def decode_admission_fair_sharing(fields: Section) -> AdmissionFairSharing:
     )
 
 
-def _weight(field: Field) -> float:
-    weight = number(field)
-    if weight < 0:
-        raise InvalidValue("is negative, must be at least 0")
-    return weight
+_weight = satisfying(number, lambda value: value >= 0, "is negative, must be at least 0")
 
 
 def decode_resources(fields: Section, gates: Mapping[str, bool]) -> ResourceOptions:

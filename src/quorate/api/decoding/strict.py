@@ -287,16 +287,21 @@ def choice(options: tuple[T, ...]) -> Decoder[T]:
     return decode
 
 
-def text_matching(fits: Callable[[str], bool], noun: str) -> Decoder[str]:
-    """Return a decoder of text that satisfies ``fits``; ``noun`` describes such text."""
+def satisfying(decoder: Decoder[T], fits: Callable[[T], bool], rule: str) -> Decoder[T]:
+    """Return a decoder of values that satisfy ``fits``; ``rule`` says what any other value is."""
 
-    def decode(field: Field) -> str:
-        value = text(field)
+    def decode(field: Field) -> T:
+        value = decoder(field)
         if not fits(value):
-            raise InvalidValue(f"is not {noun}")
+            raise InvalidValue(rule)
         return value
 
     return decode
+
+
+def text_matching(fits: Callable[[str], bool], noun: str) -> Decoder[str]:
+    """Return a decoder of text that satisfies ``fits``; ``noun`` describes such text."""
+    return satisfying(text, fits, f"is not {noun}")
 
 
 def label_selector(field: Field) -> LabelSelector:

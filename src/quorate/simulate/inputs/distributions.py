@@ -26,6 +26,7 @@ from quorate.api.decoding.strict import (
     Section,
     list_of,
     number,
+    satisfying,
     section,
 )
 from quorate.api.syntax import InvalidDuration, parse_duration
@@ -104,11 +105,7 @@ def amount_of_seconds(field: Field) -> float:
         raise InvalidValue("is not a duration (write 10m, 1h30m or 500ms)") from invalid
 
 
-def _not_negative(field: Field) -> float:
-    value = number(field)
-    if value < 0:
-        raise InvalidValue("is negative (write 0 or more)")
-    return value
+_not_negative = satisfying(number, lambda value: value >= 0, "is negative (write 0 or more)")
 
 
 def durations(field: Field) -> Distribution:
@@ -186,24 +183,10 @@ def _choice(values: tuple[float, ...], weights: tuple[float, ...] | None) -> Cho
     return Choice(values, tuple(accumulate(weights)))
 
 
-def positive_seconds(field: Field) -> float:
-    """Return a duration above 0, in seconds."""
-    return _above_0(amount_of_seconds(field))
-
-
-def positive_number(field: Field) -> float:
-    """Return a number above 0."""
-    return _above_0(number(field))
-
-
-def _above_0(value: float) -> float:
-    if value <= 0:
-        raise InvalidValue("must be more than 0")
-    return value
+positive_seconds = satisfying(amount_of_seconds, lambda value: value > 0, "must be more than 0")
+positive_number = satisfying(number, lambda value: value > 0, "must be more than 0")
 
 
 def _required(fields: Section, name: str, decoder: Decoder[float], example: str) -> float:
-    if name not in fields:
-        fields.at(name).reject(f"is missing (write {name}: {example})")
-        return 1.0
+    fields.require(name, hint=f"write {name}: {example}")
     return fields.take(name, decoder, 1.0)

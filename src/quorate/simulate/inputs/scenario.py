@@ -50,6 +50,7 @@ from quorate.api.decoding.strict import (
     map_of,
     number,
     quantity,
+    satisfying,
     section,
     text,
     text_matching,
@@ -449,11 +450,9 @@ def _parallel_jobs(fields: Section) -> dict[str, Any]:
     }
 
 
-def _factor(field: Field) -> float:
-    value = number(field)
-    if value < 1:
-        raise InvalidValue("would end jobs before they have run (write 1 or more)")
-    return value
+_factor = satisfying(
+    number, lambda value: value >= 1, "would end jobs before they have run (write 1 or more)"
+)
 
 
 def _lublin_feitelson(fields: Section) -> tuple[int, int]:
@@ -463,8 +462,4 @@ def _lublin_feitelson(fields: Section) -> tuple[int, int]:
     return fields.take("jobs", integer(1, MAX_JOBS), 1), fields.take("processors", integer(1, 1_000_000), 1)
 
 
-def _probability(field: Field) -> float:
-    value = number(field)
-    if not 0 <= value <= 1:
-        raise InvalidValue("is no probability (write 0 to 1)")
-    return value
+_probability = satisfying(number, lambda value: 0 <= value <= 1, "is no probability (write 0 to 1)")

@@ -20,6 +20,7 @@ from quorate.api.decoding.strict import (
     choice,
     list_of,
     number,
+    satisfying,
     section,
     text,
     text_matching,
@@ -77,8 +78,8 @@ def _worker_cluster(fields: Section) -> WorkerCluster:
     )
 
 
-def _share(field: Field) -> float:
-    value = number(field)
-    if not 0 < value <= MAX_SHARE:
-        raise InvalidValue(f"is not above 0 and at most {MAX_SHARE:g} (write 0.5 for half of each quota)")
-    return value
+_share = satisfying(
+    number,
+    lambda value: 0 < value <= MAX_SHARE,
+    f"is not above 0 and at most {MAX_SHARE:g} (write 0.5 for half of each quota)",
+)
