@@ -288,7 +288,7 @@ ROWS = (
         "Held", "ClusterQueue a is inactive", "", id="as the status says, without a model",
     ),
     pytest.param(
-        a_workload(), "Queued", "it is not in the model of the controllers yet", "", id="not in the model",
+        a_workload(), "Queued", "not evaluated yet", "", id="not in the model",
     ),
 )  # fmt: skip
 

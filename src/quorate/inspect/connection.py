@@ -15,7 +15,8 @@ from quorate.api.meta import ObjectMeta, Struct
 from quorate.api.suggestions import suggestion
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
-from quorate.kube.errors import ApiError, NotFound, Unreachable
+from quorate.kube.errors import AlreadyExists, ApiError, Invalid, NotFound, Unreachable
+from quorate.kube.resources import NAMESPACES
 from quorate.kube.rest.config import load_rest_config
 
 T = TypeVar("T")
@@ -64,16 +65,36 @@ class _List(Struct):
 
 
 async def not_found_message(client: Client, error: NotFound) -> str:
-    """Return a sentence about an object that does not exist, with a similar name of its kind."""
+    """Return a sentence about an object or namespace that does not exist, with a similar name of its kind."""
     name, path = error.details.name, error.request.rpartition(" ")[2]
+    _, has_namespace, rest = path.partition("/namespaces/")
+    namespace = rest.partition("/")[0] if has_namespace and "/" in rest else ""
+    if missing := await missing_namespace(client, namespace):
+        return missing
     collection = path.rpartition(f"/{quote(name)}")[0]  # the name may be that of its namespace, too
-    names: list[str] = []
+    where = f" in namespace {namespace}" if namespace else ""
+    return f"{error.message}{where}{suggestion(name, await _names(client, collection))}"
+
+
+async def missing_namespace(client: Client, namespace: str) -> str:
+    """Return that the namespace does not exist, with a similar name; empty if it does, or may not be read."""
+    try:
+        if namespace:
+            await client.request("GET", NAMESPACES.path("", namespace))
+    except NotFound:
+        similar = suggestion(namespace, await _names(client, NAMESPACES.path()))
+        return f"namespace {namespace} does not exist{similar}"
+    except (ApiError, Unreachable):
+        pass
+    return ""
+
+
+async def _names(client: Client, collection: str) -> list[str]:
+    """Return names of objects to compare with one that does not exist; none if they may not be listed."""
     with suppress(ApiError, Unreachable):
         listed = codec.decode(_List, await client.request("GET", collection, query={"limit": _MAX_NAMES}))
-        names = [item.metadata.name for item in listed.items]
-    _, has_namespace, rest = path.partition("/namespaces/")
-    where = f" in namespace {rest.partition('/')[0]}" if has_namespace and "/" in rest else ""
-    return f"{error.message}{where}{suggestion(name, names)}"
+        return [item.metadata.name for item in listed.items]
+    return []
 
 
 def with_cluster(cluster_options: ClusterOptions, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
@@ -89,5 +110,7 @@ def with_cluster(cluster_options: ClusterOptions, work: Callable[[Connection], C
                 raise UsageError(
                     f"{error} (quorate preflight shows what is missing in the cluster)"
                 ) from error
+            except (AlreadyExists, Invalid) as error:
+                raise UsageError(error.message) from error
 
     return uvloop.run(connected())

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from quorate.api.suggestions import suggestion
 from quorate.api.volcano import DEFAULT_QUEUE
-from quorate.inspect.connection import Connection
+from quorate.inspect.connection import Connection, missing_namespace
 from quorate.inspect.errors import UsageError
 from quorate.inspect.job_names import NamedJob
 from quorate.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
@@ -56,6 +56,8 @@ async def in_queue(connection: Connection, wanted: JobRequest) -> JobRequest:
         return replace(wanted, volcano_queue=DEFAULT_QUEUE)
     queues = sorted({*local, *groups})
     where = f"in {connection.scope}" if not groups else f"in {connection.scope}, and no queue of pod groups"
+    if not queues and (absent := await missing_namespace(connection.client, connection.namespace)):
+        raise UsageError(absent)
     if not written:
         names = f"choose one with -q: {', '.join(queues)}" if queues else "ask your administrator for one"
         raise UsageError(f"{len(local) or 'no'} local queues {where} ({names})")
@@ -82,7 +84,7 @@ async def create_job(connection: Connection, objects: Sequence[Json]) -> NamedJo
         created = NamedJob(resource, await connection.client.create(resource, job, connection.namespace))
     except AlreadyExists as error:
         name = job["metadata"]["name"]
-        raise UsageError(f"{error} (write another --name, or quorate cancel {name} first)") from error
+        raise UsageError(f"{error.message} (write another --name, or quorate cancel {name} first)") from error
     metadata = created.metadata
     for document in others:
         kind = RESOURCES[document["apiVersion"], document["kind"]]

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Any, Final, assert_never
 
 import msgspec
 
@@ -19,7 +19,7 @@ from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.served import NotServed, served_explanation, served_job_explanation
 from quorate.inspect.explain.targets import OfJob, OfObject, OfVolcanoJob, OfWorkload, Target
 from quorate.kube.errors import Forbidden
-from quorate.kube.resources import EVENTS
+from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, LOCAL_QUEUES, Resource
 
 if TYPE_CHECKING:
     from quorate.inspect.explain.own_model import OwnModel
@@ -150,8 +150,10 @@ class Answers:
 
             explanation = await explain_stored_group(self.connection.client, target.key)
         else:
-            model = await self._loaded()
             is_local = target.plural == "localqueues"
+            resource: Resource[Any] = LOCAL_QUEUES if is_local else CLUSTER_QUEUES
+            await self.connection.client.get(resource, target.key)  # an absent one is said to be, with a hint
+            model = await self._loaded()
             explanation = model.local_queue(target.key) if is_local else model.cluster_queue(target.key.name)
         if explanation is None:
             raise UsageError(f"{target.plural}: {target.key} does not exist, or may not be read")

@@ -172,6 +172,11 @@ def sufficient(state: State, workload: Workload, facts: PendingFacts) -> tuple[s
         + (f": then it starts with {remedy.pods} of {requested} pods" if remedy.pods < requested else "")
         for remedy in found.any_of
     ]
+    ways += [
+        f"create the ClusterQueue {reason.name}, with quota for what it requests"
+        for reason in reasons
+        if isinstance(reason, QueueMissing) and reason.kind == "ClusterQueue"
+    ]
     return (*alternatives(ways), *_conditions(state, key, facts, found.rivals))
 
 

@@ -295,11 +295,6 @@ def test_an_undecodable_template_gets_an_event() -> None:
 @pytest.mark.parametrize(
     ("job", "message"),
     [
-        pytest.param(
-            a_job("worker=2", minAvailable=9),
-            "spec.minAvailable: 9 is more than the replicas of all tasks, at most 2",
-            id="minAvailable too large",
-        ),
         pytest.param(a_job(""), "spec.tasks: [] is empty, must list at least one task", id="no tasks"),
         pytest.param(
             a_job([{"name": "a", "replicas": 1, "dependsOn": {"name": ["b"]}, "template": {}}]),
@@ -313,6 +308,16 @@ def test_findings_of_a_webhook_are_events_once(job: Job, message: str) -> None:
     assert ("InvalidJob", message) in [(event.reason, event.message) for event in plan.events]
     assert plan.group is not None
     assert planned(job, "", "Pending").events == ()
+
+
+def test_a_job_that_needs_more_pods_than_it_has_is_invalid_until_it_is_changed() -> None:
+    message = "spec.minAvailable: 9 is more than the replicas of all tasks, at most 2"
+    plan = planned(a_job("worker=2", minAvailable=9), "", None)
+    assert [(event.reason, event.message) for event in plan.events] == [("InvalidJob", message)]
+    assert plan.status is not None
+    assert (plan.status.state.reason, plan.status.state.message) == ("InvalidJob", message)
+    assert plan.group is None
+    assert planned(a_job("worker=9", minAvailable=9), "", None).group is not None
 
 
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Restarting", "Aborting", "Completed", "Failed"])

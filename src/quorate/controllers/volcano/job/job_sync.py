@@ -173,6 +173,10 @@ def _validation_error(job: Job) -> str:
             return f"spec.tasks[{at}].template: {error}"
     if total_replicas(job) > MAX_JOB_PODS:
         return f"spec.tasks: {total_replicas(job)} replicas in total, at most {MAX_JOB_PODS} are possible"
+    if job.phase in ("", "Pending") and job.spec.min_available > total_replicas(job):  # it would never start
+        return next(
+            (str(found) for found in volcano_job_findings(job) if found.path == "spec.minAvailable"), ""
+        )
     return ""
 
 
