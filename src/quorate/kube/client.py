@@ -12,7 +12,6 @@ import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from enum import StrEnum
-from types import TracebackType
 from typing import Any, Final, Self
 
 import aiohttp
@@ -129,9 +128,7 @@ class Client:
         )
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *exc: object) -> None:
         assert self._session is not None, "exited without being entered"
         self._is_closed = True
         await end_tasks(self._writes)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Protocol, Self
 
 from rich.console import Console, Group
@@ -45,9 +44,7 @@ class Screen(Protocol):
 
     def __enter__(self) -> Self: ...
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def __exit__(self, *exc: object) -> None: ...
 
 
 def open_console(*, to_stderr: bool = False) -> Console:
@@ -79,9 +76,7 @@ class LiveScreen:
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._live.stop()
 
 
@@ -116,9 +111,7 @@ class LineScreen:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         return None
 
 

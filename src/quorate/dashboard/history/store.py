@@ -9,7 +9,6 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 from quorate.api import codec
@@ -95,9 +94,7 @@ class HistoryStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self._database.close()
 
     # Writes.

@@ -23,7 +23,6 @@ Source: the design note "Delay Pod Creation", where enqueue and eviction shall w
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final
 
 from quorate.api.meta import Key
@@ -93,9 +92,7 @@ class EvictionPlans:
     def __enter__(self) -> "EvictionPlans":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         for search in reversed(self._planned):
             search.undo()
         self._planned.clear()

@@ -1,7 +1,6 @@
 """Statements: tentative changes to a session that are undone unless they are committed."""
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import NamedTuple, Protocol
 
 from quorate.gang.cache.task import Task, TaskStatus
@@ -38,9 +37,7 @@ class Statement:
     def __enter__(self) -> "Statement":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         if not self._committed:
             self.undo_after(0)
 

@@ -1,7 +1,5 @@
 """Simulation of usage as if some reservations ended, or as if one more workload ran."""
 
-from types import TracebackType
-
 from quorate.queueing.cluster_queue import Reservation
 from quorate.quota import tree
 from quorate.quota.amount import Usage
@@ -24,9 +22,7 @@ class UsageSimulation:
     def __enter__(self) -> "UsageSimulation":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         for reservation, node in self._removed.items():
             tree.add_usage(node, reservation.usage)
         for reservation in self._without_places:

@@ -3,7 +3,6 @@
 They come before all other workloads of a cycle (Kueue, v0.19).
 """
 
-from types import TracebackType
 from typing import Self
 
 from msgspec.structs import replace
@@ -39,9 +38,7 @@ class SecondPass:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         for places in self._held:
             places.count(-1)
         self._held.clear()
