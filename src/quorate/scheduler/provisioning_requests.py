@@ -9,6 +9,7 @@ garbage-collected with the group.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from quorate.api.meta import Key, is_true
@@ -85,19 +86,15 @@ class ProvisioningRequester:
         self._log.info("provisioning request created", group=key, request=name_of(group))
 
     async def _create_once(self, resource: Resource[Any], body: Json, namespace: str) -> None:
-        try:
+        with suppress(AlreadyExists):
             await self._client.create(resource, body, namespace)
-        except AlreadyExists:
-            return
 
     async def _delete(self, group: PodGroup) -> None:
         key = Key(group.metadata.namespace, name_of(group))
         resources: tuple[Resource[Any], ...] = (PROVISIONING_REQUESTS, POD_TEMPLATES)
         for resource in resources:
-            try:
+            with suppress(NotFound):
                 await self._client.delete(resource, key, propagation="Background")
-            except NotFound:
-                continue
         self._published.discard(group.metadata.key)
 
 

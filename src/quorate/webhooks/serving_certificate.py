@@ -10,6 +10,7 @@ import base64
 import binascii
 import ssl
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -72,14 +73,12 @@ def renew(stored: Mapping[str, bytes], hosts: Sequence[str], now: float) -> Cert
 
 
 def _signed_by(ca: KeyPair, stored: Mapping[str, bytes], hosts: Sequence[str], now: float) -> Certificates:
-    try:
+    with suppress(KeyError, UnusableCertificate):  # replaced as if it were missing
         server = KeyPair(stored["tls.crt"], stored["tls.key"])
         if is_valid_for(ca.certificate, server, hosts) and not expires_within(
             server.certificate, RENEW_SERVER, now
         ):
             return Certificates(ca.certificate, ca.key, server)
-    except (KeyError, UnusableCertificate):
-        pass  # replaced as if it were missing
     server = new_server_certificate(ca, _SERVER_NAME, hosts, now)
     return Certificates(ca.certificate, ca.key, server)
 

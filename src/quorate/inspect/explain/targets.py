@@ -1,5 +1,6 @@
 """What the arguments of ``quorate explain`` name: workloads, jobs, pods, pod groups and queues."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -112,10 +113,8 @@ async def _of_pod(client: Client, key: Key) -> Target:
     pod = await client.get(STARTED_PODS, key)
     metadata = pod.metadata
     if name := metadata.annotations.get(WORKLOAD_ANNOTATION):
-        try:
+        with suppress(NotFound):  # the annotation is older than the workload
             return OfWorkload(await client.get(WORKLOADS, Key(key.namespace, name)), pod)
-        except NotFound:
-            pass  # the annotation is older than the workload
     uids = [metadata.uid, *(owner.uid for owner in metadata.owner_references)]
     for uid in uids:
         for workload in await workloads_of_job(client, key.namespace, uid):

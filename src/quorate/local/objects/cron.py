@@ -6,6 +6,7 @@ time skips does not occur. Why no library does this: docs/decisions/0018-cron-sc
 """
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -141,11 +142,9 @@ def parse_schedule(text: str, zone: str = "UTC") -> Schedule | ConstantDelay:
 
 def time_zone(name: str) -> ZoneInfo:
     """Return the time zone of a name of the IANA database.  Raises InvalidSchedule."""
-    try:
+    with suppress(ZoneInfoNotFoundError, ValueError, OSError):
         if all(_ZONE_PART.fullmatch(part) for part in name.split("/")):
             return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        pass
     raise InvalidSchedule(f"unknown time zone {name}")
 
 

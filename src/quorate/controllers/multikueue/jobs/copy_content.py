@@ -1,6 +1,7 @@
 """What a copy of a job contains, and what job and copy take from each other: pure functions of JSON."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
@@ -63,13 +64,11 @@ def workload_name(name: str) -> Json:
 def _stopped(kind: JobKind[Any], document: Json, pod_sets: Sequence[PodSet]) -> Json:
     job = codec.convert(kind.resource.type, document)
     for originals in (pod_sets, None):
-        try:
+        with suppress(InvalidTemplate):  # the pod sets depend on objects that are not read here
             for patch in kind.stop(job, originals).patches:
                 if not patch.subresource:
                     document = merged(document, patch.body)
             return document
-        except InvalidTemplate:
-            continue  # the pod sets depend on objects that are not read here
     return document
 
 

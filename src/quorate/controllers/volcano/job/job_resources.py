@@ -7,6 +7,7 @@ a finished job may be kept for a long time, and nothing uses its private key any
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from msgspec import json
@@ -142,10 +143,8 @@ class JobResources:
         """Delete the objects of ``plugins``, except objects of another owner with the same names."""
         self.forget(job.metadata.uid)
         for owned in await self._computations.run(job_size(job), _owned_objects, plugins):
-            try:
+            with suppress(NotFound, Conflict):  # deleted, maybe replaced, in the meantime
                 await self._delete(job, owned)
-            except (NotFound, Conflict):
-                continue  # deleted, maybe replaced, in the meantime
 
     async def _delete(self, job: Job, owned: OwnedObject) -> None:
         key = Key(job.metadata.namespace, owned.name)

@@ -5,6 +5,7 @@ a group may be admitted while no controller runs.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from quorate.api.core.pod import Pod
@@ -95,7 +96,5 @@ class SchedulingGateController:
         patch = None if pod is None else ungate(pod, self._groups.get(pod.group_key))
         if patch is None:
             return
-        try:
+        with suppress(NotFound):  # deleted in the meantime
             await send(self._client, (patch,))
-        except NotFound:
-            return  # deleted in the meantime

@@ -4,6 +4,7 @@ Pods without a node stay: they wait, and a plain pod would be lost.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -66,10 +67,8 @@ class SuspendedGroupController:
             await self._send(stop_completed(group))
 
     async def _send(self, write: Any) -> None:
-        try:
+        with suppress(NotFound):  # deleted in the meantime
             await send(self._client, (write,))
-        except NotFound:
-            return  # deleted in the meantime
 
 
 def _is_suspended(group: PodGroup) -> bool:

@@ -1,6 +1,7 @@
 """ControllerRevisions: the former pod templates of a StatefulSet or DaemonSet, for `kubectl rollout undo`."""
 
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -74,12 +75,10 @@ class RevisionHistory:
             and not {revision.metadata.name, revision.metadata.labels.get(self._hash_label, "")} & set(used)
         ]
         for revision in old[: max(len(old) - limit, 0)]:
-            try:
+            with suppress(NotFound):
                 await self._client.delete(
                     CONTROLLER_REVISIONS, revision.metadata.key, uid=revision.metadata.uid
                 )
-            except NotFound:
-                continue
 
     async def template(self, namespace: str, name: str) -> msgspec.Raw | None:
         """Return the pod template of a revision, or None if it no longer exists."""

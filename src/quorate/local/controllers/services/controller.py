@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 
 from quorate.api.codec import Json, convert, encode_sorted
 from quorate.api.meta import Key
@@ -101,10 +102,8 @@ class EndpointsController(Controller):
             if name not in present or not _has_content(present[name], content):
                 await self._client.apply(ENDPOINT_SLICES, Key(key.namespace, name), content)
         for name in present.keys() - desired.keys():
-            try:
+            with suppress(NotFound):
                 await self._client.delete(ENDPOINT_SLICES, Key(key.namespace, name))
-            except NotFound:
-                continue
 
     async def _write_endpoints(self, key: Key, desired: Json) -> None:
         """Write the Endpoints of a service, unless a user has written them: for webhooks on this machine."""

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -85,10 +86,8 @@ class Cgroups:
     def remove(self, attempt: Attempt) -> None:
         """Remove the groups of an attempt that has ended."""
         for parent in self.parents:
-            try:
+            with suppress(OSError):  # removed, or a process is still ending
                 (parent / _name(attempt)).rmdir()
-            except OSError:
-                continue  # removed, or a process is still ending
 
 
 def remove_unused(cgroups: Cgroups, now: float) -> None:
@@ -97,17 +96,15 @@ def remove_unused(cgroups: Cgroups, now: float) -> None:
     A young group may be one that another kubelet has just made for a process to come.
     """
     for group in (group for parent in cgroups.parents for group in parent.iterdir()):
-        try:
+        with suppress(OSError):  # it has processes
             if group.is_dir() and now - group.stat().st_mtime > YOUNG_S:
                 group.rmdir()
-        except OSError:
-            continue  # it has processes
 
 
 def find_cgroups() -> Cgroups:
     """Return the directories in which this process may make control groups, if there are any."""
     unified = ROOT / PARENT
-    try:
+    with suppress(OSError):  # not version 2, or not permitted
         available = (ROOT / "cgroup.controllers").read_text().split()
         if set(CONTROLLERS) <= set(available):
             unified.mkdir(exist_ok=True)
@@ -115,8 +112,6 @@ def find_cgroups() -> Cgroups:
             (ROOT / "cgroup.subtree_control").write_text(enabled)
             (unified / "cgroup.subtree_control").write_text(enabled)
             return Cgroups(unified, {})
-    except OSError:
-        pass  # not version 2, or not permitted
     controllers = {}
     for name in ("memory", "cpu"):
         parent = ROOT / name / PARENT

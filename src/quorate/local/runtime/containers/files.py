@@ -5,6 +5,7 @@ It holds the record and the logs of each container of the pod, and the volumes o
 
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -68,10 +69,8 @@ class PodFiles:
         """Return the records of the pod's containers, by container; skip records that cannot be read."""
         records = {}
         for path in self.directory.glob(f"containers/*/{RECORD}"):
-            try:
+            with suppress(OSError, msgspec.MsgspecError):
                 records[path.parent.name] = msgspec.json.decode(path.read_bytes(), type=ContainerRecord)
-            except (OSError, msgspec.MsgspecError):
-                continue
         return records
 
     def save(self, container: str, record: ContainerRecord) -> None:

@@ -200,12 +200,10 @@ async def wait_for_command(attempt: Attempt, process: int, launchers: Container[
         init_pid = read_status(attempt).init_pid
         if init_pid is not None:
             for child in children_of(init_pid)[:1]:
-                try:
+                with suppress(OSError):
                     is_launcher = os.readlink(f"/proc/{child}/exe") in launchers
                     if not is_launcher and _words(child) != _words(init_pid):  # it is not only forked
                         return True
-                except OSError:
-                    continue
         await asyncio.sleep(delay_s)
         delay_s = min(delay_s * 1.5, LONGEST_POLL_S)
     return False

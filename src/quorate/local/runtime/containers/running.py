@@ -5,6 +5,7 @@ import os
 import re
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -120,19 +121,15 @@ class ContainerProcess:
         """Send SIGTERM, and SIGKILL after ``grace_s`` seconds; return once the process has ended."""
         if grace_s > 0:
             send_signal(self.attempt, self.process, signal.SIGTERM)
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(grace_s):
                     await wait_for_end(self.process)
                     return
-            except TimeoutError:
-                pass
         while is_running(self.process):
             send_signal(self.attempt, self.process, signal.SIGKILL)
-            try:
+            with suppress(TimeoutError):  # the process id of the container was not known yet
                 async with asyncio.timeout(1.0):
                     await wait_for_end(self.process)
-            except TimeoutError:
-                continue  # the process id of the container was not known yet
 
     def release(self) -> None:
         """Stop copying the log; the container runs on, for the next kubelet."""

@@ -1,5 +1,6 @@
 """DELETE: delete an object or a collection, at once or after grace period and finalizers."""
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -134,10 +135,8 @@ async def delete_current(
         _check_preconditions(context, options, entry)
         if not admitted:
             await webhooks.admit_deletion(context, context.decode(entry), _options_json(options))
-        try:
+        with suppress(StaleRevision):
             return await _delete_entry(context, options, entry)
-        except StaleRevision:
-            continue
 
 
 async def delete_collection(context: RequestContext) -> ApiResponse:

@@ -5,6 +5,7 @@ use what they request, or what an annotation says.
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from quorate.api.codec import Json
@@ -160,10 +161,8 @@ def _annotated(text: str) -> dict[str, int]:
     amounts: dict[str, int] = {}
     for part in text.split(","):
         name, _, amount = part.strip().partition("=")
-        try:
+        with suppress(ValueError):
             amounts[name] = min(parse_quantity(amount).nanos, MAX_NANOS)
-        except ValueError:
-            continue
     return amounts
 
 

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from contextlib import suppress
 
 from quorate.api.codec import Json
 from quorate.local.objects.errors import bad_request, conflict, internal, invalid, invalid_value
@@ -115,10 +116,8 @@ async def guaranteed_update(
             return responses.stored_object(context, entry)
         if dry_run:
             return responses.single_object(context, updated)
-        try:
+        with suppress(StaleRevision):
             return await _write(context, updated, entry)
-        except StaleRevision:
-            continue
 
 
 async def update_unchecked(
@@ -130,10 +129,8 @@ async def update_unchecked(
         new = update_function(context.decode(entry))
         if dry_run or new == context.decode(entry):
             return responses.single_object(context, new)
-        try:
+        with suppress(StaleRevision):
             return await _write(context, new, entry)
-        except StaleRevision:
-            continue
 
 
 async def _write(context: RequestContext, obj: Json, entry: Entry) -> ApiResponse:

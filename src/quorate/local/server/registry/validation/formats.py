@@ -7,6 +7,7 @@ import base64
 import ipaddress
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from cel_expr_python import cel
@@ -261,11 +262,9 @@ def url_path(value: str) -> Iterator[str]:
 
 def ingress_host(value: str) -> Iterator[str]:
     """Check a host name, which may begin with a wildcard."""
-    try:
+    with suppress(ValueError):
         ipaddress.ip_address(value)
         yield "must be a DNS name, not an IP address"
-    except ValueError:
-        pass
     yield from subdomain(value.removeprefix("*."))
 
 
