@@ -45,10 +45,7 @@ POLICY: Final = "quorate-native-gangs"
 # Condition types of a pod group.
 POD_GROUP_SCHEDULED: Final = "PodGroupScheduled"
 DISRUPTION_TARGET: Final = "DisruptionTarget"
-SCHEDULED_TYPES: Final[Mapping[str, str]] = {
-    VERSION: POD_GROUP_SCHEDULED,
-    BETA: "PodGroupInitiallyScheduled",
-}
+SCHEDULED_TYPES: Final[Mapping[str, str]] = {VERSION: POD_GROUP_SCHEDULED, BETA: "PodGroupInitiallyScheduled"}
 """The condition of a group that was placed, by version."""
 # Reasons of these conditions.
 SCHEDULED: Final = "Scheduled"
@@ -175,8 +172,7 @@ class PodGroupSpec(Struct):
         if alpha is None or alpha.workload is None:
             return self.workload_ref or WorkloadReference()
         return WorkloadReference(
-            workload_name=alpha.workload.workload_name,
-            template_name=alpha.workload.pod_group_template_name,
+            workload_name=alpha.workload.workload_name, template_name=alpha.workload.pod_group_template_name
         )
 
     @property

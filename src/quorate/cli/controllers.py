@@ -10,14 +10,7 @@ import uvloop
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.process import Address
-from quorate.cli.process_options import (
-    Check,
-    Kubeconfig,
-    LogFormat,
-    Verbose,
-    report_check,
-    start_process,
-)
+from quorate.cli.process_options import Check, Kubeconfig, LogFormat, Verbose, report_check, start_process
 from quorate.cli.verbs.options import Context
 from quorate.inspect.configuration_files import read_configuration_text
 from quorate.kube.clock import WallClock
@@ -25,10 +18,7 @@ from quorate.kube.log import logger
 from quorate.kube.rest.config import load_rest_config
 from quorate.processes.configuration_reload import ConfigurationInForce
 from quorate.processes.controllers import run_controller_process
-from quorate.processes.process_setup import (
-    election_client,
-    wait_for_signal,
-)
+from quorate.processes.process_setup import election_client, wait_for_signal
 
 WEBHOOK_ADDRESS: Final = Address("127.0.0.1", 9443)  # unless the Configuration has one
 

@@ -15,13 +15,11 @@ DEFAULT_DASHBOARD_PORT: Final = 7444
 DataDir = Annotated[
     Path | None,
     typer.Option(
-        metavar="DIR",
-        help="The directory for state, certificates and kubeconfig. Default: ~/.quorate/NAME.",
+        metavar="DIR", help="The directory for state, certificates and kubeconfig. Default: ~/.quorate/NAME."
     ),
 ]
 Name = Annotated[
-    str,
-    typer.Option(metavar="NAME", help="The name of the cluster: several can run beside each other."),
+    str, typer.Option(metavar="NAME", help="The name of the cluster: several can run beside each other.")
 ]
 
 

@@ -122,12 +122,10 @@ def up(
     name: Name = DEFAULT_NAME,
     data_dir: DataDir = None,
     detach: Annotated[
-        bool,
-        typer.Option("--detach", help="Run in the background, and return when the cluster is ready."),
+        bool, typer.Option("--detach", help="Run in the background, and return when the cluster is ready.")
     ] = False,
     wait: Annotated[
-        float,
-        typer.Option(min=0, metavar="SECONDS", help="How long [b]--detach[/b] waits for the cluster."),
+        float, typer.Option(min=0, metavar="SECONDS", help="How long [b]--detach[/b] waits for the cluster.")
     ] = 120.0,
     merge: Annotated[
         bool,
@@ -161,8 +159,7 @@ def up(
         typer.Option("--dashboard", help="Also serve the dashboard, and print a link that logs in once."),
     ] = False,
     dashboard_port: Annotated[
-        int,
-        typer.Option(min=0, max=65535, help="The port of the dashboard; 0 takes any free port."),
+        int, typer.Option(min=0, max=65535, help="The port of the dashboard; 0 takes any free port.")
     ] = DEFAULT_DASHBOARD_PORT,
     feature_gates: Annotated[
         str,

@@ -117,10 +117,7 @@ class PlanExecutor:
     """
 
     def __init__(
-        self,
-        context: ControllerContext,
-        resource: Resource[Any],
-        enqueue: Callable[[Key], None],
+        self, context: ControllerContext, resource: Resource[Any], enqueue: Callable[[Key], None]
     ) -> None:
         self._client = context.client
         self._recorder = context.events

@@ -31,13 +31,7 @@ from quorate.kube.manager import leader_election
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration, run_with_current
 from quorate.kube.manager.leader_election import JoinElection, LeaseTimings
 from quorate.kube.manager.restart import run_restarting
-from quorate.kube.resources import (
-    RESERVATIONS,
-    RESOURCE_CLAIM_TEMPLATES,
-    RESOURCE_FLAVORS,
-    T,
-    metadata_of,
-)
+from quorate.kube.resources import RESERVATIONS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_FLAVORS, T, metadata_of
 from quorate.observe.recorder import Recorder
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
@@ -145,11 +139,7 @@ async def run_queueing(
 
 
 async def _run_controllers(
-    client: Client,
-    clock: Clock,
-    configuration: Configuration,
-    rng: random.Random,
-    replica: Replica,
+    client: Client, clock: Clock, configuration: Configuration, rng: random.Random, replica: Replica
 ) -> None:
     await require_native_groups(client, configuration)
     run = ControllerRun(await _context(client, clock, configuration, rng, replica.recorder), replica)

@@ -87,10 +87,7 @@ def workload(namespace: str, image: str) -> Iterator[Json]:
 
 def _deployment(namespace: str, image: str) -> Json:
     args = ["controllers", "--config", f"/etc/quorate/{CONFIGURATION_FILE}", "--log-format", "json"]
-    resources = {
-        "requests": {"cpu": "500m", "memory": "512Mi"},
-        "limits": {"cpu": "2", "memory": "1Gi"},
-    }
+    resources = {"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"cpu": "2", "memory": "1Gi"}}
     container = CONTROLLERS.container(image, args, resources)
     return CONTROLLERS.elected_deployment(namespace, container, CONFIGURATION)
 

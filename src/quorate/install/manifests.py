@@ -15,13 +15,7 @@ from quorate.install import dashboard, monitoring, multikueue_worker, scheduler,
 from quorate.install.crds import deletion_policy, gang_definitions, queueing_definitions
 from quorate.install.manifest_builders import namespace_object
 from quorate.install.native_gangs import native_gangs
-from quorate.install.roles import (
-    ACCOUNT,
-    controller_roles,
-    gang_roles,
-    metrics_reader,
-    user_roles,
-)
+from quorate.install.roles import ACCOUNT, controller_roles, gang_roles, metrics_reader, user_roles
 from quorate.install.visibility import api_services, auth_reader, priority_and_fairness
 from quorate.webhooks.process import served_routes
 from quorate.webhooks.routes import WebhookEndpoint
@@ -105,10 +99,7 @@ def multikueue_worker_installation(namespace: str) -> Mapping[PurePosixPath, str
     """Return the files with which a worker cluster admits a MultiKueue manager."""
     return _separate_installation(
         MULTIKUEUE_WORKER,
-        {
-            "namespace": [namespace_object(namespace)],
-            "manager-account": multikueue_worker.account(namespace),
-        },
+        {"namespace": [namespace_object(namespace)], "manager-account": multikueue_worker.account(namespace)},
     )
 
 

@@ -114,10 +114,7 @@ def _deployment(namespace: str, image: str) -> Json:
         "--metrics-address", f":{METRICS_PORT}",
         "--log-format", "json",
     ]  # fmt: skip
-    resources = {
-        "requests": {"cpu": "500m", "memory": "512Mi"},
-        "limits": {"cpu": "2", "memory": "2Gi"},
-    }
+    resources = {"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"cpu": "2", "memory": "2Gi"}}
     container = SCHEDULER.container(image, args, resources)
     # No pod is scheduled without it, so the pods that it schedules must not preempt it.
     critical = {"priorityClassName": "system-cluster-critical"}

@@ -65,10 +65,7 @@ def _deployment(namespace: str, image: str) -> Json:
         "--metrics-address", f":{METRICS_PORT}",
         "--log-format", "json",
     ]  # fmt: skip
-    resources = {
-        "requests": {"cpu": "100m", "memory": "128Mi"},
-        "limits": {"cpu": "1", "memory": "1Gi"},
-    }
+    resources = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
     container = WITNESS.container(image, args, resources)
     volumes = [manifest_builders.configuration_volume(CONFIGURATION), manifest_builders.TMP_VOLUME]
     pod = {"containers": [container], "volumes": volumes}

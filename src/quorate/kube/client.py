@@ -146,11 +146,7 @@ class Client:
             return None
 
     async def list(
-        self,
-        resource: Resource[T],
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
+        self, resource: Resource[T], namespace: str = "", label_selector: str = "", field_selector: str = ""
     ) -> Listing[T]:
         """Return all objects that match, in pages.
 

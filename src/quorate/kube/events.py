@@ -20,13 +20,7 @@ from quorate.api.meta import Key, ObjectMeta, micro_time
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
-from quorate.kube.errors import (
-    AlreadyExists,
-    ApiError,
-    Conflict,
-    ServerError,
-    TooManyRequests,
-)
+from quorate.kube.errors import AlreadyExists, ApiError, Conflict, ServerError, TooManyRequests
 from quorate.kube.flowcontrol import RateLimiter
 from quorate.kube.limits import (
     COUNT_EVERY_S,

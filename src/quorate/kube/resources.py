@@ -87,11 +87,7 @@ def versioned_reference_to(resource: Resource[Any], metadata: ObjectMeta) -> Obj
 def reference(resource: Resource[Any], key: Key, uid: Uid) -> ObjectReference:
     """Return a reference to an object of which only key and uid are known."""
     return ObjectReference(
-        api_version=resource.api_version,
-        kind=resource.kind,
-        name=key.name,
-        namespace=key.namespace,
-        uid=uid,
+        api_version=resource.api_version, kind=resource.kind, name=key.name, namespace=key.namespace, uid=uid
     )
 
 

@@ -230,11 +230,7 @@ def _fitting_pods(passing: _PassingNodes, request: _Request) -> FittingPods:
 def _diagnosis(passing: _PassingNodes, request: _Request, short: Sequence[int]) -> Diagnosis:
     insufficient = [
         InsufficientResource(
-            resource,
-            nodes,
-            need,
-            at_most=int(passing.at_most[row]),
-            overcommitted=passing.short_of(row, 0),
+            resource, nodes, need, at_most=int(passing.at_most[row]), overcommitted=passing.short_of(row, 0)
         )
         for (resource, need), row, nodes in zip(request.amounts.items(), request.rows, short, strict=True)
         if nodes

@@ -85,9 +85,7 @@ def minus(left: Amounts, right: Amounts) -> dict[str, int]:
 
 
 def less_equal(
-    left: FractionalAmounts,
-    right: FractionalAmounts,
-    default: DimensionDefault = DimensionDefault.ZERO,
+    left: FractionalAmounts, right: FractionalAmounts, default: DimensionDefault = DimensionDefault.ZERO
 ) -> bool:
     """Return True if ``left`` is at most ``right`` in every resource.
 

@@ -23,12 +23,7 @@ from quorate.observe.gang_metrics import GangMetrics
 from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.serving import health_checks, serving
 from quorate.processes.configuration_reload import SchedulerConfigurationInForce
-from quorate.processes.process_setup import (
-    election_client,
-    new_identity,
-    require_served,
-    wait_for_signal,
-)
+from quorate.processes.process_setup import election_client, new_identity, require_served, wait_for_signal
 from quorate.processes.stored_scheduler_configuration import store_scheduler_in_force
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import ElectionOptions, run_scheduler

@@ -66,11 +66,7 @@ async def run_witness_process(
             parts = [
                 tasks.create_task(
                     run_witness(
-                        client,
-                        clock,
-                        options,
-                        lambda: in_force.configured.current.resources,
-                        on_report,
+                        client, clock, options, lambda: in_force.configured.current.resources, on_report
                     )
                 ),
                 tasks.create_task(recorder.run()),

@@ -109,11 +109,7 @@ def gang_feeds(model: Model, clock: Clock, *, disruption_budgets: bool = False) 
         ),
         Feed(POD_GROUPS, model.set_group, model.remove_group, set_aside=set_aside_group),
         Feed(
-            PLACEABLE_PODS,
-            model.set_pod,
-            model.remove_pod,
-            is_decisive=_pods_differ,
-            set_aside=set_aside_pod,
+            PLACEABLE_PODS, model.set_pod, model.remove_pod, is_decisive=_pods_differ, set_aside=set_aside_pod
         ),
     )
 

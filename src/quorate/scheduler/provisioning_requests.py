@@ -111,10 +111,7 @@ def template_for(group: PodGroup) -> Json:
 
 def request_for(group: PodGroup, class_name: str) -> Json:
     pods = {"podTemplateRef": {"name": name_of(group)}, "count": member_count(group)}
-    return {
-        "metadata": _metadata(group),
-        "spec": {"provisioningClassName": class_name, "podSets": [pods]},
-    }
+    return {"metadata": _metadata(group), "spec": {"provisioningClassName": class_name, "podSets": [pods]}}
 
 
 def member_count(group: PodGroup) -> int:
@@ -141,8 +138,4 @@ def _metadata(group: PodGroup) -> Json:
         "controller": True,
         "blockOwnerDeletion": True,
     }
-    return {
-        "name": name_of(group),
-        "labels": {DEMAND_LABEL: "true"},
-        "ownerReferences": [owner],
-    }
+    return {"name": name_of(group), "labels": {DEMAND_LABEL: "true"}, "ownerReferences": [owner]}

@@ -62,13 +62,7 @@ from quorate.scheduler.feeds import (
 from quorate.scheduler.limits import DISCOVERY_INTERVAL_S, PAUSE_DURING_BINDS_S, REST_PER_SESSION
 from quorate.scheduler.missing_references import MissingReferences
 from quorate.scheduler.native_group_status import NativeGroupStatusWriter
-from quorate.scheduler.observer import (
-    Bound,
-    SchedulerObserver,
-    SchedulerStatus,
-    SessionTimer,
-    SessionTimes,
-)
+from quorate.scheduler.observer import Bound, SchedulerObserver, SchedulerStatus, SessionTimer, SessionTimes
 from quorate.scheduler.pod_conditions import PodConditionWriter
 from quorate.scheduler.pod_group_status import PodGroupStatusWriter
 from quorate.scheduler.preemption import Evictor, Nominator

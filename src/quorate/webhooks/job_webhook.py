@@ -181,9 +181,7 @@ class JobWebhook(Generic[J]):
         queued = bool(queue_name_of(job.metadata)) or self._manage_all
         managed = queued and await self._reader.manages_namespace(request.namespace)
         return ValidationScope(
-            queued=managed,
-            elastic=self._is_elastic(job),
-            upgrade_strategy=self._gates.upgrade_strategy,
+            queued=managed, elastic=self._is_elastic(job), upgrade_strategy=self._gates.upgrade_strategy
         )
 
     def _is_elastic(self, job: J) -> bool:

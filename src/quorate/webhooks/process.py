@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from quorate.api.configuration import Configuration
-from quorate.controllers.integrations import (
-    enabled_kinds,
-)
+from quorate.controllers.integrations import enabled_kinds
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable, Unreadable

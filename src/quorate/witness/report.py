@@ -61,10 +61,7 @@ class Difference:
         )
 
 
-BOUNDS = {
-    Reason.OVER_ALLOCATABLE: "allocatable",
-    Reason.OUTSIDE_QUOTA: "the admitted amount",
-}
+BOUNDS = {Reason.OVER_ALLOCATABLE: "allocatable", Reason.OUTSIDE_QUOTA: "the admitted amount"}
 NAMED = 5
 """The most pods that a message names."""
 

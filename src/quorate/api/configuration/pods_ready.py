@@ -152,8 +152,7 @@ class _OverrideBounds(msgspec.Struct, frozen=True):
 
 def _overrides(fields: Section) -> _OverrideBounds:
     bounds = _OverrideBounds(
-        fields.take("shortest", duration(), 0.0),
-        fields.take("longest", duration(), None),
+        fields.take("shortest", duration(), 0.0), fields.take("longest", duration(), None)
     )
     if bounds.longest_s is not None and bounds.longest_s < bounds.shortest_s:
         fields.at("longest").reject("is shorter than shortest (give a longer one, or leave one out)")

@@ -17,13 +17,7 @@ import msgspec
 from quorate.api import codec
 from quorate.api.core import ContainerState, ResourceRequirements, Resources
 from quorate.api.core.pod_resources import is_resize_infeasible, pod_requests
-from quorate.api.core.scheduling import (
-    INTERNED_SPEC_FIELDS,
-    Affinity,
-    Container,
-    PodAffinity,
-    PodSpec,
-)
+from quorate.api.core.scheduling import INTERNED_SPEC_FIELDS, Affinity, Container, PodAffinity, PodSpec
 from quorate.api.interning import CACHE_SIZE, InternCache, SharedStructs, intern_metadata
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct
 from quorate.api.names import volcano as annotations

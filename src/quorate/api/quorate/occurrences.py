@@ -149,10 +149,7 @@ def recurrence_problem(rule: str) -> str | None:
             "BYMONTH" in parts and (frequency != "YEARLY" or not (by_day or by_month_day)),
             "BYMONTH requires FREQ=YEARLY with BYDAY or BYMONTHDAY",
         ),
-        (
-            frequency == "DAILY" and by_day and "INTERVAL" in parts,
-            "BYDAY excludes INTERVAL with FREQ=DAILY",
-        ),
+        (frequency == "DAILY" and by_day and "INTERVAL" in parts, "BYDAY excludes INTERVAL with FREQ=DAILY"),
     )
     return next((f"spec.recurrence: {text}" for holds, text in excluded if holds), None)
 

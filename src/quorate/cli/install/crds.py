@@ -19,8 +19,7 @@ _SERVICE: Final = WebhookEndpoint(namespace=DEFAULT_NAMESPACE, service=Certifica
 def crds(
     output: Annotated[Path, typer.Option(help="The directory to write into, one file per kind.")],
     conversion_webhook: Annotated[
-        bool,
-        typer.Option("--conversion-webhook", help="Set the conversion webhook of the controllers."),
+        bool, typer.Option("--conversion-webhook", help="Set the conversion webhook of the controllers.")
     ] = False,
 ) -> None:
     """Write the CustomResourceDefinitions, to install them in a cluster.

@@ -17,10 +17,7 @@ def webhooks(
     output: Annotated[Path, typer.Option(help="The directory to write into, one file per configuration.")],
     config: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The Configuration of the controllers. Default: all defaults.",
-        ),
+        typer.Option(metavar="FILE", help="The Configuration of the controllers. Default: all defaults."),
     ] = None,
     service_account: Annotated[
         str,

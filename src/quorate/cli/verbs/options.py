@@ -26,8 +26,7 @@ class DryRun(StrEnum):
 
 
 Kubeconfig = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="The kubeconfig. Default: $KUBECONFIG, ~/.kube/config."),
+    Path | None, typer.Option(metavar="FILE", help="The kubeconfig. Default: $KUBECONFIG, ~/.kube/config.")
 ]
 Context = Annotated[
     str, typer.Option(metavar="NAME", help="The context of the kubeconfig. Default: the current one.")

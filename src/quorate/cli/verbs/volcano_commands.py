@@ -38,10 +38,7 @@ async def send_command(
         "controller": True,
     }
     body = {
-        "metadata": {
-            "generateName": f"{metadata.name[:200]}-{action.lower()}-",
-            "ownerReferences": [target],
-        },
+        "metadata": {"generateName": f"{metadata.name[:200]}-{action.lower()}-", "ownerReferences": [target]},
         "action": action,
         "target": target,
     }

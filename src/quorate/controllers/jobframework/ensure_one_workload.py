@@ -202,8 +202,7 @@ def _invalid_metadata(state: JobState[J]) -> tuple[str, ...]:
     """Return one finding for each annotation or label that a webhook would refuse; they have no effect."""
     metadata = state.job.metadata
     scope = ValidationScope(
-        queued=True,
-        elastic=state.options.elastic_jobs and metadata.annotations.get(ELASTIC_JOB) == "true",
+        queued=True, elastic=state.options.elastic_jobs and metadata.annotations.get(ELASTIC_JOB) == "true"
     )
     try:
         findings = tuple(state.kind.findings(None, state.job, scope))

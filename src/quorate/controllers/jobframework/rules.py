@@ -18,10 +18,7 @@ from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
 from quorate.api.names.multikueue import ORIGIN
 from quorate.controllers.executor import ObjectEvent, warning_event
 from quorate.controllers.finalizers import finish_orphans, remove_finalizer
-from quorate.controllers.jobframework.ensure_one_workload import (
-    ensure_one_workload,
-    ensure_prebuilt_workload,
-)
+from quorate.controllers.jobframework.ensure_one_workload import ensure_one_workload, ensure_prebuilt_workload
 from quorate.controllers.jobframework.interface import (
     NOT_ADMITTED,
     WORKLOAD_DELETED,
@@ -32,13 +29,7 @@ from quorate.controllers.jobframework.interface import (
     JobState,
     Outcome,
 )
-from quorate.controllers.jobframework.job_plan import (
-    IDLE,
-    JobChange,
-    JobOptions,
-    JobPlan,
-    ReconcileContext,
-)
+from quorate.controllers.jobframework.job_plan import IDLE, JobChange, JobOptions, JobPlan, ReconcileContext
 from quorate.controllers.jobframework.native_gangs import with_native_groups
 from quorate.controllers.jobframework.pod_reports import (
     reclaimable_now,
@@ -53,11 +44,7 @@ from quorate.controllers.jobframework.podset_info import (
     with_group,
 )
 from quorate.controllers.jobframework.sync_workload import sync_workload
-from quorate.controllers.jobframework.workload_slices import (
-    ensure_slice,
-    is_size_of_copy,
-    without_nodes,
-)
+from quorate.controllers.jobframework.workload_slices import ensure_slice, is_size_of_copy, without_nodes
 from quorate.controllers.limits import NATIVE_GANGS_CHECK_S, NATIVE_GROUPS_RETRY_S
 from quorate.controllers.native_gang_support import Missing
 from quorate.kube.resources import WORKLOADS

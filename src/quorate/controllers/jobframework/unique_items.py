@@ -18,10 +18,7 @@ from quorate.controllers.jobframework.podset_info import read_template
 Keys = Mapping[str, tuple[tuple[str, str], ...]]
 """By list: the fields of the key of its items, each with the value that it has if it is absent."""
 
-_OF_CONTAINER: Final[Keys] = {
-    "env": (("name", ""),),
-    "ports": (("containerPort", ""), ("protocol", "TCP")),
-}
+_OF_CONTAINER: Final[Keys] = {"env": (("name", ""),), "ports": (("containerPort", ""), ("protocol", "TCP"))}
 _OF_POD: Final[Keys] = {"imagePullSecrets": (("name", ""),), "hostAliases": (("ip", ""),)}
 _CONTAINERS: Final = ("initContainers", "containers")
 

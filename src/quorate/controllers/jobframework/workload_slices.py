@@ -18,11 +18,7 @@ from quorate.api.names.multikueue import ORIGIN
 from quorate.controllers.executor import normal_event
 from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.jobframework.construct_workload import NotComposed, workload_patch
-from quorate.controllers.jobframework.ensure_one_workload import (
-    create_workload,
-    is_equivalent,
-    reduce_to_one,
-)
+from quorate.controllers.jobframework.ensure_one_workload import create_workload, is_equivalent, reduce_to_one
 from quorate.controllers.jobframework.interface import NO_MATCHING_WORKLOAD, J, JobState
 from quorate.controllers.jobframework.job_plan import JobPlan
 from quorate.controllers.jobframework.pod_reports import reclaimable_pods

@@ -14,11 +14,7 @@ from quorate.controllers.jobs.ray import (
     cluster_findings,
     cluster_pod_set_specs,
 )
-from quorate.controllers.jobs.unstructured import (
-    PodSetSpec,
-    UnstructuredJob,
-    unstructured_resource,
-)
+from quorate.controllers.jobs.unstructured import PodSetSpec, UnstructuredJob, unstructured_resource
 from quorate.kube.resources import Json
 
 _CLUSTER: Final[Path] = ("spec", "rayClusterSpec")

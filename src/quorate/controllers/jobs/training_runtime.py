@@ -9,14 +9,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Final
 
-from quorate.api.field_path import (
-    InvalidTemplate,
-    Path,
-    look_up,
-    read_count,
-    read_entries,
-    write_field,
-)
+from quorate.api.field_path import InvalidTemplate, Path, look_up, read_count, read_entries, write_field
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.resources import Json
 

@@ -24,12 +24,7 @@ from quorate.controllers.jobframework.pod_counts import PodCounts
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
 from quorate.controllers.jobframework.topology import TopologySource
 from quorate.controllers.jobs.jobset import read_replicated_job, replicated_job_counts
-from quorate.controllers.jobs.training_runtime import (
-    MANAGER,
-    PATCHED_JOBS,
-    PATCHES,
-    replicated_jobs,
-)
+from quorate.controllers.jobs.training_runtime import MANAGER, PATCHED_JOBS, PATCHES, replicated_jobs
 from quorate.controllers.jobs.unstructured import (
     PodSetSpec,
     ReferencedObject,

@@ -163,10 +163,7 @@ def pod_set_updates(
     request: ProvisioningRequest, updates: ConfiguredPodSetUpdates, covered: Sequence[str]
 ) -> tuple[PodSetUpdate, ...]:
     """Return what pods need to use the provisioned capacity, without missing details."""
-    annotations = {
-        CONSUMES: request.metadata.name,
-        CLASS_NAME: request.spec.provisioning_class_name,
-    }
+    annotations = {CONSUMES: request.metadata.name, CLASS_NAME: request.spec.provisioning_class_name}
     details: Mapping[str, str] = request.status.provisioning_class_details
     selector = {
         label.key: details[label.value_from_provisioning_class_detail]

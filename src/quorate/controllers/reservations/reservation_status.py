@@ -4,14 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from quorate.api.meta import Condition, ConditionStatus, at_epoch, is_true, with_condition
-from quorate.api.quorate import (
-    ACTIVE,
-    CONFLICTING,
-    ENDED,
-    SCHEDULED,
-    Reservation,
-    ReservationStatus,
-)
+from quorate.api.quorate import ACTIVE, CONFLICTING, ENDED, SCHEDULED, Reservation, ReservationStatus
 from quorate.api.quorate.occurrences import Interval, occurrences, spec_problem
 from quorate.queueing.conditions import new_condition
 from quorate.queueing.lifecycle.transition import Event

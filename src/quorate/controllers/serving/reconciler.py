@@ -12,13 +12,7 @@ from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, matches_selector
 from quorate.controllers.context import ControllerContext
-from quorate.controllers.executor import (
-    ObjectEvent,
-    Plan,
-    PlanExecutor,
-    name_conflict,
-    warning_event,
-)
+from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor, name_conflict, warning_event
 from quorate.controllers.informers import UNREADABLE_RETRY_S, WORKLOADS_OF, ByName, synced
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
 from quorate.controllers.jobframework.construct_workload import queue_name_of

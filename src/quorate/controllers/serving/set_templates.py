@@ -33,10 +33,7 @@ DEPLOYMENT: Final = SetKind(constants.DEPLOYMENT, (("spec", "template"),), ("sta
 STATEFUL_SET: Final = SetKind("statefulset", (("spec", "template"),), ("status", "readyReplicas"), False)
 LEADER_WORKER_SET: Final = SetKind(
     "leaderworkerset.x-k8s.io/leaderworkerset",
-    (
-        ("spec", "leaderWorkerTemplate", "leaderTemplate"),
-        ("spec", "leaderWorkerTemplate", "workerTemplate"),
-    ),
+    (("spec", "leaderWorkerTemplate", "leaderTemplate"), ("spec", "leaderWorkerTemplate", "workerTemplate")),
     ("status", "readyReplicas"),
     False,
 )

@@ -122,10 +122,7 @@ class SentUngatings:
 
 
 def find_ungatings(
-    workload: Workload,
-    pods: Sequence[Pod],
-    sent: Mapping[Key, Sent],
-    blocked: frozenset[str] = frozenset(),
+    workload: Workload, pods: Sequence[Pod], sent: Mapping[Key, Sent], blocked: frozenset[str] = frozenset()
 ) -> list[Ungating]:
     """Return what to send for an admitted workload; ``pods``: all of its pods, ordered by name.
 

@@ -12,12 +12,7 @@ from quorate.api.kueue import Workload
 from quorate.controllers.informers import synced
 from quorate.kube.feed import Feed, cluster_feed
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import (
-    CSI_NODES,
-    PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
-    STORAGE_CLASSES,
-)
+from quorate.kube.resources import CSI_NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from quorate.queueing.nodes.pod_templates import has_claims
 from quorate.queueing.state import State
 

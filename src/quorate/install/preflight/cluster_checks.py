@@ -58,8 +58,7 @@ def version_findings(served: ServerVersion) -> Iterator[PreflightFinding]:
         )
     elif numbers < _SELECTABLE_FIELDS:
         yield info(
-            "server",
-            f"Kubernetes {served} does not support field selectors for workloads; all else works",
+            "server", f"Kubernetes {served} does not support field selectors for workloads; all else works"
         )
     else:
         yield info("server", f"Kubernetes {served}")
@@ -124,9 +123,7 @@ def definition_findings(
             yield error(about, f"{product}; the server does not serve it", "kubectl describe crd shows why")
         elif stored != VERSION:
             yield warning(
-                about,
-                f"{product}; it stores {stored}, which cannot store some fields of {VERSION}",
-                _INSTALL,
+                about, f"{product}; it stores {stored}, which cannot store some fields of {VERSION}", _INSTALL
             )
         else:
             valid.setdefault(f"{product}; serve {', '.join(served)}, store {stored}", []).append(plural)
@@ -184,10 +181,7 @@ def webhook_findings(
     """Yield findings about the webhooks for queueing kinds and jobs; other webhooks are ignored."""
     ours = [configuration for configuration in configurations if _is_queueing(configuration)]
     if not ours:
-        yield info(
-            "webhooks",
-            "none are installed: jobs are suspended and validated after they are stored",
-        )
+        yield info("webhooks", "none are installed: jobs are suspended and validated after they are stored")
     for configuration in ours:
         about = f"webhooks {configuration.metadata.name}"
         problems: dict[tuple[str, str], list[str]] = {}

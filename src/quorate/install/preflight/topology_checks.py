@@ -14,9 +14,7 @@ _EXAMPLES: Final = 3  # names in one finding
 
 
 def topology_findings(
-    flavors: Mapping[str, ResourceFlavor],
-    topologies: Iterable[Topology] | None,
-    nodes: Sequence[Node] | None,
+    flavors: Mapping[str, ResourceFlavor], topologies: Iterable[Topology] | None, nodes: Sequence[Node] | None
 ) -> Iterator[PreflightFinding]:
     """Check the topologies that flavors refer to; None: no permission to list them."""
     if topologies is None:

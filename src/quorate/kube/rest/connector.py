@@ -26,10 +26,7 @@ class Connector(aiohttp.TCPConnector):
         self._permit = permit
 
     async def connect(
-        self,
-        req: aiohttp.ClientRequest,
-        traces: list[aiohttp.tracing.Trace],
-        timeout: aiohttp.ClientTimeout,
+        self, req: aiohttp.ClientRequest, traces: list[aiohttp.tracing.Trace], timeout: aiohttp.ClientTimeout
     ) -> aiohttp.connector.Connection:
         connection = await super().connect(req, traces, timeout)
         if self._permit is not None and req.method != "GET" and (problem := self._permit()):

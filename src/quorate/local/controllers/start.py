@@ -181,11 +181,7 @@ async def _run_controllers(
             (apps.REPLICATION_CONTROLLERS,),
             lambda owners: ReplicaSetController(context, apps.REPLICATION_CONTROLLERS, owners, pods),
         ),
-        (
-            (BUDGETS,),
-            (BUDGETS,),
-            partial(DisruptionController, context, pods, metadata_cache),
-        ),
+        ((BUDGETS,), (BUDGETS,), partial(DisruptionController, context, pods, metadata_cache)),
         ((CRON_JOBS,), (CRON_JOBS,), partial(CronJobController, context, jobs)),
         (
             (apps.DAEMON_SETS,),

@@ -125,11 +125,7 @@ async def wait_registered(client: Client, clock: Clock, name: str, registered: a
 
 
 async def _renew(client: Client, clock: Clock, name: str) -> None:
-    spec = {
-        "holderIdentity": name,
-        "leaseDurationSeconds": LEASE_S,
-        "renewTime": micro_time(clock.now()),
-    }
+    spec = {"holderIdentity": name, "leaseDurationSeconds": LEASE_S, "renewTime": micro_time(clock.now())}
     try:
         await client.patch(LEASES, Key(LEASE_NAMESPACE, name), {"spec": spec}, kind=PatchKind.MERGE)
     except NotFound:

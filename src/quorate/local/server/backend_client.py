@@ -132,10 +132,7 @@ class BackendClient:
     ) -> bytes:
         sent = {"Content-Type": "application/json", **headers}
         try:
-            async with (
-                asyncio.timeout(timeout_s),
-                self.request(method, backend, url, body, sent) as response,
-            ):
+            async with asyncio.timeout(timeout_s), self.request(method, backend, url, body, sent) as response:
                 content = await response.read()
         except TimeoutError as error:
             raise BackendUnreachable(f'{method.title()} "{url}": context deadline exceeded') from error

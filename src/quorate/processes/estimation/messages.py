@@ -7,10 +7,7 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.meta import Key
-from quorate.kube.resources import (
-    PLACEABLE_NODES,
-    Resource,
-)
+from quorate.kube.resources import PLACEABLE_NODES, Resource
 from quorate.simulate.estimates.exchange import KINDS as SNAPSHOT_KINDS
 from quorate.simulate.estimates.exchange import Answer, Refresh
 

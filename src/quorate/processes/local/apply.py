@@ -131,9 +131,7 @@ async def apply_manifests(client: Client, manifests: Sequence[Manifest], namespa
 
 
 async def _send(
-    client: Client,
-    manifests: Sequence[Manifest],
-    send: Callable[[Resource[Json], Manifest], Awaitable[Json]],
+    client: Client, manifests: Sequence[Manifest], send: Callable[[Resource[Json], Manifest], Awaitable[Json]]
 ) -> tuple[Json, ...]:
     served: dict[str, tuple[ServedResource, ...]] = {}
     refusals: list[str] = []

@@ -22,28 +22,13 @@ import msgspec
 import yaml
 
 from quorate.api.decoding.documents import Document, InvalidYaml, read_documents
-from quorate.api.decoding.strict import (
-    DecodeContext,
-    Section,
-    choice,
-    integer,
-    quantity,
-    section,
-)
+from quorate.api.decoding.strict import DecodeContext, Section, choice, integer, quantity, section
 from quorate.api.findings import Finding
 from quorate.api.quantity import PODS, Quantity, parse_quantity
 from quorate.inspect.configuration_files import InvalidFiles, compiler_lines, read_text
 from quorate.local.nodes import NodePool
-from quorate.processes.local.node_pools import (
-    NodePoolDescription,
-    node_pools,
-    pool_fields,
-)
-from quorate.processes.local.node_topology import (
-    NODE_LABELS,
-    NodeTopology,
-    decode_node_topology,
-)
+from quorate.processes.local.node_pools import NodePoolDescription, node_pools, pool_fields
+from quorate.processes.local.node_topology import NODE_LABELS, NodeTopology, decode_node_topology
 
 API_VERSION: Final = "local.quorate.dev/v1alpha1"
 

@@ -82,11 +82,7 @@ def _add_contexts(paths: Sequence[Path], directory: ClusterDirectory) -> Path:
     names = _contexts(directory)
     # In reverse: the file of the last, which is the cluster itself, is returned.
     targets = [
-        add_context(
-            paths,
-            names[own["contexts"][at]["name"]],
-            {field: [own[field][at]] for field in LISTS},
-        )
+        add_context(paths, names[own["contexts"][at]["name"]], {field: [own[field][at]] for field in LISTS})
         for at in reversed(range(len(own["contexts"])))
     ]
     return targets[-1]

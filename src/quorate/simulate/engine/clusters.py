@@ -125,13 +125,7 @@ class Clusters:
             copy = self.workers[name].jobs[key]
             run.jobs.outcome[job.number] = workers[name].jobs.outcome[copy.number]
         run.waiting = tuple(islice((*run.waiting, *self._unended(run, workers)), MAX_SHOWN))
-        return ClustersRun(
-            run,
-            workers,
-            self._started_in,
-            self._copies,
-            self._moved,
-        )
+        return ClustersRun(run, workers, self._started_in, self._copies, self._moved)
 
     def _any_works(self) -> bool:
         """Return True if a job will end.  If none does, nominations may repeat for ever."""

@@ -11,11 +11,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from quorate.api.kueue import (
-    AdmissionCheckState,
-    Workload,
-    WorkloadStatus,
-)
+from quorate.api.kueue import AdmissionCheckState, Workload, WorkloadStatus
 from quorate.api.meta import Key, at_epoch
 from quorate.controllers.feeds import queueing_feeds
 from quorate.kube.resources import LOCAL_QUEUES, NAMESPACES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS

@@ -19,10 +19,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import ObjectMeta, at_epoch
 from quorate.api.syntax import is_dns_label
-from quorate.kube.resources import (
-    WORKLOADS,
-    Resource,
-)
+from quorate.kube.resources import WORKLOADS, Resource
 from quorate.queueing import conditions as c
 from quorate.queueing.planning.work_kinds import WorkKind, kind_of, queue_of
 from quorate.simulate.estimates.expected_arrivals import Expected, can_be_played, equally_likely

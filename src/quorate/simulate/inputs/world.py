@@ -13,12 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api import codec
-from quorate.api.configuration import (
-    GROUP,
-    Configuration,
-    default_configuration,
-    load_configuration,
-)
+from quorate.api.configuration import GROUP, Configuration, default_configuration, load_configuration
 from quorate.api.core.scheduling import Node
 from quorate.api.decoding.documents import SUFFIXES, Document, InvalidYaml, read_documents
 from quorate.api.decoding.strict import InvalidConfiguration

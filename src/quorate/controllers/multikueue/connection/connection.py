@@ -64,11 +64,7 @@ class Connection:
     """
 
     def __init__(
-        self,
-        name: str,
-        workers: Workers,
-        context: ControllerContext,
-        on_change: Callable[[], None],
+        self, name: str, workers: Workers, context: ControllerContext, on_change: Callable[[], None]
     ) -> None:
         self.name = name
         self.failure: Failure | None = None  # of the last attempt; None: it succeeded, or there was none

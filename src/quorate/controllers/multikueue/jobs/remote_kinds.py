@@ -104,10 +104,7 @@ _ROWS: Final[dict[str, dict[str, Any]]] = {
         "forwarded": Forwarded(("serveConfigV2",), elastic=False),
     },
     "workload.codeflare.dev/appwrapper": {"no_pods": {"conditions": None}},
-    VOLCANO_JOB: {
-        "dropped": (("metadata", "annotations", ADMITTED_POD_SETS),),
-        "stays_suspended": True,
-    },
+    VOLCANO_JOB: {"dropped": (("metadata", "annotations", ADMITTED_POD_SETS),), "stays_suspended": True},
     "sparkoperator.k8s.io/sparkapplication": {"stays_suspended": True},
     STATEFUL_SET: {"copies_status": False},
     LEADER_WORKER_SET: {"copies_status": False, "names_workload": False},

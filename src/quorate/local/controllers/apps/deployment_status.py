@@ -8,12 +8,7 @@ from msgspec.structs import replace
 from quorate.api.meta import ConditionStatus, at_epoch, epoch, find_condition
 from quorate.local.controllers.apps.replica_set import REPLICA_FAILURE
 from quorate.local.controllers.apps.rollout import surge_and_unavailable
-from quorate.local.controllers.apps.types import (
-    Deployment,
-    DeploymentCondition,
-    DeploymentStatus,
-    ReplicaSet,
-)
+from quorate.local.controllers.apps.types import Deployment, DeploymentCondition, DeploymentStatus, ReplicaSet
 
 COMPLETE: Final = "NewReplicaSetAvailable"
 TIMED_OUT: Final = "ProgressDeadlineExceeded"

@@ -103,9 +103,4 @@ def _policy(job: Job) -> Json:
 
 def reference_to(resource: Resource[Workload] | Resource[PodGroup], metadata: ObjectMeta) -> Json:
     """Return a reference to an owner that does not control the object."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": resource.kind,
-        "name": metadata.name,
-        "uid": metadata.uid,
-    }
+    return {"apiVersion": API_VERSION, "kind": resource.kind, "name": metadata.name, "uid": metadata.uid}

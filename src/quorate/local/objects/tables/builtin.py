@@ -116,11 +116,7 @@ EVENT = TableLayout(
     ),
     _event,
 )
-_LAYOUTS = {
-    ("", "Event"): EVENT,
-    ("", "Pod"): POD,
-    ("events.k8s.io", "Event"): EVENT,
-}
+_LAYOUTS = {("", "Event"): EVENT, ("", "Pod"): POD, ("events.k8s.io", "Event"): EVENT}
 
 
 def builtin_layout(group: str, kind: str) -> TableLayout:

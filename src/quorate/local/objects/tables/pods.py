@@ -110,10 +110,7 @@ def _gates(gates: list[Json], status: Json) -> str:
     return f"{sum(_is_condition_true(status, gate['conditionType']) for gate in gates)}/{len(gates)}"
 
 
-_ENDS = {
-    "Succeeded": "The pod has completed successfully.",
-    "Failed": "The pod failed.",
-}
+_ENDS = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
 
 
 def _conditions(pod: Json) -> list[Json]:

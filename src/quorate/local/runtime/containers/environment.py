@@ -59,11 +59,7 @@ def references(container: Container) -> tuple[set[str], set[str]]:
 
 
 def environment_of(
-    pod: Pod,
-    container: Container,
-    objects: ReferencedObjects,
-    services: Iterable[Service],
-    facts: PodFacts,
+    pod: Pod, container: Container, objects: ReferencedObjects, services: Iterable[Service], facts: PodFacts
 ) -> dict[str, str]:
     """Return the variables of a container.  Raises ``ConfigError``.
 

@@ -103,10 +103,7 @@ def tool_path(name: str) -> str:
 
 
 def start(
-    attempt: Attempt,
-    arguments: Sequence[str],
-    environment: Mapping[str, str],
-    streams: Sequence[int],
+    attempt: Attempt, arguments: Sequence[str], environment: Mapping[str, str], streams: Sequence[int]
 ) -> int:
     """Start the process of an attempt and return its id.
 

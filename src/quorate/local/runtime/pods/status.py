@@ -155,10 +155,7 @@ def _states(
     previous = _terminated(record.previous) if record and record.previous else ContainerState()
     if record is None or (record.started_at is None and record.ended is None):
         if seen.is_finished and not is_init:
-            unknown = ContainerStateTerminated(
-                exit_code=137,
-                reason="ContainerStatusUnknown",
-            )
+            unknown = ContainerStateTerminated(exit_code=137, reason="ContainerStatusUnknown")
             return ContainerState(terminated=unknown), previous
         waiting = seen.waiting.get(container.name)
         if waiting is None:

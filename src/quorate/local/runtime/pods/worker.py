@@ -27,11 +27,7 @@ from quorate.local.runtime.containers.environment import ConfigError, PodFacts
 from quorate.local.runtime.containers.files import PodFiles, Termination
 from quorate.local.runtime.containers.pause import PAUSE, namespace_of, start_pause
 from quorate.local.runtime.containers.processes import is_running, signal_processes
-from quorate.local.runtime.containers.running import (
-    START_FAILED,
-    ContainerProcess,
-    StartFailed,
-)
+from quorate.local.runtime.containers.running import START_FAILED, ContainerProcess, StartFailed
 from quorate.local.runtime.containers.types import ContainerLogs, RunningContainer
 from quorate.local.runtime.machine import NVIDIA
 from quorate.local.runtime.network.types import PodNetworkError, PodNetworkNamespace, PodNetworkRequest
@@ -61,9 +57,7 @@ OWN_CONDITIONS: Final = frozenset({*CONDITIONS, "PodScheduled", "DisruptionTarge
 FIRST_RETRY_S: Final = 0.25
 LONGEST_RETRY_S: Final = 10.0
 SHUTDOWN: Final = Ending(
-    "Terminated",
-    "Pod was terminated in response to imminent node shutdown.",
-    "TerminationByKubelet",
+    "Terminated", "Pod was terminated in response to imminent node shutdown.", "TerminationByKubelet"
 )
 DEADLINE: Final = Ending(DEADLINE_EXCEEDED, DEADLINE_MESSAGE)
 

@@ -110,12 +110,7 @@ async def _http_get(action: HttpGetAction, target: ProbeTarget) -> HandlerResult
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     reader, writer = await _connect(action.host, port, target, tls)
     try:
-        headers = {
-            "Host": f"{host}:{port}",
-            "User-Agent": USER_AGENT,
-            "Accept": "*/*",
-            "Connection": "close",
-        }
+        headers = {"Host": f"{host}:{port}", "User-Agent": USER_AGENT, "Accept": "*/*", "Connection": "close"}
         writer.write(_request(action, headers))
         await writer.drain()
         status_line = await reader.readline()

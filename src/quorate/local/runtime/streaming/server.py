@@ -15,11 +15,7 @@ from quorate.api.meta import at_epoch
 from quorate.kube.cancellation import end_tasks
 from quorate.kube.clock import Clock
 from quorate.kube.log import logger
-from quorate.local.container_logs import (
-    InvalidLogOption,
-    log_chunks,
-    read_options,
-)
+from quorate.local.container_logs import InvalidLogOption, log_chunks, read_options
 from quorate.local.relay import CONNECT_TIMEOUT_S, Streams, connect
 from quorate.local.runtime.containers.types import ContainerIndex
 from quorate.local.runtime.network.types import PodNetwork

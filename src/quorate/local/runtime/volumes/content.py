@@ -5,12 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from quorate.local.runtime.containers.environment import (
-    ConfigError,
-    PodFacts,
-    pod_field,
-    resource_field,
-)
+from quorate.local.runtime.containers.environment import ConfigError, PodFacts, pod_field, resource_field
 from quorate.local.runtime.pod_types import (
     ConfigMap,
     ConfigMapSource,

@@ -32,11 +32,7 @@ from quorate.local.server.requests.context import RequestContext
 
 
 async def mutate(
-    context: RequestContext,
-    operation: str,
-    new: Json,
-    old: Json | None = None,
-    kind: Kind | None = None,
+    context: RequestContext, operation: str, new: Json, old: Json | None = None, kind: Kind | None = None
 ) -> Json:
     """Return the object after the mutating webhooks.
 

@@ -71,10 +71,7 @@ def resource_list(registry: Registry, group_name: str, version: str) -> Json | N
         return None
     resources = [entry for kind in kinds for entry in _resource_entries(kind)]
     type_meta = {"kind": "APIResourceList"} | ({"apiVersion": "v1"} if group_name else {})
-    return type_meta | {
-        "groupVersion": kinds[0].api_version,
-        "resources": resources,
-    }
+    return type_meta | {"groupVersion": kinds[0].api_version, "resources": resources}
 
 
 def aggregated_discovery(registry: Registry, names: Iterable[str], remote: RemoteGroups) -> Json:

@@ -144,11 +144,7 @@ def _custom_schema(schema: Json, kind: Kind, schemas: dict[str, Json]) -> Json:
     """Return the schema of a custom resource with apiVersion, kind and metadata."""
     meta = schema_types.object_meta_type()
     _add_schema(meta, schemas)
-    every = {
-        "apiVersion": {"type": "string"},
-        "kind": {"type": "string"},
-        "metadata": _reference(meta),
-    }
+    every = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": _reference(meta)}
     properties = schema.get("properties", {}) | every
     return schema | {"properties": properties, "x-kubernetes-group-version-kind": [_group_version_kind(kind)]}
 

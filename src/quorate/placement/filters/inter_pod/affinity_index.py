@@ -98,12 +98,7 @@ class AffinityIndex:
         self._serials = itertools.count(1)
 
     def add(
-        self,
-        node: int,
-        label_set: PodLabelSet,
-        own_terms: Collection[OwnTerm],
-        releasing: bool,
-        count: int,
+        self, node: int, label_set: PodLabelSet, own_terms: Collection[OwnTerm], releasing: bool, count: int
     ) -> None:
         """Add ``count`` pods on the node; remove them if it is negative."""
         entry = self._entry(label_set)

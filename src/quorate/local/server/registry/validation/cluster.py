@@ -3,14 +3,7 @@
 import base64
 
 from quorate.api.codec import Json
-from quorate.local.objects.errors import (
-    Cause,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    required,
-    too_long,
-)
+from quorate.local.objects.errors import Cause, duplicate, forbidden_field, invalid_value, required, too_long
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, check, check_update, relation
 
 RESOURCE_FIELDS = ("apiGroups", "resources", "resourceNames")

@@ -4,13 +4,7 @@ import re
 
 from quorate.api.codec import Json
 from quorate.api.quantity import InvalidQuantity, parse_quantity
-from quorate.local.objects.errors import (
-    duplicate,
-    invalid_value,
-    missing_reference,
-    not_supported,
-    required,
-)
+from quorate.local.objects.errors import duplicate, invalid_value, missing_reference, not_supported, required
 from quorate.local.server.registry.defaults.pod_resources import is_huge_pages
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, relation
 from quorate.local.server.registry.validation.formats import FORMATS, check_format, label
