@@ -172,6 +172,40 @@ def test_an_eviction_outside_the_target_of_an_action_is_handled_after_it() -> No
 
 
 @pytest.mark.parametrize(
+    ("action", "pods", "lost", "want"),
+    [
+        pytest.param("RestartPod", "ps: failed running; worker: failed failed running", [],
+                     "ps-0 worker-0 worker-1", id="failed pods"),
+        pytest.param("RestartTask", "ps: failed running; worker: running failed running", [],
+                     "ps-0 ps-1 worker-0 worker-1 worker-2", id="a failed pod of each task"),
+        pytest.param("RestartPod", "ps: - running; worker: - - running",
+                     [("ps", 0), ("worker", 0), ("worker", 1)], "", id="pods of a lost node"),
+        pytest.param("RestartTask", "ps: - running; worker: running - running", [("ps", 0), ("worker", 1)],
+                     "ps-1 worker-0 worker-2", id="a lost pod of each task"),
+        pytest.param("RestartPod", "ps: - running; worker: running failed running", [("ps", 0)], "worker-1",
+                     id="a failed and a lost pod"),
+    ],
+)  # fmt: skip
+def test_parts_that_end_together_are_restarted_for_one_retry(
+    action: str, pods: str, lost: list[tuple[str, int]], want: str
+) -> None:
+    policies = [{"events": ["PodFailed", "PodEvicted"], "action": action}]
+    job = a_job("ps=2 worker=3", phase="Running", maxRetry=2, policies=policies)
+    left, losses, deleted = job_pods(pods), [a_lost_pod(*pod) for pod in lost], set[str]()
+    for _ in range(9):
+        plan = planned(job, left, "Running", lost=losses)
+        names = {pod.metadata.name for pod in plan.pods_to_delete}
+        deleted |= {name.removeprefix("train-") for name in names}
+        left = [pod for pod in left if pod.metadata.name not in names]
+        losses = [pod for pod in losses if pod not in plan.handled_losses]
+        job = after(plan)
+        if job.phase != "Restarting":
+            break
+    assert (job.phase, job.status.retry_count) == ("Pending", 1)
+    assert (" ".join(sorted(deleted)), losses) == (want, [])
+
+
+@pytest.mark.parametrize(
     ("policies", "want"),
     [
         pytest.param([{"event": "PodEvicted", "action": "RestartPod"}],

@@ -38,6 +38,7 @@ from quorate.controllers.volcano.job.job_phases import (
     Transition,
     next_phase,
     total_replicas,
+    transition_of,
     with_retry_limit,
 )
 from quorate.controllers.volcano.job.job_pod_group import awaits_admission, build_pod_group
@@ -213,6 +214,8 @@ def _kill_job(info: JobInfo, transition: Transition, requested: RequestedAction)
     status = msgspec.structs.replace(status, version=version, retry_count=retries)
     if transition.scope is ActionScope.JOB:
         status = without_plugins(status)
+    state = msgspec.structs.replace(status.state, reason=reason.reason, message=reason.message)
+    status = msgspec.structs.replace(status, state=state)
     return JobPlan(
         job,
         handled_losses=tuple(
@@ -354,11 +357,29 @@ def _sync_restart(info: JobInfo) -> JobPlan:
         for pod in info.pods
         if not pod.is_terminating and (action.kills_on_restart(pod, job) or _is_surplus(pod, job, replicas))
     )
+    if not killed and (further := _further_restart(info, action)) is not None:
+        return further
     plan = replace(_with_phase(info, killed), group_to_delete=_group_to_delete(info, action.transition))
     if plan.status is None or plan.status.state.phase != "Pending" or not (killed or plan.group_to_delete):
         return plan
     status = updated_status(job, _counts_without(info.pods, killed), "Restarting", info.now, PhaseReason())
     return replace(plan, status=status)
+
+
+def _further_restart(info: JobInfo, action: KillAction) -> JobPlan | None:
+    """Return the plan to restart one more part of a job in which ``action`` restarts a part.
+
+    It adds no retry: the loss of a node ends several pods, one after the other.  Return None if no event
+    requests it, or if the job has no retry left.
+    """
+    job = info.job
+    if action.transition.scope is ActionScope.JOB or job.status.retry_count >= job.spec.max_retry:
+        return None
+    requested, _ = requested_action(job, info.pods, info.lost, info.group, info.now)
+    transition = None if requested is None else transition_of(requested.action)
+    if requested is None or transition is None or transition.scope is ActionScope.JOB:
+        return None
+    return _kill_job(replace(info, commands=()), replace(transition, retries=0), requested)
 
 
 def _group_to_delete(info: JobInfo, transition: Transition) -> PodGroup | None:
