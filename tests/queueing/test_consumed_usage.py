@@ -237,9 +237,11 @@ def test_a_planned_start_keeps_nothing_from_a_local_queue_that_used_less(
     assert has_quota_reservation(world.workloads["urgent"])
 
 
-def test_a_preempted_workload_does_not_take_its_quota_back_from_its_preemptor() -> None:
+@pytest.mark.parametrize("strategy", ["BestEffortFIFO", "StrictFIFO"])
+def test_a_preempted_workload_does_not_take_its_quota_back_from_its_preemptor(strategy: str) -> None:
     """It is of the local queue that used less, and its preemptor of higher priority waits for its pods."""
     queue = {
+        "strategy": strategy,
         "quota": [{"default": {"cpu": 6}}],
         "admissionMode": "UsageBasedAdmissionFairSharing",
         "preemption": {"withinClusterQueue": "LowerPriority"},

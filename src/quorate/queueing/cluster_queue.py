@@ -210,6 +210,14 @@ class ClusterQueueState:
         return run_bound(workload, self.planned_start_rules, self._bound_inputs.learned)
 
     @property
+    def keeps_preemptor_first(self) -> bool:
+        """Return True if a workload that waits for its preemption targets is first among the pending ones.
+
+        In a strict queue it is by its order alone, but for consumed usage, which may put a target before it.
+        """
+        return not self.is_strict or self.pending.consumed_usage is not None
+
+    @property
     def uses_admission_fair_sharing(self) -> bool:
         """Return True if its local queues are ordered by consumed usage, provided that is configured."""
         scope = self.spec.admission_scope

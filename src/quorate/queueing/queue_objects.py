@@ -159,7 +159,7 @@ class QueueObjects:
             queue.findings = spec_findings(cluster_queue.spec)
         by_usage = self.configuration.admission_fair_sharing is not None and queue.uses_admission_fair_sharing
         queue.pending.set_consumed_usage(ledger.consumed_usage if by_usage else None)
-        if queue.is_strict:
+        if not queue.keeps_preemptor_first:
             queue.pending.sticky = None
         self._update_inactive_reasons(queue)
         ledger.note_root_change(node)

@@ -375,7 +375,7 @@ class Round:
         entry, queue = nomination.entry, nomination.queue
         self._earlier.reserve(nomination, assignment.usage)
         entry.last_assignment = None
-        queue.pending.set_preemptor(entry, sticky=not queue.is_strict)
+        queue.pending.set_preemptor(entry, sticky=queue.keeps_preemptor_first)
         reason = AwaitingOtherPreemption(tuple(preemptors))
         return self._keep_pending(nomination, RequeueReason.PENDING_PREEMPTION, (reason,))
 
@@ -404,7 +404,7 @@ class Round:
         entry.last_assignment = None
         counts = tuple(pods.count for pods in assignment.pod_sets)
         entry.preempting_assignment = PreemptingAssignment(counts, assignment.borrowing_level)
-        queue.pending.set_preemptor(entry, sticky=not queue.is_strict)
+        queue.pending.set_preemptor(entry, sticky=queue.keeps_preemptor_first)
         is_refused = all(
             target.workload.metadata.uid in ledger.refused_evictions for target in nomination.targets
         )
