@@ -37,7 +37,9 @@ def test_a_job_that_waits_has_an_estimate(tmp_path: Path) -> None:
             return command(data_dir, "explain", "job/first", "job/second")
 
         poll(explained, lambda text: with_estimate.search(text) is not None, WITHIN_S)
-        assert "run times of default/main: no workload has finished; 3600 s is assumed" in explained()
+        assert (
+            "run times of default/main: workloads that have finished: none; 3600 s is assumed" in explained()
+        )
         (line,) = (row for row in command(data_dir, "workload", "list").splitlines() if "PENDING" in row)
         assert re.search(r" \d+m\w*-\d+m", line), line
 

@@ -71,7 +71,7 @@ def test_what_has_places_on_the_nodes_is_evicted() -> None:
         pytest.param([], (), id="none"),
         pytest.param(
             [a_reservation(OPENS, CLOSES, cpu=14, name="b")],
-            ("cpu in flavor default: night, b reserve 18 of 16",),
+            ("cpu in flavor default: night, b reserve 18, and the queues of their owners have 16",),
             id="more than there is, together",
         ),
         pytest.param([a_reservation(CLOSES, CLOSES + 9, cpu=14, name="b")], (), id="one after the other"),

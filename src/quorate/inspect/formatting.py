@@ -9,6 +9,7 @@ from quorate.api.quantity import NANOS, Form, Quantity
 
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _MOST_DIGITS: Final = 5
+_LARGE: Final = 10  # from which on thousandths are hard to read
 _NOTHING: Final = Quantity(0)
 
 
@@ -33,7 +34,8 @@ def in_one_unit(amounts: Sequence[Quantity]) -> list[str]:
 
     If an amount is in binary form, the unit is the largest power of 1024 that does not exceed the largest
     amount, with at most one decimal, rounded up: ``0.5Gi``, ``2Gi``.  If an amount is a fraction, all are in
-    thousandths: ``500m``, ``2000m``.  Else they are plain numbers.
+    thousandths, ``500m`` and ``2000m``, or decimal if one is 10 or more: ``0.5``, ``12``.  Otherwise they are
+    plain numbers.
     """
     if any(amount.form is Form.BINARY_SI for amount in amounts):
         largest, power = max(amount.units for amount in amounts), 0
@@ -44,6 +46,8 @@ def in_one_unit(amounts: Sequence[Quantity]) -> list[str]:
             f"{number // 10}{f'.{number % 10}' if number % 10 else ''}{_BINARY[power]}" for number in tenths
         ]
     if any(amount.nanos % NANOS for amount in amounts):
+        if any(amount.units >= _LARGE for amount in amounts):
+            return [f"{amount.milli / 1000:.3f}".rstrip("0").rstrip(".") for amount in amounts]
         return [f"{amount.milli}m" for amount in amounts]
     return [str(amount.units) for amount in amounts]
 

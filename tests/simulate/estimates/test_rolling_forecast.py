@@ -58,7 +58,7 @@ def test_an_estimate_is_a_moment_with_its_runs_and_the_origin_of_run_times() -> 
     b, c = found.starts
     assert (b.p50, b.p90) == (BEGAN, BEGAN)
     assert (c.p50, c.p90, c.runs) == (BEGAN + 3600, BEGAN + 3600, PLAYS)
-    assert c.run_times == "default/q: no workload has finished; 3600 s is assumed"
+    assert c.run_times == "default/q: workloads that have finished: none; 3600 s is assumed"
 
 
 def test_a_run_is_over_when_its_memory_can_be_freed() -> None:

@@ -90,12 +90,12 @@ def workload(
         ),
         pytest.param(
             [workload("1", "a", 60), workload("2", "b")],
-            [("b", (3600,), "team/b: only 1 of all queues has finished; 3600 s is assumed")],
+            [("b", (3600,), "team/b: workloads that have finished: only 1 in all queues; 3600 s is assumed")],
             id="too few of all queues",
         ),
         pytest.param(
             [workload("1", "a")],
-            [("a", (3600,), "team/a: no workload has finished; 3600 s is assumed")],
+            [("a", (3600,), "team/a: workloads that have finished: none; 3600 s is assumed")],
             id="assumed",
         ),
         pytest.param([workload("1", "a", declared_s=60)], [], id="declared"),
@@ -174,7 +174,7 @@ def test_a_snapshot_of_a_cluster_is_played(tmp_path: Path, monkeypatch: pytest.M
             hours, _, rows = table.partition("\n\n")
             assert hours.splitlines()[-1].split()[1:] == ["1", "1", "0"]
             (row,) = [line.split() for line in rows.splitlines()[1:]]
-            assert (row[0], row[2], row[-2:]) == ("default", "queue", ["3", "low"])
+            assert (row[0], row[2], row[-4:]) == ("default", "queue", ["3", "low", "Queued", "QuotaShort"])
         answer = json.loads(await command.output_of("queue", "forecast", "-o", "json", "--plays", "3"))
         (start,) = answer["workloads"]
         assert (start["runs"], start["confidence"]) == (3, "low")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from quorate.api.core import Resources
-from quorate.api.explanation import NO_START, TAKES_TURNS, StartEstimate
+from quorate.api.explanation import NO_START, TAKES_TURNS, ExplanationSummary, StartEstimate
 from quorate.api.kueue import ACTIVE, ClusterQueue, FlavorUsage, LocalQueue, ResourceGroup, Workload
 from quorate.api.meta import (
     Key,
@@ -42,6 +42,11 @@ def why_inactive(queue: ClusterQueue | LocalQueue) -> str:
     active = find_condition(queue.status.conditions, ACTIVE)
     if active is None:
         return "not evaluated yet"
+    if isinstance(queue, LocalQueue) and active.status != "True" and queue.spec.stop_policy == "None":
+        name = queue.spec.cluster_queue  # the condition does not say what is wrong with it
+        is_absent = active.reason == "ClusterQueueDoesNotExist"
+        problem = "doesn't exist" if is_absent else f"is inactive (quorate explain cq/{name})"
+        return f"ClusterQueue {name} {problem}"
     return "" if active.status == "True" else active.message
 
 
@@ -246,7 +251,9 @@ def _amount_rows(amounts: Mapping[_FlavorResource, Sequence[Quantity | None]]) -
     return tuple((*pair, *row) for pair, row in zip(amounts, cells, strict=True))
 
 
-def describe_workload(workload: Workload, cluster_queue: str, now: float) -> tuple[Section, ...]:
+def describe_workload(
+    workload: Workload, explained: ExplanationSummary, cluster_queue: str, now: float
+) -> tuple[Section, ...]:
     spec, status = workload.spec, workload.status
     owners = ", ".join(f"{owner.kind} {owner.name}" for owner in workload.metadata.owner_references)
     facts = Fields((
@@ -257,6 +264,8 @@ def describe_workload(workload: Workload, cluster_queue: str, now: float) -> tup
         ("Cluster queue", cluster_queue),
         ("Priority", _priority(workload)),
         ("Status", status_of(workload).upper() + ("" if spec.active else ", stopped")),
+        ("State", explained.state + (f" ({explained.code})" if explained.code else "")),
+        ("Reason", explained.message),
         ("Evictions", ", ".join(_evictions(workload))),
         ("Age", age(workload.metadata.creation_timestamp, now)),
     ))  # fmt: skip

@@ -25,6 +25,7 @@ from quorate.cli.verbs.views import cluster_queue_of, describe_workload, workloa
 from quorate.cli.verbs.writing import Results, patch_spec
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.served import served_estimates
+from quorate.inspect.explain.summaries import summary_of_workload
 from quorate.inspect.job_names import OwnerResolver, job_filter, job_uids, named_workloads
 from quorate.inspect.workload_lists import pod_table, queue_positions
 from quorate.inspect.workload_status import Status, status_of
@@ -124,7 +125,7 @@ async def list_(
 @workload.command()
 @in_namespace
 async def describe(connection: Connection, names: Workloads, output: o.Format = o.Output.TABLE) -> None:
-    """Show the requests, the admission and the conditions of a workload.
+    """Show the state of a workload, its requests, its admission and its conditions.
 
     [b]Example:[/b] quorate workload describe job/train
     """
@@ -137,7 +138,9 @@ async def describe(connection: Connection, names: Workloads, output: o.Format = 
     for target in targets:
         queues = (await connection.client.list(LOCAL_QUEUES, target.metadata.namespace)).items
         cluster_queues = {queue.metadata.key: queue.spec.cluster_queue for queue in queues}
-        print_sections(describe_workload(target, cluster_queue_of(target, cluster_queues), now))
+        cluster_queue = cluster_queue_of(target, cluster_queues)
+        explained = await summary_of_workload(connection.client, target)
+        print_sections(describe_workload(target, explained, cluster_queue, now))
 
 
 @workload.command()

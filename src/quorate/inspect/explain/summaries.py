@@ -17,7 +17,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Job as VolcanoJob
-from quorate.inspect.explain.served import NotServed, served_summaries
+from quorate.inspect.explain.served import NotServed, served_explanation, served_summaries
 from quorate.kube.client import Client
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.resources import POD_GROUPS, WORKLOADS, HasMetadata, Resource
@@ -130,6 +130,15 @@ async def summaries(client: Client, kind: str, namespace: str) -> Summaries:
             await _stored_summaries(client, kind, namespace),
             f"states are those of the stored objects: {problem}",
         )
+
+
+async def summary_of_workload(client: Client, workload: Workload) -> ExplanationSummary:
+    """Return the summary of one workload: of the explanation that the controllers serve, else as stored."""
+    try:
+        explanation = await served_explanation(client, WORKLOADS.plural, workload.metadata.key)
+    except NotServed:
+        return Summaries({}).of_workload(workload)
+    return summary_of(explanation, workload.metadata)
 
 
 async def _stored_summaries(client: Client, kind: str, namespace: str) -> dict[Key, ExplanationSummary]:

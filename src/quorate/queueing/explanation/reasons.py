@@ -309,10 +309,9 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
             return f"wait until {workload} has started, or set a maximumExecutionTimeSeconds{end}"
         case ReservedWindow(reservation, opens, closes):
             start, end = (f"{at_epoch(moment):%Y-%m-%d %H:%M:%S} UTC" for moment in (opens, closes))
-            return (
-                f"wait until the window of reservation {reservation} ends at {end}, or set a "
-                f"maximumExecutionTimeSeconds that ends before {start}"
-            )
+            way = f"wait until the window of reservation {reservation} ends at {end}"
+            is_open = opens <= state.ledger.now
+            return way if is_open else f"{way}, or set a maximumExecutionTimeSeconds that ends before {start}"
         case BackingOff(until, _):
             moment = "its backoff ends" if until is None else at_epoch(until).strftime("%H:%M:%S UTC")
             return f"wait until {moment}: then it is retried"

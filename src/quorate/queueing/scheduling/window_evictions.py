@@ -104,10 +104,12 @@ def find_conflicts(ledger: Ledger, window: Window, now: float) -> tuple[str, ...
         total = windows.total(pool, pair)
         wanted = amount + sum(rival.amounts[pair] for rival in beside)
         if wanted > total:
-            names = "".join(f", {rival.name}" for rival in sorted(beside, key=lambda rival: rival.name))
+            names = ", ".join((window.name, *sorted(rival.name for rival in beside)))
+            verb, owners = ("reserve", "their owners") if beside else ("reserves", "its owners")
+            reserved_amount, of_owners = (as_quantity(pair.resource, number) for number in (wanted, total))
             found.append(
-                f"{pair.resource} in flavor {pair.flavor}: {window.name}{names} reserve "
-                f"{as_quantity(pair.resource, wanted)} of {as_quantity(pair.resource, total)}"
+                f"{pair.resource} in flavor {pair.flavor}: {names} {verb} {reserved_amount}, "
+                f"and the queues of {owners} have {of_owners}"
             )
     nodes = ledger.topology.nodes
     reserved = ledger.windows.nodes_of(window, nodes)

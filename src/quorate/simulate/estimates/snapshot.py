@@ -69,8 +69,8 @@ def run_times(
             origin = f"none has finished; those of the {len(everywhere)} finished workloads of all queues"
             yield RunTimes(kind, quantiles(everywhere), f"{kind}: {origin}")
         else:
-            finished = f"only {len(everywhere)} of all queues" if everywhere else "no workload"
-            origin = f"{finished} has finished; {assumed_s:g} s is assumed"
+            finished = f"only {len(everywhere)} in all queues" if everywhere else "none"
+            origin = f"workloads that have finished: {finished}; {assumed_s:g} s is assumed"
             yield RunTimes(kind, (assumed_s,), f"{kind}: {origin}")
 
 
