@@ -1,15 +1,14 @@
 """Manifests of the controllers: a Deployment of two replicas with leader election, and its services."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
+from quorate.api.codec import Json
 from quorate.api.configuration.webhooks import CertificateManagement
 from quorate.api.meta import Key
 from quorate.install import manifest_builders
 from quorate.install.manifest_builders import Component
 from quorate.install.roles import ACCOUNT, IN_FORCE
-
-Json = dict[str, Any]
 
 CONFIGURATION: Final = "quorate-configuration"
 CONFIGURATION_FILE: Final = "controller_manager_config.yaml"

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 
+from quorate.api.codec import Json
 from quorate.api.crds import (
     DESCRIPTIONS,
     KUEUE_FIELDS,
@@ -12,8 +13,6 @@ from quorate.api.crds import (
     custom_resource_definitions,
 )
 from quorate.install.roles import metadata
-
-Json = dict[str, Any]
 
 ALLOW_DELETION: Final = "quorate.dev/allow-deletion"  # annotation of a definition
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"

@@ -6,17 +6,16 @@ in one file, so that there is one replica.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from quorate.api import explanation, quorate, volcano
+from quorate.api.codec import Json
 from quorate.api.kueue import GROUP
 from quorate.api.scheduler_configuration import in_force
 from quorate.install import manifest_builders
 from quorate.install.controller_rules import PolicyRule
 from quorate.install.manifest_builders import Component
 from quorate.install.roles import IN_FORCE, account_roles
-
-Json = dict[str, Any]
 
 DASHBOARD_RULES: Final = (
     PolicyRule(

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from quorate.api.codec import Json
 from quorate.install.roles import NAME_LABEL, metadata
-
-Json = dict[str, Any]
 
 POD_SECURITY: Final = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 TMP_VOLUME: Final = {"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}}

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
+from quorate.api.codec import Json
 from quorate.api.configuration import load_configuration
 from quorate.api.crds import to_yaml
 from quorate.api.kueue.conversion import CONVERTED_KINDS
@@ -20,8 +21,6 @@ from quorate.install.visibility import api_services, auth_reader, priority_and_f
 from quorate.webhooks.process import served_routes
 from quorate.webhooks.routes import WebhookEndpoint
 from quorate.webhooks.webhook_configurations import conversion, webhook_configurations
-
-Json = dict[str, Any]
 
 KUSTOMIZE: Final = "kustomize.config.k8s.io/v1beta1"
 GANG: Final = PurePosixPath("gang")  # the directory of the gang scheduler

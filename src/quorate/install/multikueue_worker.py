@@ -5,15 +5,14 @@ when a job would start.  The token of the account goes into a kubeconfig, which 
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from quorate.api import explanation, quorate, volcano
+from quorate.api.codec import Json
 from quorate.api.kueue import GROUP
 from quorate.api.volcano import job as volcano_job
 from quorate.install.controller_rules import JOBS, READ, PolicyRule
 from quorate.install.roles import account_roles, metadata
-
-Json = dict[str, Any]
 
 ACCOUNT: Final = "quorate-multikueue-manager"
 _WRITE: Final = (*READ, "create", "delete", "patch")

@@ -1,14 +1,13 @@
 """What gangs on the stock scheduler need: a policy that groups pods, and the right to create pod groups."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from quorate.api import native_groups
+from quorate.api.codec import Json
 from quorate.api.native_groups import MEMBER_OF, POLICY
 from quorate.install.controller_rules import PolicyRule
 from quorate.install.roles import ACCOUNT, account_roles, metadata
-
-Json = dict[str, Any]
 
 RULES: Final = (
     PolicyRule("creating native pod groups", native_groups.GROUP, ("podgroups",), ("get", "create", "patch")),

@@ -4,9 +4,10 @@ Names and aggregation labels of the user roles are Kueue's, so that existing bin
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from quorate.api import explanation, quorate, volcano
+from quorate.api.codec import Json
 from quorate.api.scheduler_configuration import in_force
 from quorate.api.volcano import job as volcano_job
 from quorate.install import labels
@@ -21,8 +22,6 @@ from quorate.install.controller_rules import (
     USER,
     PolicyRule,
 )
-
-Json = dict[str, Any]
 
 ACCOUNT: Final = "quorate-controllers"
 NAME_LABEL: Final = labels.NAME_LABEL

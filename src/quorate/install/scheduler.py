@@ -5,9 +5,10 @@ groups, which is not a subresource in Volcano's definition, and the node or volu
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from quorate.api import kueue, native_groups, quorate, volcano
+from quorate.api.codec import Json
 from quorate.api.core import device_claims
 from quorate.api.kueue import provisioning
 from quorate.api.scheduler_configuration import DEFAULT_FILE, in_force
@@ -16,8 +17,6 @@ from quorate.install import manifest_builders
 from quorate.install.controller_rules import OWN, READ, PolicyRule
 from quorate.install.manifest_builders import Component
 from quorate.install.roles import account_roles
-
-Json = dict[str, Any]
 
 SCHEDULER_RULES: Final = (
     PolicyRule("reading pods", "", ("pods",), READ),

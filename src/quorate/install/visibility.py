@@ -1,14 +1,13 @@
 """The visibility APIs as aggregated APIs, and their priority level."""
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from quorate.api import explanation
+from quorate.api.codec import Json
 from quorate.api.kueue import visibility
 from quorate.install.controllers import VISIBILITY_SERVICE
 from quorate.install.roles import ACCOUNT, metadata
-
-Json = dict[str, Any]
 
 # The groups and versions that the controllers serve.
 AGGREGATED: Final = (

@@ -5,16 +5,15 @@ because the resources that count are defined there.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
+from quorate.api.codec import Json
 from quorate.api.kueue import GROUP
 from quorate.install import manifest_builders
 from quorate.install.controller_rules import JOBS, PolicyRule
 from quorate.install.controllers import CONFIGURATION, CONFIGURATION_FILE
 from quorate.install.manifest_builders import Component
 from quorate.install.roles import account_roles
-
-Json = dict[str, Any]
 
 _GROUPS: Final = sorted({job.group for job in JOBS})
 _OWNERS: Final = {group: tuple(job.plural for job in JOBS if job.group == group) for group in _GROUPS}

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from quorate.api.codec import Json
 from quorate.local.objects.protobuf.envelope import MAGIC
 from quorate.local.objects.protobuf.table import Message, find_message
-from quorate.local.objects.schema_types import Json
 from quorate.local.server.registry import builtin
 
 # Metrics are computed for each request and sent as JSON.

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
+from quorate.api.codec import Json
 from quorate.local.objects import schema_types
 from quorate.local.objects.errors import StatusError
 from quorate.local.objects.patch import field_set, managed_fields
 from quorate.local.objects.patch.apply import Application, apply
 from quorate.local.objects.patch.managed_fields import applier, track_update, updater
-from quorate.local.objects.schema_types import Json, MapOf
+from quorate.local.objects.schema_types import MapOf
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.registry.object_encoding import empty_object
 

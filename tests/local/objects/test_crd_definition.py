@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from quorate.api.codec import Json
 from quorate.api.crds import custom_resource_definitions
 from quorate.local.objects.crd import definition as crd
-from quorate.local.objects.schema_types import Json
 
 
 def a_definition(plural: str = "widgets", kind: str = "Widget", **spec: Any) -> Json:

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
+from quorate.api.codec import Json
 from quorate.local.objects.crd.cel import FieldTree, InvalidRule, referenced_fields
 from quorate.local.objects.crd.schema import Schema, apply_defaults, compile_schema, object_merge_type, prune
 from quorate.local.objects.crd.validation import validate
 from quorate.local.objects.errors import Cause
-from quorate.local.objects.schema_types import Json, ListMergeType, ListOf, MapOf
+from quorate.local.objects.schema_types import ListMergeType, ListOf, MapOf
 
 
 def schema_of(**properties: Json) -> Schema:

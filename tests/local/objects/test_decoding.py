@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from quorate.api.codec import Json
 from quorate.local.objects import schema_types
 from quorate.local.objects.decoding import UndecodableObject, decode_object
-from quorate.local.objects.schema_types import Json
 
 
 def as_kind(name: str, obj: Json) -> tuple[Json, list[str]]:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from quorate.api.codec import Json
 from quorate.api.human_duration import human_duration
 from quorate.local.objects.crd.definition import Column
-from quorate.local.objects.schema_types import Json
 from quorate.local.objects.tables.builtin import builtin_layout, rules
 from quorate.local.objects.tables.cells import CELLS, TIMED_CELLS, selector_text
 from quorate.local.objects.tables.layout import custom_layout, partial_object_list, table

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from quorate.api.codec import Json
 from quorate.local.objects.protobuf.envelope import open_envelope, write_body
 from quorate.local.objects.protobuf.reader import read_message
 from quorate.local.objects.protobuf.table import find_message, message_named
-from quorate.local.objects.schema_types import Json
 from quorate.local.server.registry.builtin import KINDS
 from tests.local.api_client import ApiClient, run_with_server
 from tests.local.objects import protobuf_bodies as bodies

@@ -12,8 +12,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.api.codec import Json
 from quorate.api.limits import LARGE_BYTES
-from quorate.local.objects.schema_types import Json
 from quorate.local.server.requests.yaml_bodies import read_yaml, write_yaml
 from tests.local.api_client import ApiClient, run_with_server
 from tests.local.clusters import api_server

@@ -14,11 +14,9 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
-from quorate.api.codec import convert
+from quorate.api.codec import Json, convert
 from quorate.api.crds.descriptions import Texts, described, read_texts
 from quorate.api.kueue.conversion import CONVERTED_KINDS
-
-Json = dict[str, Any]
 
 KUEUE_FIELDS: Final = "kueue.yaml"
 VOLCANO_FIELDS: Final = "volcano.yaml"

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import yaml
 
-from quorate.api.codec import convert
+from quorate.api.codec import Json, convert
 
-Json = dict[str, Any]
 Texts = Mapping[str, Mapping[str, str]]
 
 ROOT: Final = "root"

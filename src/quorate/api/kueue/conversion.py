@@ -11,10 +11,10 @@ from copy import deepcopy
 from typing import Any, Final
 
 from quorate.api import codec
+from quorate.api.codec import Json
 from quorate.api.kueue import GROUP
 from quorate.api.kueue.topology import topology_assignment
 
-Json = dict[str, Any]
 V1BETA1: Final = f"{GROUP}/v1beta1"
 V1BETA2: Final = f"{GROUP}/v1beta2"
 

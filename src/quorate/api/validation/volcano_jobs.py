@@ -6,6 +6,7 @@ A job is validated with its defaults set (``volcano.job.with_defaults``). Source
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from quorate.api.codec import Json
 from quorate.api.findings import Finding, child_path, quote_value
 from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.api.syntax import (
@@ -22,8 +23,6 @@ from quorate.api.validation.volcano_queues import Queues, parent_of
 from quorate.api.volcano import QUEUE_NOT_OPEN, ROOT_QUEUE
 from quorate.api.volcano.job import Job, JobSpec, LifecyclePolicy, TaskSpec, VolumeSpec, task_min_available
 from quorate.api.volcano.plugin_arguments import flags
-
-Json = dict[str, Any]
 
 EVENTS: Final = (
     "*", "PodFailed", "PodEvicted", "PodPending", "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated",

@@ -5,11 +5,12 @@ from typing import Annotated, Final
 
 import typer
 
+from quorate.api.codec import Json
 from quorate.api.configuration import DEFAULT_NAMESPACE
 from quorate.api.configuration.webhooks import CertificateManagement
 from quorate.api.crds import to_yaml
 from quorate.api.kueue.conversion import CONVERTED_KINDS
-from quorate.install.crds import GANG, Json, gang_definitions, queueing_definitions
+from quorate.install.crds import GANG, gang_definitions, queueing_definitions
 from quorate.webhooks.routes import WebhookEndpoint
 from quorate.webhooks.webhook_configurations import conversion
 

@@ -1,12 +1,11 @@
 """Parse quotas, labels and taints of the command line."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
+from quorate.api.codec import Json
 from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
 from quorate.inspect.errors import UsageError
 
-Json = dict[str, Any]
 Amounts = dict[str, dict[str, Quantity]]  # by flavor and resource, in the order given
 
 

@@ -7,9 +7,8 @@ from typing import Any, Final
 
 import yaml
 
+from quorate.api.codec import Json
 from quorate.install.roles import metadata
-
-Json = dict[str, Any]
 
 NAME: Final = "quorate"
 _HERE: Final = Path(__file__).parent

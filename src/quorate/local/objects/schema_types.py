@@ -17,8 +17,6 @@ import yaml
 
 from quorate.local.objects.protobuf.table import Field, FieldType, Message, find_message, message_named
 
-Json: TypeAlias = dict[str, Any]
-
 
 class ListMergeType(Enum):
     """How managers own parts of a list or map."""

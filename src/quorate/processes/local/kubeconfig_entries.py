@@ -17,9 +17,8 @@ from typing import Any, Final
 
 import yaml
 
+from quorate.api.codec import Json
 from quorate.inspect.errors import UsageError
-
-Json = dict[str, Any]
 
 LISTS: Final = ("clusters", "users", "contexts")
 _CURRENT: Final = "current-context"

@@ -1,12 +1,11 @@
 """Bodies in Kubernetes' protobuf format: four bytes, then an envelope with the kind and its message."""
 
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
+from quorate.api.codec import Json
 from quorate.local.objects.protobuf.reader import read_message
 from quorate.local.objects.protobuf.table import Malformed, find_message, message_named
 from quorate.local.objects.protobuf.writer import Unwritable, write_message
-
-Json: TypeAlias = dict[str, Any]
 
 MAGIC: Final = b"k8s\0"
 ENVELOPE: Final = "runtime.Unknown"

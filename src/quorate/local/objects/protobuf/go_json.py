@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
+from quorate.api.codec import Json
 from quorate.kube.patches import without_nulls
 from quorate.local.objects.protobuf.special import FORMS
 from quorate.local.objects.protobuf.table import Field, Message
 
-Json: TypeAlias = dict[str, Any]
 _Recursion: TypeAlias = Callable[[Message, Json], Json]
 
 _ZEROS: Mapping[str, Any] = {"string": "", "bytes": None, "bool": False, "int32": 0, "int64": 0}

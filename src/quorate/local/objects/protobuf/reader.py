@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from quorate.api.codec import Json
 from quorate.kube.limits import MAX_VALUES
 from quorate.kube.serving.json_values import exceeds_values
 from quorate.local.objects.nesting import MAX_DEPTH, exceeds_depth
@@ -24,8 +25,6 @@ from quorate.local.objects.protobuf.table import (
     read_varint,
     wire_type,
 )
-
-Json: TypeAlias = dict[str, Any]
 
 NumberReader: TypeAlias = Callable[[int], Any]
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
-Json: TypeAlias = dict[str, Any]
+from quorate.api.codec import Json
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from quorate.api.codec import Json
 from quorate.local.objects.protobuf.special import FORMS
 from quorate.local.objects.protobuf.table import BYTES, Field, FieldType, Message, wire_type, write_varint
-
-Json: TypeAlias = dict[str, Any]
 
 Writer: TypeAlias = Callable[[Any], bytes]
 TYPE_META = {"apiVersion", "kind"}
