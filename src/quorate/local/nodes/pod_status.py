@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -37,6 +37,9 @@ class PodAddresses:
     pod_ip: str
 
 
+S = TypeVar("S", bound=PodStatus)
+
+
 class ConditionValue(NamedTuple):
     """The status, reason and message of a condition."""
 
@@ -61,7 +64,7 @@ def creating(pod: Pod, addresses: PodAddresses, moment: datetime) -> PodStatus:
         init_container_statuses=_container_statuses(pod.spec.init_containers, _waiting("PodInitializing")),
     )
     ready = _unready(pod)
-    return _conditions(
+    return with_conditions(
         status, moment, PodScheduled=TRUE, Initialized=_uninitialized(pod), ContainersReady=ready, Ready=ready
     )
 
@@ -100,7 +103,7 @@ def running(pod: Pod, moment: datetime, *, restarted: bool) -> PodStatus:
         container_statuses=tuple(map(run, pod.spec.containers)),
         init_container_statuses=tuple(map(initialise, pod.spec.init_containers)),
     )
-    return _conditions(status, moment, Initialized=TRUE, ContainersReady=TRUE, Ready=TRUE)
+    return with_conditions(status, moment, Initialized=TRUE, ContainersReady=TRUE, Ready=TRUE)
 
 
 def ended(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
@@ -124,7 +127,7 @@ def ended(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
         ),
     )
     stopped_value = ConditionValue("False", "PodFailed" if exit_code else "PodCompleted")
-    return _conditions(status, moment, ContainersReady=stopped_value, Ready=stopped_value)
+    return with_conditions(status, moment, ContainersReady=stopped_value, Ready=stopped_value)
 
 
 def deadline(pod: Pod) -> float | None:
@@ -151,7 +154,7 @@ def crashed(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
     )
     ready = _unready(pod)
     status = replace(pod.status, container_statuses=restarting)
-    return _conditions(status, moment, ContainersReady=ready, Ready=ready)
+    return with_conditions(status, moment, ContainersReady=ready, Ready=ready)
 
 
 def has_enough_peers(status: PodStatus) -> bool:
@@ -170,7 +173,7 @@ def with_peers_condition(status: PodStatus, running: int, required: int, moment:
         if enough
         else ConditionValue("False", "WaitingForPeers", message)
     )
-    return _conditions(status, moment, **{PROGRESSING: values})
+    return with_conditions(status, moment, **{PROGRESSING: values})
 
 
 def _stopped(pod: Pod, exit_code: int, moment: datetime) -> tuple[ContainerStatus, ...]:
@@ -223,7 +226,8 @@ def _uninitialized(pod: Pod) -> ConditionValue:
     return ConditionValue("False", "ContainersNotInitialized", message) if names else TRUE
 
 
-def _conditions(status: PodStatus, moment: datetime, **values: ConditionValue) -> PodStatus:
+def with_conditions(status: S, moment: datetime, **values: ConditionValue) -> S:
+    """Return ``status`` with conditions of these types, which have their values since ``moment``."""
     conditions: Iterable[Condition] = status.conditions
     for type_, (value, reason, message) in values.items():
         new = Condition(type=type_, status=value, reason=reason, message=message, last_transition_time=moment)

@@ -8,8 +8,14 @@ from typing import Final
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from quorate.api.meta import Condition, at_epoch, find_condition, is_true, with_condition
-from quorate.local.nodes.pod_status import CRASH_LOOP_BACK_OFF, TRUE, ConditionValue, PodAddresses
+from quorate.api.meta import at_epoch, find_condition, is_true
+from quorate.local.nodes.pod_status import (
+    CRASH_LOOP_BACK_OFF,
+    TRUE,
+    ConditionValue,
+    PodAddresses,
+    with_conditions,
+)
 from quorate.local.nodes.pod_types import (
     ContainerState,
     ContainerStateRunning,
@@ -231,11 +237,7 @@ def _with_conditions(
         values["Ready"] = _readiness(pod, values["ContainersReady"])
     if seen.ending is not None and seen.ending.disruption:
         values["DisruptionTarget"] = ConditionValue("True", seen.ending.disruption, seen.ending.message)
-    conditions: Iterable[Condition] = status.conditions
-    for type_, (value, reason, message) in values.items():
-        new = Condition(type=type_, status=value, reason=reason, message=message, last_transition_time=moment)
-        conditions = with_condition(conditions, new)
-    return replace(status, conditions=tuple(conditions))
+    return with_conditions(status, moment, **values)
 
 
 def _unready_names(pod: Pod, status: PodStatus) -> str:

@@ -6,7 +6,6 @@ import binascii
 import msgspec
 
 from quorate.local.objects.errors import (
-    Cause,
     StatusError,
     bad_request,
     forbidden_field,
@@ -20,6 +19,7 @@ from quorate.local.server.requests.responses import ApiResponse, Page
 from quorate.local.server.storage.store import Entry, Key, RevisionCompacted
 
 OPTIONS = "ListOptions"
+MATCH = "resourceVersionMatch"
 EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new"
     " list without the continue parameter, or use the continue token in this response to retrieve the"
@@ -40,28 +40,15 @@ async def list_objects(context: RequestContext) -> ApiResponse:
 
 def check_list_options(context: RequestContext) -> None:
     """Check the combination of list options.  Raises StatusError(422)."""
-    match, version = context.query.get("resourceVersionMatch", ""), context.query.get("resourceVersion", "")
-    findings: list[Cause] = []
-    if match and not version:
-        findings.append(
-            forbidden_field(
-                "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
-            )
-        )
-    if match and context.query.get("continue"):
-        findings.append(
-            forbidden_field(
-                "resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"
-            )
-        )
+    match, version = context.query.get(MATCH, ""), context.query.get("resourceVersion", "")
+    rules = (
+        (match and not version, "is forbidden unless resourceVersion is provided"),
+        (match and context.query.get("continue"), "is forbidden when continue is provided"),
+        (match == "Exact" and version == "0", '"exact" is forbidden for resourceVersion "0"'),
+    )
+    findings = [forbidden_field(MATCH, f"{MATCH} {rule}") for is_broken, rule in rules if is_broken]
     if match not in ("", "Exact", "NotOlderThan"):
-        findings.append(not_supported("resourceVersionMatch", match, ["Exact", "NotOlderThan", ""]))
-    if match == "Exact" and version == "0":
-        findings.append(
-            forbidden_field(
-                "resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-            )
-        )
+        findings.append(not_supported(MATCH, match, ["Exact", "NotOlderThan", ""]))
     if "sendInitialEvents" in context.query:
         findings.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if findings:
@@ -133,7 +120,7 @@ def _exact_revision(context: RequestContext) -> int:
         message = f"Too large resource version: {revision}, current: {current}"
         cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
         raise StatusError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
-    return revision if context.query.get("resourceVersionMatch") == "Exact" else 0
+    return revision if context.query.get(MATCH) == "Exact" else 0
 
 
 def _encode_token(revision: int, start: Key) -> str:

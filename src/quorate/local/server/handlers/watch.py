@@ -19,13 +19,13 @@ from quorate.local.objects.errors import (
     resource_expired,
 )
 from quorate.local.server import parameters
+from quorate.local.server.handlers.listing import MATCH, OPTIONS
 from quorate.local.server.requests import selectors
 from quorate.local.server.requests.context import RequestContext, invalid_options
 from quorate.local.server.requests.responses import Event, ResponseView
 from quorate.local.server.requests.selectors import Selector
 from quorate.local.server.storage.store import Change, Entry, RevisionCompacted
 
-OPTIONS = "ListOptions"
 BOOKMARK_INTERVAL_S = 60.0
 MAX_DURATION_S = 3600.0
 EVENTS_OF_A_WRITE = 200
@@ -59,25 +59,15 @@ async def _with_error_frame(view: ResponseView, frames: AsyncIterator[bytes]) ->
 
 
 def _check_options(context: RequestContext) -> None:
-    match = context.query.get("resourceVersionMatch", "")
-    findings: list[Cause] = []
-    if "sendInitialEvents" in context.query:
-        if match != "NotOlderThan":
-            findings.append(
-                forbidden_field(
-                    "resourceVersionMatch",
-                    "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-                )
-            )
-    elif match:
-        findings.append(
-            forbidden_field(
-                "resourceVersionMatch",
-                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-            )
-        )
+    match, findings = context.query.get(MATCH, ""), list[Cause]()
+    if "sendInitialEvents" not in context.query and match:
+        rule = f"{MATCH} is forbidden for watch unless sendInitialEvents is provided"
+        findings.append(forbidden_field(MATCH, rule))
+    elif "sendInitialEvents" in context.query and match != "NotOlderThan":
+        rule = f"sendInitialEvents requires setting {MATCH} to NotOlderThan"
+        findings.append(forbidden_field(MATCH, rule))
     if match not in ("", "NotOlderThan"):
-        findings.append(not_supported("resourceVersionMatch", match, ["NotOlderThan"]))
+        findings.append(not_supported(MATCH, match, ["NotOlderThan"]))
     if findings:
         raise invalid_options(OPTIONS, findings)
 
