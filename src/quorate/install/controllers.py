@@ -80,15 +80,11 @@ def configuration(namespace: str) -> Json:
 
 def workload(namespace: str, image: str) -> Iterator[Json]:
     yield CONTROLLERS.service_account(namespace)
-    yield _deployment(namespace, image)
-    yield CONTROLLERS.disruption_budget(namespace)
-
-
-def _deployment(namespace: str, image: str) -> Json:
     args = ["controllers", "--config", f"/etc/quorate/{CONFIGURATION_FILE}", "--log-format", "json"]
     resources = {"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"cpu": "2", "memory": "1Gi"}}
     container = CONTROLLERS.container(image, args, resources)
-    return CONTROLLERS.elected_deployment(namespace, container, CONFIGURATION)
+    yield CONTROLLERS.elected_deployment(namespace, container, CONFIGURATION)
+    yield CONTROLLERS.disruption_budget(namespace)
 
 
 def services(namespace: str) -> Iterator[Json]:

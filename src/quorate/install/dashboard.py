@@ -53,14 +53,6 @@ def roles(namespace: str) -> Iterator[Json]:
 
 def workload(namespace: str, image: str) -> Iterator[Json]:
     yield DASHBOARD.service_account(namespace)
-    yield _deployment(namespace, image)
-
-
-def service(namespace: str) -> Json:
-    return DASHBOARD.service(ACCOUNT, namespace, "dashboard", 443)
-
-
-def _deployment(namespace: str, image: str) -> Json:
     args = [
         "dashboard",
         "--address", f":{PORT}",
@@ -84,4 +76,8 @@ def _deployment(namespace: str, image: str) -> Json:
         "volumes": [{"name": "history", "emptyDir": {"sizeLimit": "2Gi"}}, manifest_builders.TMP_VOLUME],
     }
     one_writer = {"type": "Recreate"}  # of the history
-    return DASHBOARD.deployment(namespace, pod, strategy=one_writer)
+    yield DASHBOARD.deployment(namespace, pod, strategy=one_writer)
+
+
+def service(namespace: str) -> Json:
+    return DASHBOARD.service(ACCOUNT, namespace, "dashboard", 443)

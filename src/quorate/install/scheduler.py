@@ -99,11 +99,6 @@ def demand_roles(namespace: str) -> Iterator[Json]:
 
 def workload(namespace: str, image: str) -> Iterator[Json]:
     yield SCHEDULER.service_account(namespace)
-    yield _deployment(namespace, image)
-    yield SCHEDULER.disruption_budget(namespace)
-
-
-def _deployment(namespace: str, image: str) -> Json:
     args = [
         "scheduler",
         "--scheduler-conf", f"/etc/quorate/{CONFIGURATION_FILE}",
@@ -117,7 +112,8 @@ def _deployment(namespace: str, image: str) -> Json:
     container = SCHEDULER.container(image, args, resources)
     # No pod is scheduled without it, so the pods that it schedules must not preempt it.
     critical = {"priorityClassName": "system-cluster-critical"}
-    return SCHEDULER.elected_deployment(namespace, container, CONFIGURATION, **critical)
+    yield SCHEDULER.elected_deployment(namespace, container, CONFIGURATION, **critical)
+    yield SCHEDULER.disruption_budget(namespace)
 
 
 def service(namespace: str) -> Json:

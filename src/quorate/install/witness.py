@@ -49,14 +49,6 @@ def roles(namespace: str) -> Iterator[Json]:
 
 def workload(namespace: str, image: str) -> Iterator[Json]:
     yield WITNESS.service_account(namespace)
-    yield _deployment(namespace, image)
-
-
-def service(namespace: str) -> Json:
-    return WITNESS.service(ACCOUNT, namespace, "metrics", METRICS_PORT)
-
-
-def _deployment(namespace: str, image: str) -> Json:
     args = [
         "witness",
         "--config", f"/etc/quorate/{CONFIGURATION_FILE}",
@@ -68,4 +60,8 @@ def _deployment(namespace: str, image: str) -> Json:
     container = WITNESS.container(image, args, resources)
     volumes = [manifest_builders.configuration_volume(CONFIGURATION), manifest_builders.TMP_VOLUME]
     pod = {"containers": [container], "volumes": volumes}
-    return WITNESS.deployment(namespace, pod)
+    yield WITNESS.deployment(namespace, pod)
+
+
+def service(namespace: str) -> Json:
+    return WITNESS.service(ACCOUNT, namespace, "metrics", METRICS_PORT)
