@@ -11,6 +11,7 @@ import gc
 import marshal
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -133,9 +134,7 @@ def _run() -> None:
         typer.echo(program)
         if _serve(listener):
             main()
-    for path in (program, address):
-        path.unlink()
-    directory.rmdir()
+    shutil.rmtree(directory)
 
 
 if __name__ == "__main__":

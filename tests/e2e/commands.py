@@ -1,5 +1,6 @@
 """Run ``quorate`` and ``kubectl`` in separate processes, as a user does."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from typing import TypeVar
 
 import pytest
 
+from quorate.local.directory import DESCRIPTION
 from tests.forked_command import forked_command
 from tests.witnessed import witnessed_process
 
@@ -30,8 +32,20 @@ def quorate(*arguments: str, timeout_s: float = 100.0) -> subprocess.CompletedPr
 
 
 @contextmanager
-def cluster(data_dir: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """Run ``quorate local up`` for the duration of the block, which begins when it is ready."""
+def cluster(data_dir: Path, *options: str, is_new: bool = False) -> Iterator[subprocess.Popen[str]]:
+    """Run ``quorate local up`` for the duration of the block, which begins when it is ready.
+
+    A directory that does not exist is made with the definitions installed, which takes as much processor
+    time as the rest of a start; with ``is_new`` the command makes it.
+    """
+    if not is_new and not data_dir.exists():
+        shutil.copytree(_directory_with_definitions(), data_dir)
+    with _running_cluster(data_dir, *options) as process, witnessed_process(data_dir / "kubeconfig"):
+        yield process
+
+
+@contextmanager
+def _running_cluster(data_dir: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
     command = [str(forked_command()), "local", "up", "--data-dir", str(data_dir), "--port", "0", *options]
     log_path = data_dir.with_suffix(".log")
     with (
@@ -42,11 +56,25 @@ def cluster(data_dir: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
             assert process.stdout is not None
             first = process.stdout.readline()
             assert first == f"export KUBECONFIG={data_dir / 'kubeconfig'}\n", log_path.read_text()
-            with witnessed_process(data_dir / "kubeconfig"):
-                yield process
+            yield process
         finally:
             process.terminate()
             process.communicate(timeout=60)
+
+
+def _directory_with_definitions() -> Path:
+    """Return a data directory in which a cluster has started, made once for all workers of pytest."""
+    path = forked_command().with_name("started")
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            made = path.with_suffix(".partial")
+            with _running_cluster(made, "--nodes", "0", "--without-controllers", "--scheduling", "plain"):
+                pass
+            for name in (DESCRIPTION, "kubeconfig", "running.json"):
+                (made / name).unlink()
+            made.rename(path)
+    return path
 
 
 def kubectl(data_dir: Path, *arguments: str) -> str:

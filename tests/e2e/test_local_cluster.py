@@ -31,7 +31,7 @@ def test_a_local_cluster_starts_keeps_its_data_and_is_reset(tmp_path: Path) -> N
     map_ = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}}'
     maps = "/api/v1/namespaces/default/configmaps"
 
-    with cluster(data_dir, "--nodes", "3"):
+    with cluster(data_dir, "--nodes", "3", is_new=True):
         token = (data_dir / "token").read_text()
         assert response_code(data_dir, maps, None) == 403
         assert response_code(data_dir, maps, "wrong") == 401
