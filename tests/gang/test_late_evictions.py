@@ -20,6 +20,7 @@ from tests.gang.world import World
 Json = dict[str, Any]
 
 BLOCK: Final = 50  # worlds of one test
+IN_EVERY_RUN: Final = (50, 100, 2_100)  # blocks with worlds that each broke the law at some time
 LATE: Final[list[Json]] = [
     json.loads(line) for line in Path(__file__).with_name("late-evictions.jsonl").read_text().splitlines()
 ]
@@ -56,7 +57,10 @@ def test_what_a_session_binds_the_next_one_does_not_evict() -> None:
 @pytest.mark.large
 @pytest.mark.parametrize(
     "first",
-    [pytest.param(first, marks=() if first < 150 else pytest.mark.long) for first in range(0, 6_000, BLOCK)],
+    [
+        pytest.param(first, marks=() if first in IN_EVERY_RUN else pytest.mark.long)
+        for first in range(0, 6_000, BLOCK)
+    ],
 )
 def test_in_random_worlds_what_a_session_binds_the_next_one_does_not_evict(first: int) -> None:
     worlds = {seed: claiming_world(seed) for seed in range(first, first + BLOCK)}

@@ -71,6 +71,13 @@ def renew_lost_groups(session: Session) -> None:
             updater.update_phase(gang, unschedulable=False)
 
 
+def renew_evicted_groups(session: Session) -> None:
+    """Give the groups that lose pods to ``session`` the phases that they have once it is closed."""
+    updater = _StatusUpdater(session)
+    for key in dict.fromkeys(eviction.gang for eviction in session.evictions):
+        updater.update_phase(session.model.gangs[key], unschedulable=False)
+
+
 def job_statuses(session: Session) -> tuple[GangStatus, ...]:
     """Return the statuses that changed, ordered by the age of the groups, the oldest first."""
     updater = _StatusUpdater(session)

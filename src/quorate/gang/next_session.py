@@ -15,6 +15,7 @@ from typing import Final
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.refused_plans import RefusedPlans
 from quorate.gang.cache.task import Task, TaskStatus
+from quorate.gang.job_status import renew_evicted_groups
 from quorate.gang.session.session import Session
 from quorate.gang.session.victims import has_possible_victims
 from quorate.gang.session_opening import open_session
@@ -77,6 +78,7 @@ def _following(session: Session, decide: Callable[[Session], None], rounds: int)
     is_late = False
     try:
         model.refused_plans = RefusedPlans()
+        renew_evicted_groups(session)
         following = open_session(model, session.settings, session.now)
         decide(following)
         following = without_late_evictions(following, decide, rounds)
