@@ -10,6 +10,7 @@ import pytest
 from quorate.api.explanation import Holder, Reason
 from quorate.api.meta import Key
 from quorate.gang import pending_reasons as r
+from quorate.gang.no_fit_message import no_fit_message
 from quorate.gang.remedies import group_facts
 from quorate.gang.shortage import Shortage
 from quorate.gang.topology_reasons import HyperNodesTooSmall, NetworkTopologyUnsatisfied, NoSuchTier
@@ -21,7 +22,7 @@ from tests.gang.test_played_remedies import facts_of
 SHORT = (Shortage("cpu", 13_000, 7_000, 11_000), Shortage("memory", 17 << 30, 5 << 30, 19 << 30))
 LACK = InsufficientResource("cpu", nodes=23, need=13_000, at_most=11_000)
 REFUSED = Diagnosis(29, (FilteredNodes("node(s) had untolerated taint {a: b}", 6),), (LACK,), 0)
-CAUSE = r.Cause(r.no_fit_message(REFUSED), (REFUSED,))
+CAUSE = r.Cause(no_fit_message(REFUSED), (REFUSED,))
 SHARE = r.QueueQuotaExceeded("q", SHORT[:1])
 OF_SHARE = r.Cause(r.no_share_message(SHARE), share=SHARE)
 OPENS, CLOSES = 1_767_225_661.0, 1_767_229_322.0
@@ -54,6 +55,7 @@ CASES: tuple[r.PendingReason, ...] = (
     r.ReservedForEarlierGroup(Key("other", "a"), None, (), False),
     r.AwaitsPlannedStart(ROOM, CLOSES),
     r.AwaitsUnplannedStart(ROOM, r.NotPlanned.HELD_BY_OTHERS),
+    r.AwaitsVictimSearch(r.GangUnschedulable(1, 2, r.Cause("no node")), 1, 3),
     r.EndsTooLate(CLOSES),
 )
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")

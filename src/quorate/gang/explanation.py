@@ -41,6 +41,7 @@ _MORE_TIERS: Final = "allow a higher tier in networkTopology, or request fewer o
 # What removes each reason, by code; with less than that, a group that never fits does not start.
 ENOUGH: Final[Mapping[str, str]] = {
     "NotEnoughResources": "nodes must have room for all its members at once: pods must end, or add nodes",
+    "AwaitsVictimSearch": "wait for its turn: a session searches for pods to evict for some groups only",
     "QueueQuotaExceeded": "pods of its queue must end, or raise the capability or the weight of the queue",
     "NamespaceQuotaExceeded": "pods of its namespace must end, or raise the quota",
     "QueueNotOpen": "open the queue, or name another",

@@ -27,6 +27,7 @@ from quorate.gang.cache.task import ALLOCATED_STATUSES, TaskCounts, TaskStatus
 from quorate.gang.outcome import Counts, GangStatus, RefusedGang
 from quorate.gang.pending_reasons import (
     AwaitsEvictions,
+    AwaitsVictimSearch,
     FurtherMembersWait,
     GangUnschedulable,
     InvalidQueueHierarchy,
@@ -297,6 +298,7 @@ def _condition_reason(reason: PendingReason) -> str:
             | NoSuchTier()
             | InvalidQueueHierarchy()
             | ReservedWindow()
+            | AwaitsVictimSearch()
         ):
             return reason.reason
         case _:

@@ -80,6 +80,7 @@ def _following(session: Session, decide: Callable[[Session], None], rounds: int)
         model.refused_plans = RefusedPlans()
         renew_evicted_groups(session)
         following = open_session(model, session.settings, session.now)
+        following.search_turns = session.search_turns
         decide(following)
         following = without_late_evictions(following, decide, rounds)
         is_late = any(eviction.task in bound for eviction in following.evictions)
@@ -89,7 +90,9 @@ def _following(session: Session, decide: Callable[[Session], None], rounds: int)
             following.undo()
         _move(bound.values(), TaskStatus.BOUND, TaskStatus.BINDING, session)
         if not is_late:
-            session.hold_again(held)
+            for move in held:
+                model.set_task_status(move.task, move.from_status, move.from_node)
+            session.hold(move.inverse for move in held)
             for gang, phase, admission, events in gangs:
                 gang.phase, gang.admission, gang.reported.events = phase, admission, events
             model.revision = revision

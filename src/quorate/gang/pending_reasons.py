@@ -4,19 +4,23 @@ Conditions, events, metrics and ``explain`` show the same value.  ``reason`` is 
 (those of Volcano's PodGroup, and those that the design note adds, marked *design*), ``str`` its message.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from quorate.api.meta import Key, at_epoch
 from quorate.api.volcano import QUEUE_NOT_FOUND
-from quorate.gang.namespace_quota.evaluation import format_amount
-from quorate.gang.shortage import NEVER_FITS, Shortage, counted, rounded_down, rounded_up
+from quorate.gang.shortage import (
+    MAX_RESOURCES_IN_MESSAGE,
+    NEVER_FITS,
+    Shortage,
+    counted,
+    rounded_down,
+    rounded_up,
+)
 from quorate.gang.topology_reasons import HyperNodesTooSmall, NetworkTopologyUnsatisfied, NoSuchTier
-from quorate.placement.diagnosis import Diagnosis, InsufficientResource
-
-MAX_RESOURCES_IN_MESSAGE: Final = 16  # messages are stored, and a group or a pod may name any number
+from quorate.placement.diagnosis import Diagnosis
 
 
 class _ShortageReason:
@@ -368,6 +372,22 @@ class AwaitsUnplannedStart:
         return f"{self.unplanned}; its start is not planned: {self.why.value}"
 
 
+@dataclass(frozen=True, slots=True)
+class AwaitsVictimSearch:
+    """Its pods fit no node, and no session has searched yet for pods to evict for it (design)."""
+
+    reason: ClassVar[str] = "AwaitsVictimSearch"
+    unplaced: GangUnschedulable
+    searched: int  # groups for which this session searched for victims
+    groups: int  # groups that were to be searched for
+
+    def __str__(self) -> str:
+        return (
+            f"{self.unplaced}; pods to evict for it are searched for in a later session: "
+            f"{self.searched} of {counted(self.groups, 'pod group')} had their turn"
+        )
+
+
 def _clock(at: float) -> str:
     return f"{_moment(at)} UTC"
 
@@ -387,34 +407,6 @@ def no_share_message(shortage: QueueQuotaExceeded | None) -> str:
         return text
     amounts = "; ".join(each.within_share for each in shortage.shortages[:MAX_RESOURCES_IN_MESSAGE])
     return f"{text} ({shortage.source}: {amounts})"
-
-
-def no_fit_message(no_fit: Diagnosis) -> str:
-    """Return kube-scheduler's message for a pod that fits no node, frequent reasons first."""
-    is_usual = len(no_fit.insufficient) <= MAX_RESOURCES_IN_MESSAGE
-    return _cached_no_fit_message(no_fit) if is_usual else _no_fit_message(no_fit)
-
-
-def _no_fit_message(no_fit: Diagnosis) -> str:
-    if not no_fit.nodes:
-        return "no nodes available to schedule pods"
-    insufficient = [
-        f"{each.nodes} Insufficient {each.resource} (need {format_amount(each.resource, each.need)}, "
-        f"{format_amount(each.resource, each.at_most)} at most{_overcommitted(each)})"
-        for each in no_fit.insufficient[:MAX_RESOURCES_IN_MESSAGE]
-    ]
-    if omitted := len(no_fit.insufficient) - len(insufficient):
-        insufficient.append(f"{omitted} resources more")
-    constraints = (f"{each.nodes} {each.reason}" for each in no_fit.filtered)
-    reasons = ", ".join((*insufficient, *constraints))
-    return f"0/{no_fit.nodes} nodes are available: {reasons}"
-
-
-def _overcommitted(resource: InsufficientResource) -> str:
-    return f"; overcommitted on {resource.overcommitted} node(s)" if resource.overcommitted else ""
-
-
-_cached_no_fit_message = lru_cache(maxsize=1_024)(_no_fit_message)
 
 
 PendingReason = (
@@ -442,8 +434,14 @@ PendingReason = (
     | ReservedForEarlierGroup
     | AwaitsPlannedStart
     | AwaitsUnplannedStart
+    | AwaitsVictimSearch
     | EndsTooLate
 )
+
+
+def first_reason(reasons: Iterable[PendingReason | None]) -> PendingReason | None:
+    """Return the first of ``reasons``; None if there is none."""
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def can_never_fit(reason: PendingReason) -> bool:
@@ -478,6 +476,8 @@ def equivalence_key(reason: PendingReason) -> object:
             return (AwaitsPlannedStart, equivalence_key(reason.unplanned), reason.at)
         case AwaitsUnplannedStart():
             return (AwaitsUnplannedStart, equivalence_key(reason.unplanned), reason.why)
+        case AwaitsVictimSearch():
+            return (AwaitsVictimSearch, equivalence_key(reason.unplaced))
         case ReservedForEarlierGroup():
             shortages = tuple(shortage.equivalence_key for shortage in reason.shortages)
             return (ReservedForEarlierGroup, reason.group, reason.at, shortages)

@@ -30,6 +30,7 @@ from quorate.gang.namespace_quota.evaluation import format_amount
 from quorate.gang.pending_reasons import (
     AwaitsPlannedStart,
     AwaitsUnplannedStart,
+    AwaitsVictimSearch,
     GangUnschedulable,
     NamespaceQuotaExceeded,
     NotEnoughNodes,
@@ -297,7 +298,11 @@ class _Search:
                 if topology is None or topology.highest_tier_allowed is None or topology.mode != "hard":
                     return None
                 return replace(supposed, tier=(supposed.tier or topology.highest_tier_allowed) + 1)
-            case AwaitsPlannedStart(unplanned) | AwaitsUnplannedStart(unplanned):
+            case (
+                AwaitsPlannedStart(unplanned)
+                | AwaitsUnplannedStart(unplanned)
+                | AwaitsVictimSearch(unplanned)
+            ):
                 return self._extended(supposed, unplanned)
             case GangUnschedulable(cause=cause) if cause.share is not None:
                 return self._extended(supposed, cause.share)

@@ -18,7 +18,7 @@ from quorate.gang.cache.task import Task
 from quorate.gang.job_status import job_statuses, reason_of_unready, report_pipelined
 from quorate.gang.next_session import without_late_evictions
 from quorate.gang.outcome import Outcome
-from quorate.gang.pending_reasons import PendingReason, QueueNotFound
+from quorate.gang.pending_reasons import AwaitsVictimSearch, GangUnschedulable, PendingReason, QueueNotFound
 from quorate.gang.session.session import Session
 from quorate.gang.session_opening import NO_STOPWATCH, Stopwatch, open_session
 
@@ -47,6 +47,7 @@ def run_session(
     session: Session | None = None
     try:
         session = open_session(model, settings, now, stopwatch)
+        _begin_turns(session)
         session = _decide(session, stopwatch)
         return _close(session)
     except Exception as error:
@@ -83,9 +84,12 @@ def rehearse(
     before = {each: (each.phase, each.admission) for each in model.gangs.values()}
     gang = model.gangs[key]
     session = open_session(model, settings, now)
+    _begin_turns(session)
+    model.search_turns.prefer(key)
     try:
         session = _decide(session, NO_STOPWATCH)
         report_pipelined(session)
+        _report_gangs_without_search(session)
         if gang.queue not in session.queues:
             return QueueNotFound(gang.queue), False
         reason = session.pending_reasons.get(key)
@@ -122,10 +126,31 @@ def _run_actions(session: Session, stopwatch: Stopwatch) -> None:
         report_windows(session)
 
 
+def _begin_turns(session: Session) -> None:
+    session.search_turns = session.model.search_turns
+    session.search_turns.begin_session({gang.key for gang in session.gangs if gang.schedulable})
+
+
+def _report_gangs_without_search(session: Session) -> None:
+    """Say of gangs without nodes that had no turn yet how many gangs searched for victims.
+
+    Of the others the last search is known: their conditions are not written again in each session, which
+    would change what searches read.
+    """
+    turns = session.search_turns
+    for key in turns.not_yet_searched:
+        reason = session.pending_reasons.get(key)
+        if isinstance(reason, GangUnschedulable) and not reason.never_fits:
+            searched = len(turns.searched)
+            waits = AwaitsVictimSearch(reason, searched, searched + len(turns.skipped))
+            session.pending_reasons[key] = waits
+
+
 def _close(session: Session) -> Outcome:
     model = session.model
     evict_partial_gangs(session)
     report_pipelined(session)
+    _report_gangs_without_search(session)
     statuses = job_statuses(session)
     for status in statuses:
         model.assumed.set_status(status)

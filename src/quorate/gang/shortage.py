@@ -6,6 +6,7 @@ from typing import Final
 from quorate.gang.namespace_quota.evaluation import format_amount, plain_resource
 from quorate.quota.amount import Amount, counts_bytes
 
+MAX_RESOURCES_IN_MESSAGE: Final = 16  # messages are stored, and a group or a pod may name any number
 NEVER_FITS: Final = "so it can never fit"  # in messages of what is short with everything else gone
 
 

@@ -11,6 +11,7 @@ from quorate.gang.pending_reasons import (
     AwaitsEvictions,
     AwaitsPlannedStart,
     AwaitsUnplannedStart,
+    AwaitsVictimSearch,
     BeyondAdmission,
     Cause,
     EndsTooLate,
@@ -108,6 +109,9 @@ def _parts(reason: PendingReason, namespace: str) -> tuple[Reason, ...]:
         case AwaitsPlannedStart(unplanned, at):
             until = None if at is None else at_epoch(at)
             return tuple(replace(each, text=text, until=until) for each in reasons_of(unplanned, namespace))
+        case AwaitsVictimSearch(unplaced, searched, groups):
+            turns = replace(_count(POD_GROUPS, groups, searched), text=text)
+            return (*(replace(each, text=text) for each in reasons_of(unplaced, namespace)), turns)
         case AwaitsUnplannedStart(unplanned):
             return tuple(replace(each, text=text) for each in reasons_of(unplanned, namespace))
         case WorkloadNotAdmitted() | NoSuchTier():

@@ -24,6 +24,7 @@ from quorate.gang.pending_reasons import (
     AwaitsEvictions,
     AwaitsPlannedStart,
     AwaitsUnplannedStart,
+    AwaitsVictimSearch,
     FurtherMembersWait,
     GangUnschedulable,
     NotEnoughNodes,
@@ -142,6 +143,7 @@ def reason_of(pending_reason: PendingReason) -> str:
             | NotEnoughNodes()
             | AwaitsPlannedStart()
             | AwaitsUnplannedStart()
+            | AwaitsVictimSearch()
             | GangUnschedulable()
             | FurtherMembersWait()
         ):

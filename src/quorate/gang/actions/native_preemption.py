@@ -139,6 +139,7 @@ def _place(session: Session, statement: Statement, tasks: Sequence[Task]) -> int
         queue = session.queue_of(session.gang_of(task))
         if not session.allocatable(queue, task):
             continue
+        session.search_turns.work += 1
         match session.node_finder.best(session.shape_of(task), task.nominated_node):
             case Choice(node, _):
                 statement.pipeline(task, node)

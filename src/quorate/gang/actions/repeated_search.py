@@ -5,11 +5,12 @@ session has decided before it: binds and evictions, which are there too, and the
 the session ends.  If time matters, because a plugin protects pods for a while, the search asks for a session
 at the end of that time.
 
-What searches for several gangs have in common is computed once while nothing moves.
+Searches of gangs without a turn in this session wait for a later one (``SearchTurns``).  What searches for
+several gangs have in common is computed once while nothing moves.
 """
 
 from collections.abc import Callable, Hashable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.refused_searches import RefusedSearch
@@ -17,6 +18,7 @@ from quorate.gang.outcome import EvictionAction
 from quorate.gang.session.session import Session
 
 T = TypeVar("T")
+RETRY_S: Final = 1.0  # until the next session, if gangs are left without a search
 
 
 def computed_once(session: Session, key: Hashable, compute: Callable[[], T]) -> T:
@@ -50,8 +52,13 @@ def search_unless_refused(
     if refused is None and has_tried:
         refused = memory.find(state, (key, True), session.now)
     if refused is None:
+        turns, before = session.search_turns, session.search_turns.work
+        if not turns.may_search(gang.key):
+            session.wake(session.now + RETRY_S)
+            return False
         wake_at, session.wake_at = session.wake_at, None
         is_found = search()
+        turns.add(gang.key, turns.work - before)
         until, session.wake_at = session.wake_at, wake_at
         session.wake(until)
         if is_found:

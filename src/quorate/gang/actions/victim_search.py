@@ -115,6 +115,7 @@ class VictimSearch:
         nodes = [task.node for task in tasks]
         for task in (victim, *tasks):
             statement.undo(task)
+        self._session.search_turns.work += len(tasks)
         before = len(statement.moves)
         for order in self._orders(tasks):
             if all(self._pipeline_now(task, statement) for task in order):
@@ -169,6 +170,7 @@ class VictimSearch:
 
     def _evict_on(self, nodes: Iterable[str], node: str, task: Task, statement: Statement) -> bool:
         """Evict tasks on ``nodes`` until ``task`` fits ``node``, and pipeline it; else undo them."""
+        self._session.search_turns.work += 1
         victims = self._victims(nodes, task)
         freed: Counter[str] = Counter()
         for victim in victims:

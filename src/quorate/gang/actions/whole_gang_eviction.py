@@ -182,6 +182,7 @@ def pipeline_gang(
         wanted = (session.shape_of(task), task.nominated_node)
         if wanted in failed or not may_pipeline(task):
             continue
+        session.search_turns.work += 1
         match finder.best(*wanted):
             case Choice(node, _):
                 statement.pipeline(task, node)

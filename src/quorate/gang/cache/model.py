@@ -48,6 +48,7 @@ from quorate.gang.cache.quota_admission import QuotaAdmission, quota_admission
 from quorate.gang.cache.refused_plans import RefusedPlans
 from quorate.gang.cache.refused_searches import RefusedSearches
 from quorate.gang.cache.reserved_nodes import ReservedNodes
+from quorate.gang.cache.search_turns import SearchTurns
 from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskStatus
 from quorate.gang.cache.unreadable_pods import UnreadablePods
 from quorate.gang.namespace_quota.quota import NamespaceQuota
@@ -76,6 +77,7 @@ class Model:
         self.ledger = Ledger()
         self.revision = self._last_revision = 0  # see ``version`` and ``note_change``
         self.refused_plans = RefusedPlans()
+        self.search_turns = SearchTurns()
         self.refused_searches = RefusedSearches()
         self.storage = StorageIndex()
         self.hyper_nodes = HyperNodeIndex(self.cluster)

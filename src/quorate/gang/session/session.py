@@ -7,6 +7,7 @@ ends; then they are pending again, and the next session decides anew.  So betwee
 only what the objects say and the decisions that are being written.
 """
 
+import math
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -24,6 +25,7 @@ from quorate.gang.cache.model import Model
 from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.queue_accounts import Account, Path, SessionAccounts
 from quorate.gang.cache.reservations import requested, requested_beside_members
+from quorate.gang.cache.search_turns import SearchTurns
 from quorate.gang.cache.sub_groups import TierLimit
 from quorate.gang.cache.task import CHARGED_STATUSES, Task, TaskStatus
 from quorate.gang.outcome import (
@@ -40,6 +42,7 @@ from quorate.gang.pending_reasons import (
     FurtherMembersWait,
     PendingReason,
     WorkloadNotAdmitted,
+    first_reason,
 )
 from quorate.gang.profile_rules import PROFILE_RULES
 from quorate.gang.session.callbacks import (
@@ -92,6 +95,7 @@ class Session:
         self.planned_group: PlannedGroup | None = None  # set by enqueue: the group with a planned start
         self.displacing: set[Key] = set()  # gangs admitted for nodes of gangs without nodes: they go first
         self.whole_evictions_tried: set[Key] = set()  # gangs for which whole gangs were to be evicted
+        self.search_turns = SearchTurns(math.inf)  # of gangs that may search for victims: all
         self.computed: dict[Hashable, Any] = {}  # see ``computed_once``
         self._moved: set[Key] = set()  # gangs with tasks moved since the last ``pop_moved_gangs``
         self._limited_shapes: dict[tuple[Shape, tuple[str, ...]], Shape] = {}  # by the full node groups
@@ -239,11 +243,11 @@ class Session:
     def invalid_reason(self, gang: Gang) -> PendingReason | None:
         """Return why ``gang`` cannot be placed as it is (jobValid), such as missing members."""
         reasons = (callback(gang) for callback in all_callbacks(self.callbacks.job_valid))
-        return self.invalid_queue_reason(self.queue_of(gang)) or _first(reasons)
+        return self.invalid_queue_reason(self.queue_of(gang)) or first_reason(reasons)
 
     def invalid_queue_reason(self, queue: Queue) -> PendingReason | None:
         """Return why ``queue`` serves no gang at all; None if it serves gangs."""
-        return _first(callback(queue) for callback in all_callbacks(self.callbacks.queue_valid))
+        return first_reason(callback(queue) for callback in all_callbacks(self.callbacks.queue_valid))
 
     def is_overdue(self, gang: Gang) -> bool:
         """Return True if ``gang`` has waited so long that it is admitted without a check of the nodes."""
@@ -352,8 +356,6 @@ class Session:
         is_charged = move.to_status in CHARGED_STATUSES
         for callback in self._on_allocate if is_charged else self._on_deallocate:
             callback(move.task)
-
-    # Read for each task that is placed.
 
     @cached_property
     def _on_allocate(self) -> tuple[Callable[[Task], None], ...]:
@@ -487,24 +489,11 @@ class Session:
             self.model.assumed.nomination_failed(nomination)
         self.release_held()
 
-    def release_held(self) -> Sequence[tuple[Task, TaskStatus, str]]:
-        """End the session: make tasks pending again that were held and not bound.
-
-        Return the tasks with their status and node before, for ``hold_again``.
-        """
-        released = [(task, task.status, task.node) for task in self._held.values()]
-        for task, status, _ in released:
-            if status in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED):
-                self.model.set_task_status(task, TaskStatus.PENDING, "")
+    def release_held(self) -> Sequence[Move]:
+        """End the session: make tasks pending again that were held and not bound; return the moves."""
+        moves = [Move(task, task.status, task.node, TaskStatus.PENDING, "") for task in self._held.values()]
+        for move in moves:
+            if move.from_status in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED):
+                self.model.set_task_status(move.task, move.to_status, move.to_node)
         self._held.clear()
-        return released
-
-    def hold_again(self, released: Iterable[tuple[Task, TaskStatus, str]]) -> None:
-        """Give the tasks that ``release_held`` released their nodes back."""
-        for task, status, node in released:
-            self._held[task.key] = task
-            self.model.set_task_status(task, status, node)
-
-
-def _first(reasons: Iterable[PendingReason | None]) -> PendingReason | None:
-    return next((reason for reason in reasons if reason is not None), None)
+        return moves
