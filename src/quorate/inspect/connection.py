@@ -15,7 +15,7 @@ from quorate.api.meta import ObjectMeta, Struct
 from quorate.api.suggestions import suggestion
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
-from quorate.kube.errors import AlreadyExists, ApiError, Invalid, NotFound, Unreachable
+from quorate.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound, Unreachable
 from quorate.kube.resources import NAMESPACES
 from quorate.kube.rest.config import load_rest_config
 
@@ -110,7 +110,9 @@ def with_cluster(cluster_options: ClusterOptions, work: Callable[[Connection], C
                 raise UsageError(
                     f"{error} (quorate preflight shows what is missing in the cluster)"
                 ) from error
-            except (AlreadyExists, Invalid) as error:
-                raise UsageError(error.message) from error
+            except (AlreadyExists, Forbidden, Invalid) as error:
+                if not error.message:
+                    raise
+                raise UsageError(error.refusal) from error
 
     return uvloop.run(connected())

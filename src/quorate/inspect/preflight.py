@@ -47,10 +47,12 @@ class Preflight:
 
     async def run(self) -> tuple[PreflightFinding, ...]:
         findings = [*version_findings(await server_version(self._client))]
-        definitions = await self._list(kinds.DEFINITIONS)
+        readable = await self._try(kinds.DEFINITIONS)
+        definitions = readable or ()
         endpoints = {endpoint.metadata.key: endpoint for endpoint in await self._list(kinds.ENDPOINTS)}
-        findings += definition_findings(definitions, WANTED)
-        findings += unserved_findings(definitions)
+        if readable is not None:  # else whether they are installed is not known
+            findings += definition_findings(definitions, WANTED)
+            findings += unserved_findings(definitions)
         findings += conversion_findings(definitions, endpoints)
         written = [(kind, await self._list(kind)) for kind in written_kinds(definitions)]
         findings += old_client_findings(written)

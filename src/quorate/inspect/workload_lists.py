@@ -30,7 +30,7 @@ async def queue_positions(client: Client, local_queues: Iterable[Key]) -> tuple[
         except NotFound:
             continue
         except ApiError as error:
-            return positions, str(error)
+            return positions, error.refusal
         for pending in codec.decode(PendingWorkloadsSummary, answer).items:
             positions[pending.metadata.key] = pending.position_in_local_queue
     return positions, ""

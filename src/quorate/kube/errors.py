@@ -62,6 +62,11 @@ class ApiError(Exception):
         """Return what to do about it, or an empty string."""
         return ""
 
+    @property
+    def refusal(self) -> str:
+        """Return the message of the server and the advice, without the request, for a user that knows it."""
+        return f"{self.message} ({self.advice})" if self.advice else self.message
+
     def __str__(self) -> str:
         text = f"{self.request}: {self.status_code}"
         if self.reason:

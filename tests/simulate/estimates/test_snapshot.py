@@ -191,7 +191,7 @@ def test_a_snapshot_of_a_cluster_is_played(tmp_path: Path, monkeypatch: pytest.M
         misspelt = await command("queue", "forecast", "reserch")
         assert misspelt.err == "error: ClusterQueue reserch does not exist (did you mean research?)\n"
         once = await command.output_of("queue", "forecast", "--plays", "1")
-        assert " about in " in once
+        assert " in about " in once
         answer = json.loads(await command.output_of("queue", "forecast", "-o", "json", "--plays", "1"))
         assert answer["workloads"][0]["p90"] is None
         reserve = "reservation create night --start now --duration 3h --maintenance --amounts default:cpu=2"

@@ -270,10 +270,11 @@ def _cells(start: Start, now: datetime) -> tuple[str, ...]:
     known = start.namespace, start.name, start.queue
     if start.state in NO_START:
         return *known, NO_START[start.state], NO_START[start.state], "", "", start.state, start.code
+    rough = "about " if start.runs < FEWEST_RUNS and start.p50 is not None else ""
     p50, p90 = (
-        "later" if moment is None else f"in {format_duration((moment - now).total_seconds())}"
+        "later" if moment is None else f"in {rough}{format_duration((moment - now).total_seconds())}"
         for moment in (start.p50, start.p90)
     )
-    if start.runs < FEWEST_RUNS and start.p50 is not None:
-        p50, p90 = f"about {p50}", ""
+    if rough:
+        p90 = ""
     return *known, p50, p90, str(start.runs), start.confidence, start.state, start.code

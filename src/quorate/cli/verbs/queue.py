@@ -26,6 +26,7 @@ from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.inspect.formatting import plural
 from quorate.kube.clock import WallClock
+from quorate.kube.errors import Forbidden
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, Resource
 
 queue = command_group(
@@ -104,7 +105,12 @@ def list_(
         return active is None or is_active(queue) == (active == "true")
 
     async def cluster_queues(connection: Connection) -> None:
-        queues = await list_objects(connection, CLUSTER_QUEUES, output, selector, field_selector, is_listed)
+        try:
+            queues = await list_objects(
+                connection, CLUSTER_QUEUES, output, selector, field_selector, is_listed
+            )
+        except Forbidden as error:
+            raise UsageError(f"{error.message} (quorate queue list lq lists local queues)") from error
         print_objects(cluster_queue_columns(queues, now), queues, output)
 
     async def local_queues(connection: Connection) -> None:

@@ -118,7 +118,7 @@ class Answers:
             try:
                 explanation = await own()
             except Forbidden as error:
-                what = f"{problem}; nor from the objects of the cluster: {error}"
+                what = f"{problem}; nor from the objects of the cluster: {error.refusal}"
                 raise UsageError(f"not explained by the controllers: {what}") from None
             self._origins[f"not explained by the controllers: {problem}"] = None
             return explanation

@@ -2,22 +2,24 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 from quorate.api.explanation import NO_START, TAKES_TURNS, Explanation, PodCounts, StartEstimate
 from quorate.api.meta import Key, epoch
 from quorate.cli.verbs.printing import Fields, ListSection, Section, TableSection
 from quorate.inspect.formatting import format_duration, plural
 
+_PENDING: Final = {"ClusterQueue": "Pending", "LocalQueue": "In its cluster queue"}
+
 
 def explanation_sections(explanation: Explanation, now: float) -> tuple[Section, ...]:
     """Return the parts of the output; ``now`` in epoch seconds."""
     object_ = explanation.object
-    is_queue = explanation.state in ("Active", "Inactive")
     facts = Fields((
         (object_.kind, str(Key(object_.namespace, object_.name))),
         ("Local queue", explanation.local_queue),
         ("Cluster queue", explanation.cluster_queue),
-        ("Pending" if is_queue else "Ahead of it", _ahead(explanation)),
+        (_PENDING.get(object_.kind, "Ahead of it"), _ahead(explanation)),
         ("Priority", "" if (priority := explanation.priority) is None else priority.text),
         ("State", explanation.state),
         ("Reason", explanation.message),
