@@ -8,14 +8,17 @@ from their ``repr``.
 """
 
 import logging
+import re
 import sys
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Literal, TextIO
 
 import msgspec
 
 Format = Literal["console", "json"]
 _KEYS = "quorate_keys"
+_QUOTED = re.compile('[ "=\n]')  # characters of texts in quotes
 _JSON = (str, int, float, list, tuple, dict, type(None))  # encoded as they are; other values as ``str``
 
 
@@ -58,10 +61,15 @@ class ConsoleFormatter(logging.Formatter):
     """``12:00:01 INFO  message  key=value other="two words"``"""
 
     def format(self, record: logging.LogRecord) -> str:
-        moment = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
+        moment = _time_of_day(int(record.created))
         pairs = "".join(f" {key}={_shown(value)}" for key, value in _keys_of(record).items())
         line = f"{moment} {record.levelname:<7} {record.getMessage()}{' ' if pairs else ''}{pairs}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+@lru_cache(maxsize=1)
+def _time_of_day(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%S")
 
 
 class JsonFormatter(logging.Formatter):
@@ -100,4 +108,4 @@ def _keys_of(record: logging.LogRecord) -> dict[str, Any]:
 
 def _shown(value: Any) -> str:
     text = f"{value:.3f}" if isinstance(value, float) else str(value)
-    return msgspec.json.encode(text).decode() if not text or any(c in text for c in ' "=\n') else text
+    return msgspec.json.encode(text).decode() if not text or _QUOTED.search(text) else text

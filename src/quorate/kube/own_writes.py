@@ -15,7 +15,7 @@ from quorate.api.meta import Key, ObjectMeta, is_older
 from quorate.kube.resources import HasMetadata, Resource
 
 Known = TypeVar("Known", bound=HasMetadata)
-_Object = tuple[str, str, Key]  # API version and plural of its kind, and its key
+_Object = tuple[str, str, Key]  # group and plural of its kind, and its key
 
 
 class OwnWrites:
@@ -92,4 +92,4 @@ class OwnWrites:
 
 
 def _name(resource: Resource[Any], key: Key) -> _Object:
-    return (resource.api_version, resource.plural, key)
+    return (resource.group, resource.plural, key)

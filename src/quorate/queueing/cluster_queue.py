@@ -238,6 +238,8 @@ class ClusterQueueState:
         A check in ``retried`` may apply to some flavors only: its retries are still counted.
         """
         rules = self.spec.admission_checks_strategy.admission_checks
+        if not rules:
+            return ()
         if admission is None:
             all_flavors = {flavor for group in self.groups.values() for flavor in group.flavors}
             return tuple(

@@ -121,9 +121,10 @@ class WorkloadController:
             unscheduled_since(self._informers.unscheduled_pods, key),
             self._state.replaced_by(key),
         )
-        await send(self._client, _writes(workload, transition))
-        regarding = reference_to(WORKLOADS, workload.metadata)
+        if writes := _writes(workload, transition):  # after most changes there are none
+            await send(self._client, writes)
         for event in transition.events:
+            regarding = reference_to(WORKLOADS, workload.metadata)
             self._events.event(regarding, event.type, event.reason, event.message)
             self._log.info("event", key=key, reason=event.reason, detail=event.message)
         return transition.wake_at
