@@ -102,7 +102,7 @@ async def guaranteed_update(
         new = await context.compute(size, update_function, context.decode(entry))
         _check_namespace(context, new["metadata"])
         field_tracking.merge_owner_references(context, new)
-        _check_preconditions(context, new, entry)
+        _check_preconditions(context, new, old, entry.revision)
         if not admitted:
             new = await webhooks.mutate(context, "UPDATE", new, old)
         updated = await context.check(size, prepare_update, context, new, old)
@@ -152,16 +152,16 @@ def is_deletion_complete(obj: Json) -> bool:
     return "deletionTimestamp" in meta and not any(pending)
 
 
-def _check_preconditions(context: RequestContext, new: Json, entry: Entry) -> None:
+def _check_preconditions(context: RequestContext, new: Json, old: Json, current: int) -> None:
     """Check resourceVersion and uid of the update.  Raises StatusError(409)."""
     kind = context.kind
     try:
         revision = unsigned(new["metadata"].get("resourceVersion") or "0")
     except ValueError as error:
         raise internal(str(error)) from error
-    if revision not in (0, entry.revision):
+    if revision not in (0, current):
         raise conflict(kind.group, kind.plural, context.name)
-    uid, current_uid = new["metadata"].get("uid"), entry.decode()["metadata"]["uid"]
+    uid, current_uid = new["metadata"].get("uid"), old["metadata"]["uid"]
     if uid and uid != current_uid:
         message = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current_uid}"
         raise conflict(kind.group, kind.plural, context.name, message)
