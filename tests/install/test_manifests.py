@@ -214,7 +214,7 @@ def test_user_roles_are_those_of_kueue() -> None:
     all_users = {"batch-admin", "batch-user", "aggregate-to-view", "aggregate-to-edit", "aggregate-to-admin"}
     assert aggregated_to("kueue-workload-viewer-role") == aggregated_to("kueue-job-viewer-role") == all_users
     assert aggregated_to("kueue-raycluster-viewer-role") == all_users - {"batch-user"}
-    assert aggregated_to("kueue-pending-workloads-lq-viewer-role") == {"batch-admin", "batch-user"}
+    assert aggregated_to("kueue-pending-workloads-lq-viewer-role") == all_users
     for kind in (
         "admissioncheck", "multikueuecluster", "multikueueconfig", "provisioningrequestconfig",
         "workloadpriorityclass",

@@ -79,7 +79,7 @@ def user_roles() -> Iterator[Json]:
         yield _viewer(job.group, job.plural, job.singular, viewers, ("view", "edit", "admin"))
     for short, plural, viewers, built_in in (
         ("cq", "clusterqueues", (ADMIN,), ("view", "edit", "admin")),
-        ("lq", "localqueues", (ADMIN, USER), ()),
+        ("lq", "localqueues", (ADMIN, USER), ("view", "edit", "admin")),
     ):
         rules = [_rule(PENDING_GROUP, (f"{plural}/pendingworkloads",), READ)]
         labels = _aggregation(viewers, built_in)
