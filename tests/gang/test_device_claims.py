@@ -16,6 +16,7 @@ from quorate.api.meta import Key
 from quorate.gang.cache.claims_to_bind import devices_to_allocate
 from quorate.placement.filters.devices.allocated_claim import DeviceAllocationStep
 from quorate.placement.filters.devices.allocation import DeviceShortage
+from quorate.placement.filters.devices.selectors import Selector, compiled
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
 
@@ -374,3 +375,28 @@ def test_law_every_bound_pod_has_devices_of_its_own_and_gangs_are_whole(
             wanted += len(claim.status.allocation.devices.results)
     in_use = list(devices.in_use())
     assert len(in_use) == len(set(in_use)) == wanted
+
+
+def test_new_demands_are_evaluated_in_steps_before_a_session() -> None:
+    """The session then evaluates no selector; its decisions are those of a session that evaluates them."""
+    nodes = {f"n{at}": gpus(["40Gi"] * (1 + at % 3)) for at in range(12)}
+    outcomes = []
+    for steps_before in (True, False):
+        devices = Devices("design", nodes, {"train": 4, "other": 3})
+        at_two = f"device.attributes['{DRIVER}'].at == 2"
+        devices.add_pods("train", 4, [a_request("gpu", 1, at_two)])
+        devices.add_pods("other", 3, [a_request(count=2)])
+        selector = compiled(at_two)
+        assert isinstance(selector, Selector)
+        before = selector.evaluations
+        if steps_before:
+            devices.world.model.refresh_shapes()
+            steps = sum(1 for _ in devices.world.model.constraints.evaluate_devices(5))
+            assert steps >= 2 * 2 * (24 + 12) // (5 + 3), "two demands, now and in future, on 24 devices"
+            assert selector.evaluations > before
+            before = selector.evaluations
+        outcomes.append(devices.session())
+        if steps_before:
+            assert selector.evaluations == before
+    assert outcomes[0] == outcomes[1]
+    assert len(outcomes[0]) == 7

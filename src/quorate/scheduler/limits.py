@@ -7,6 +7,7 @@ MAX_WAIT_S: Final = 1.0  # the longest that one write waits for binds
 CONFLICT_S: Final = 2.0  # within which the watch delivers the cause of a conflict
 REFUSED_S: Final = 5.0  # until a refused bind or eviction is undone, and sessions may choose it again
 MAX_EVENTS: Final = 5_000  # events of binds, recorded once no binds are queued
+DEVICES_AT_ONCE: Final = 2_000  # evaluated in one step before a session: 10 ms
 NOMINATION_WORKERS: Final = 16  # concurrent writes of nominated nodes
 
 # Sessions

@@ -59,7 +59,12 @@ from quorate.scheduler.feeds import (
     reservation_feed,
     subscribe_informers,
 )
-from quorate.scheduler.limits import DISCOVERY_INTERVAL_S, PAUSE_DURING_BINDS_S, REST_PER_SESSION
+from quorate.scheduler.limits import (
+    DEVICES_AT_ONCE,
+    DISCOVERY_INTERVAL_S,
+    PAUSE_DURING_BINDS_S,
+    REST_PER_SESSION,
+)
 from quorate.scheduler.missing_references import MissingReferences
 from quorate.scheduler.native_group_status import NativeGroupStatusWriter
 from quorate.scheduler.observer import Bound, SchedulerObserver, SchedulerStatus, SessionTimer, SessionTimes
@@ -240,6 +245,7 @@ class Scheduler:
         try:
             while True:
                 self._changed.clear()
+                await self._evaluate_devices()
                 session_timer = SessionTimer(steady)
                 try:
                     outcome = run_session(self.model, self._settings, self._clock.now(), session_timer)
@@ -261,6 +267,15 @@ class Scheduler:
                 await self._changed.wait()
         finally:
             self._timer.reset(None)
+
+    async def _evaluate_devices(self) -> None:
+        """Evaluate new demands for devices in steps, between which the process answers requests."""
+        try:
+            self.model.refresh_shapes()
+            for _ in self.model.constraints.evaluate_devices(DEVICES_AT_ONCE):
+                await asyncio.sleep(0)
+        except Exception:
+            return  # the session raises it again, and sets the object aside
 
     def _set_aside(self, failed: SessionFailed) -> bool:
         """Leave the object on which a session failed out of the next ones; return False if it is not known.

@@ -38,6 +38,7 @@ class PodShapes:
         devices = self._demand(pod)
         shape = self.shapes.of(pod, volumes, node_groups, devices=devices)
         self._devices[key] = devices
+        self._device_index.expect(devices)
         for claim in claim_keys(pod):
             if isinstance(claim, Key):
                 self._pods_of_claim.setdefault(claim, set()).add(key)

@@ -6,7 +6,7 @@ filtered by node columns alone.
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import count, islice
@@ -157,6 +157,12 @@ class ConstraintEngine:
         if index is None:
             return ()
         return self._index.devices.chosen(index, self._requirements_of(shape).devices)
+
+    def evaluate_devices(self, devices: int) -> Iterator[None]:
+        """Evaluate new demands for devices in steps, see ``DeviceIndex.evaluation_steps``."""
+        self.refresh()
+        if self.evaluates_devices:
+            yield from self.devices.evaluation_steps(devices)
 
     def filter(self, shape: Shape) -> LazyFilterResult:
         """Return the current filter result of ``shape``: the same object until it changes."""

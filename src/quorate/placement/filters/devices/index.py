@@ -5,6 +5,7 @@ placed are kept for it, so that the pods of a gang do not count on the same devi
 name is allocated with the first of them: until it is, the others can be placed only on its node.
 """
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +28,8 @@ from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.framework import Capacity
 from quorate.placement.vectors import np
 
-_MAX_EVALUATED: Final = 128  # demands with retained results
+_MAX_EVALUATED: Final = 128  # demands with retained results, by capacity
+_MAX_EXPECTED: Final = 32  # demands that are evaluated before they are asked for
 
 
 @dataclass(slots=True)
@@ -39,10 +41,15 @@ class _Placed:
 
 
 class _Evaluated:
-    """The failures of nodes for one demand and capacity, as of a position in the log of changes."""
+    """The failures of nodes for one demand and capacity, as of a position in the log of changes.
 
-    def __init__(self, epoch: Hashable, position: int, failed: dict[int, FilterFailure]) -> None:
-        self.epoch, self.position, self.failed = epoch, position, failed
+    ``left``: the nodes that are not evaluated yet, or that have other devices since.
+    """
+
+    def __init__(self, epoch: Hashable) -> None:
+        self.epoch, self.position = epoch, 0
+        self.failed: dict[int, FilterFailure] = {}
+        self.left: dict[int, None] = {}
 
 
 class DeviceIndex:
@@ -76,6 +83,7 @@ class DeviceIndex:
         self._published: tuple[Sequence[tuple[PublishedDevice, ...]], int] = (), -1  # as of a generation
         self._seen: Hashable = None  # versions of slices and nodes of ``_node_of``
         self._evaluated: dict[tuple[DeviceDemand, Capacity], _Evaluated] = {}
+        self._expected: dict[DeviceDemand, None] = {}  # demands of pods, not evaluated yet
         self._changed_claims: set[Key] | None = set()  # not taken yet; None: any
 
     # The objects of the API.
@@ -231,7 +239,41 @@ class DeviceIndex:
             mask[rejected] = True
             statuses.reject(mask, failure)
 
+    def expect(self, demand: DeviceDemand) -> None:
+        """Note that a pod has ``demand``, for ``evaluate_expected``."""
+        if (
+            demand.claims
+            and len(self._expected) < _MAX_EXPECTED
+            and (demand, Capacity.IDLE) not in self._evaluated
+        ):
+            self._expected[demand] = None
+
+    def evaluation_steps(self, devices: int) -> Iterator[None]:
+        """Evaluate expected demands, in each step on nodes with ``devices`` devices at least.
+
+        The first evaluation of a demand reads all devices; ``filter`` would make it in one piece.  Objects
+        may change between two steps.
+        """
+        left = devices
+        if self._expected:
+            yield from self._inventory.reading_steps(devices)
+            self._note_published()
+            yield
+        while self._expected:
+            demand = next(iter(self._expected))
+            for capacity in Capacity:
+                while (evaluated := self._evaluate_nodes(demand, capacity, left)) >= left:
+                    left = devices
+                    yield
+                left -= evaluated
+            self._expected.pop(demand, None)
+
     def _evaluate(self, demand: DeviceDemand, capacity: Capacity) -> dict[int, FilterFailure]:
+        self._evaluate_nodes(demand, capacity, math.inf)
+        return self._evaluated[demand, capacity].failed
+
+    def _evaluate_nodes(self, demand: DeviceDemand, capacity: Capacity, devices: float) -> int:
+        """Evaluate nodes until they have ``devices`` devices; return how many they have."""
         self._note_published()
         epoch = (self._epoch, self._nodes.generation)
         known = self._evaluated.get((demand, capacity))
@@ -239,16 +281,21 @@ class DeviceIndex:
         if known is None or changed is None:
             if len(self._evaluated) >= _MAX_EVALUATED:
                 self._evaluated.clear()
-            known = self._evaluated[demand, capacity] = _Evaluated(epoch, self._changes.end, {})
             changed = np.flatnonzero(~self._nodes.vacant).tolist()
-        for node in changed:
+            known = self._evaluated[demand, capacity] = _Evaluated(epoch)
+        known.left |= dict.fromkeys(changed)
+        known.position = self._changes.end
+        visible = self._inventory.visible(self._nodes)
+        evaluated = 0
+        while known.left and evaluated < devices:
+            node, _ = known.left.popitem()
+            evaluated += 1 + len(visible[node])
             failure = self._failure(node, demand, capacity)
             if failure is None:
                 known.failed.pop(node, None)
             else:
                 known.failed[node] = failure
-        known.position = self._changes.end
-        return known.failed
+        return evaluated
 
     def _note_published(self) -> None:
         """Note on which nodes pods can use other devices since the last call: those of changed slices."""

@@ -140,18 +140,29 @@ class DeviceInventory:
         if self._by_place is None:
             self._by_place = {}
             for pool in self._pools:
-                if pool not in self._of_pool:
-                    counters = self._counters[pool] = self._pools.counters(pool)
-                    found = _usable_devices(pool, self._pools.devices(pool))
-                    self._of_pool[pool] = [
-                        published for published in found if _has_counters(published, counters)
-                    ]
-                for published in self._of_pool[pool]:
+                for published in self._devices_of(pool):
                     self._by_place.setdefault(published.usable, []).append(published)
             self._has_shared = any(not place.node for place in self._by_place) or any(
                 map(self.spans_nodes, self._of_pool)
             )
         return self._by_place
+
+    def _devices_of(self, pool: Pool) -> Sequence[PublishedDevice]:
+        if pool not in self._of_pool:
+            counters = self._counters[pool] = self._pools.counters(pool)
+            found = _usable_devices(pool, self._pools.devices(pool))
+            self._of_pool[pool] = [published for published in found if _has_counters(published, counters)]
+        return self._of_pool[pool]
+
+    def reading_steps(self, devices: int) -> Iterator[None]:
+        """Read the pools that have changed, in each step some with ``devices`` devices at least."""
+        read = 0
+        for pool in list(self._pools):
+            if pool not in self._of_pool and pool in self._pools:
+                read += len(self._devices_of(pool))
+                if read >= devices:
+                    read = 0
+                    yield
 
     def counters_left(
         self, devices: Iterable[PublishedDevice], is_free: Callable[[PublishedDevice], bool]
