@@ -70,7 +70,7 @@ class Selection(Generic[T]):
 
     @property
     def _known(self) -> list[T] | None:
-        """The selected objects, in key order; None if they are not told from the others."""
+        """Return the selected objects in key order; None if they cannot be told from other objects."""
         return self.by_index(_SELECTED, True) if self._is_small else None
 
     def subscribe(

@@ -26,7 +26,7 @@ class _PodStatus(Struct):
 
 
 class _BoundPod(Struct):
-    """The fields that tell where a pod is; the others need not have their types."""
+    """The fields that tell where a pod is; other fields may have wrong types."""
 
     spec: _PodSpec = _PodSpec()
     status: _PodStatus = _PodStatus()

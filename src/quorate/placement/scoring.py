@@ -83,7 +83,7 @@ def _node_order_scores(
 def least_requested(requested: Matrix, allocatable: Matrix) -> Vector:
     """Return the free share in points: of cpu and of memory, each truncated, then their mean.
 
-    Both matrices have the rows cpu and memory.  A node without one of them is scored by the other.
+    Both matrices have the rows cpu and memory.  A node that has only cpu or only memory is scored by that.
     """
     free = np.maximum(allocatable - requested, 0)
     return _mean(quotient(free, allocatable, MAX_NODE_SCORE), allocatable > 0)

@@ -322,10 +322,10 @@ OUTSIDE_QUOTA_MODES: Final = get_args(OutsideQuotaMode)
 
 
 class OutsideQuota(msgspec.Struct, frozen=True, kw_only=True):
-    """What is done about pods of a workload that use more than quota is charged for.
+    """How pods of a workload are treated that use more than the quota charged for it.
 
-    ``Count`` adds what they use to the usage of the cluster queue; ``Delete`` also deletes the newest pods
-    until the rest is within what is charged.
+    ``Count`` adds the surplus to the usage of the cluster queue; ``Delete`` also deletes the newest pods
+    until the other pods are within the charge.
     """
 
     mode: OutsideQuotaMode = "Count"

@@ -132,7 +132,7 @@ def pod_level_requests(spec: PodResources, together: Resources | None = None) ->
 def _containers_together(
     spec: PodResources, requests_of: Callable[[ContainerResources], Resources]
 ) -> Resources:
-    """Return what all containers request at once at most.
+    """Return the largest request of all containers at one time.
 
     Init containers run one after the other, each alongside the sidecars started before it. The containers run
     together, alongside all sidecars. The effective request is the maximum over these phases.
@@ -287,7 +287,7 @@ def as_stored(resources: Resources) -> Resources:
 
 
 def sum_resources(many: Iterable[Resources]) -> Resources:
-    """Return the sum of each resource; one that only one of them has keeps its form: 1Gi stays 1Gi."""
+    """Return the sum of each resource. An amount that occurs once keeps its form: 1Gi stays 1Gi."""
     total: Resources = {}
     for resources in many:
         for name, amount in resources.items():

@@ -86,7 +86,7 @@ class PodCounts(Struct):
 
 
 class AssignmentSlice(Struct):
-    """A part of the domains of an assignment, with what they have in common stored once."""
+    """A part of the domains of an assignment; values that the domains share are stored once."""
 
     domain_count: Int32
     values_per_level: tuple[LevelValues, ...] = ()

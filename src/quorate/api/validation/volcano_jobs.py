@@ -278,7 +278,7 @@ def _dependencies(tasks: Sequence[TaskSpec]) -> Findings:
 
 
 def _waiting_forever(waits_for: Mapping[str, Collection[str]]) -> list[str]:
-    """Return the tasks that are in a cycle of ``waits_for``, or wait for one that is."""
+    """Return the tasks that are in a cycle of ``waits_for``, or wait for a task in a cycle."""
     waiting: dict[str, list[str]] = {}
     for name, needed in waits_for.items():
         for each in needed:

@@ -79,7 +79,7 @@ class NoCharts(Exception):
 
 
 def report(runs: Mapping[str, Run], comparisons: Sequence[Comparison]) -> str:
-    """Return the report of ``runs`` by name, the first of which the others are compared with.
+    """Return the report of ``runs`` by name; every other run is compared with the first.
 
     Raises ``NoCharts`` without Plotly.
     """

@@ -146,7 +146,7 @@ class AdmissionDriver:
             self._put(feed, change.key, change.new)
 
     def _put(self, feed: Feed[Any], key: Key, newest: Any | None) -> None:
-        """Put an object into the new model; one that cannot be used is left out, as informers do."""
+        """Put an object into the new model; leave out an object that cannot be used, as informers do."""
         try:
             if newest is not None:
                 feed.put(newest)

@@ -41,7 +41,7 @@ class PendingReasonThrottle:
         self._admission_at = -UNEVALUATED_INTERVAL_S  # the last admission or preemption
 
     def add(self, key: Key, now: float) -> None:
-        """Add a pending workload without a reason, or with one that is no longer true."""
+        """Add a pending workload that has no reason, or a reason that is no longer true."""
         if key not in self._unwritten_since and key not in self._unevaluated:
             self._unevaluated.add(key)
             self._arrivals.append((now + REASON_DELAY_S, key))

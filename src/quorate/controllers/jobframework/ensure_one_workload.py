@@ -174,7 +174,7 @@ def _update_in_place(state: JobState[J], workload: Workload) -> JobPlan:
 
 
 def without_workload(state: JobState[J]) -> JobPlan:
-    """Create the workload of a suspended job; stop one that runs without quota."""
+    """Create the workload of a suspended job; stop a job that runs without quota."""
     if state.outcome is not None:
         return JobPlan(concurrent=state.kind.finalize(state.job))
     if not state.suspended:

@@ -62,7 +62,7 @@ def serving_plans(
     options: JobOptions,
     now: float,
 ) -> tuple[Plan, ...]:
-    """Return the next steps for a set, given its workloads and pods; a failed one does not delay the others.
+    """Return the next steps for a set, given its workloads and pods; a failed step delays no other.
 
     Raises ``InvalidTemplate``.
     """

@@ -33,7 +33,7 @@ class WorkQueue:
         self._heap: list[tuple[float, Key]] = []
 
     def add(self, key: Key, *, urgent: bool = False) -> None:
-        """Add a key; one that waits already becomes urgent with the first urgent addition."""
+        """Add a key; a key that waits already becomes urgent with its first urgent addition."""
         if key in self._running:
             self._again[key] = urgent or self._again.get(key, False)
         elif key not in self._waiting or (urgent and not self._waiting[key]):

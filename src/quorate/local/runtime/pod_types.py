@@ -229,7 +229,7 @@ class ClaimSource(Struct):
 
 
 class Volume(Struct):
-    """A volume; one that has none of these sources cannot be mounted here."""
+    """A volume; a volume with none of these sources cannot be mounted here."""
 
     name: str
     config_map: ConfigMapSource | None = None

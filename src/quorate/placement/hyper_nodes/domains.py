@@ -157,7 +157,7 @@ class DomainSearch:
         return best
 
     def largest_amount(self, resource: str, highest_tier: int) -> tuple[int, str, int]:
-        """Return the number of HyperNodes, and name and amount of the one with most of ``resource``."""
+        """Return the number of HyperNodes, and name and amount of the HyperNode with most ``resource``."""
         row = self._cluster.rows.get(resource)
         number, best, most = 0, "", 0
         for tier in self.index.tiers:

@@ -24,7 +24,7 @@ _UNLIMITED: Final = 2**31 - 1
 
 
 class PodLimits(NamedTuple):
-    """How many pods each host takes; if that is too few, also what the others are rejected for."""
+    """Pods that fit each host; if these are too few, also the reason of each rejected host."""
 
     pods: Vector  # by leaf
     passing: Mask | None = None  # hosts that take a further pod if they have resources

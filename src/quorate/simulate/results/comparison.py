@@ -35,8 +35,8 @@ class Comparison(msgspec.Struct, frozen=True, rename="camel"):
 def compare(name: str, first: Run, second: Run) -> Comparison:
     """Return how the second run, called ``name``, differs from the first.
 
-    Jobs are compared one by one if both runs have the same jobs; one that starts in one of the runs only
-    starts sooner there.
+    Jobs are compared one by one if both runs have the same jobs; a job that starts in one run only
+    starts sooner in that run.
     """
     before, after = summarize(first), summarize(second)
     moved = _moved(first, second)

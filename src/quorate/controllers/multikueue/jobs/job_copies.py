@@ -95,7 +95,7 @@ class JobCopies:
         return LocalJob(copy_content.refusal(kind, local), replicas if isinstance(replicas, int) else 1)
 
     def components(self, workload: Workload, job: JobRef, workloads: int) -> Components | None:
-        """Return the other workloads of a job that will have ``workloads``; None: it always has one."""
+        """Return the other workloads of a job of ``workloads`` in all; None if jobs of its kind have one."""
         owner = workload.metadata.controller
         if self._kinds[job.kind].names_workload or owner is None:
             return None
@@ -324,9 +324,9 @@ class JobCopies:
     async def _delete(
         self, worker: Worker, kind: RemoteKind, copy: RemoteJob, *, waits_for_pods: bool = False
     ) -> None:
-        """Delete a copy; one that has run exists until its pods are gone, if that is to be waited for.
+        """Delete a copy; with ``waits_for_pods``, a copy that has run exists until its pods are gone.
 
-        A copy without a status has never run; Kueue does not wait for any.
+        A copy without a status has never run; Kueue does not wait for pods.
         """
         metadata = copy.metadata
         waits = waits_for_pods and not kind.is_pod and copy.has_run

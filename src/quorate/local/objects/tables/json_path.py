@@ -244,7 +244,7 @@ def _every(values: list[Any], _: Budget) -> list[Any]:
 
 
 def _descend(values: list[Any], budget: Budget) -> list[Any]:
-    """Return the values and what they contain, each before its parts, without numbers and what is empty."""
+    """Return the values and all values in them, each before its parts, without numbers and empty values."""
     selected, left = [], values[::-1]
     while left:
         value = left.pop()

@@ -152,7 +152,7 @@ class ServiceProxy:
             self._connections -= 1
 
     async def _connect(self, target: Target, client: Streams) -> Streams:
-        """Connect to an endpoint; one that refuses is skipped, since its pod may have just ended."""
+        """Connect to an endpoint; skip an endpoint that refuses, since its pod may have just ended."""
         remaining = target
         peer = client[1].get_extra_info("peername")[0]
         while True:

@@ -33,7 +33,7 @@ class DeviceAllocationStep:
         return allocation
 
     def _share(self, position: int, device: ChosenDevice) -> dict[str, Any]:
-        """Return what tells a share of a device from other shares of it, with what it takes."""
+        """Return the identity of a share of a device, with the capacity that the share takes."""
         if device.shares is None or device.admin_access:
             return {}
         name = f"{self.claim.metadata.uid}/{position}/{'/'.join(device.id)}"

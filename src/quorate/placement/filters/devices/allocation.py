@@ -92,7 +92,7 @@ class _Search:
         self._steps = 0
 
     def shortage(self) -> DeviceShortage | None:
-        """Return the first request that has not enough devices whatever is chosen for the others."""
+        """Return the first request that has too few devices, whichever devices the other requests get."""
         for _, alternatives in self._requests:
             shortages = [self._shortage_of(wanted) for wanted in alternatives]
             if all(shortages):
@@ -198,7 +198,7 @@ class _Search:
         )
 
     def _is_consistent(self, claim: int, wanted: Wanted, published: PublishedDevice) -> bool:
-        """Return whether the device has the attributes of those taken that must have equal ones."""
+        """Return True if the device agrees with the devices taken in each attribute that must be equal."""
         for same in self._claims[claim].same:
             if not same.concerns(wanted.request):
                 continue

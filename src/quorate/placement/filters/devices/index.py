@@ -298,7 +298,7 @@ class DeviceIndex:
         return evaluated
 
     def _note_published(self) -> None:
-        """Note on which nodes pods can use other devices since the last call: those of changed slices."""
+        """Record the nodes on which pods can use other devices than before: the nodes of changed slices."""
         before, generation = self._published
         now = self._inventory.visible(self._nodes)
         if now is not before:
