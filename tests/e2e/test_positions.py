@@ -24,7 +24,6 @@ from quorate.kube.errors import ApiError
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import untyped
 from quorate.kube.serving.delegated_auth import DelegatedAuth
-from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.observe.explanations import Explainer
 from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.replica import Replica
@@ -64,9 +63,7 @@ def test_pending_workloads_are_listed_with_their_positions(
             command = CommandLine(world, tmp_path, monkeypatch)
             clock, replica, rng = WallClock(), Replica("standalone"), random.Random(1)
             configuration, port = default_configuration(), free_port()
-            endpoints = HttpsEndpoints(
-                DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
-            )
+            endpoints = HttpsEndpoints(DelegatedAuth(client, clock), TlsOptions())
             explainer = Explainer(replica, ClusterReader(client), endpoints.auth, why_not_queued, clock)
             await install(world, port)
             served = endpoints.serving(

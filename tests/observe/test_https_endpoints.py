@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from functools import partial
 
 import aiohttp
 import pytest
@@ -14,7 +13,6 @@ from quorate.kube.clock import WallClock
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.kube.serving.delegated_auth import DelegatedAuth
-from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.observe.exposition import metrics_access
 from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.queueing_metrics import metrics
@@ -29,9 +27,7 @@ pytestmark = pytest.mark.slow
 
 def endpoints(client: Client) -> HttpsEndpoints:
     clock = WallClock()
-    return HttpsEndpoints(
-        DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
-    )
+    return HttpsEndpoints(DelegatedAuth(client, clock), TlsOptions())
 
 
 def client_of(server: RunningServer) -> Client:

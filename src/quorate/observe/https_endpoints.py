@@ -14,9 +14,7 @@ from aiohttp import web
 
 from quorate.api.configuration.process import Address
 from quorate.api.configuration.webhooks import TlsOptions
-from quorate.kube.clock import Clock
 from quorate.kube.serving.delegated_auth import Access, DelegatedAuth
-from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.kube.serving.tls import KeyPair, load_certificate, server_context
 from quorate.observe.authorization import authorized
 from quorate.observe.limits import RENEW_EVERY_S
@@ -28,16 +26,8 @@ _NAMES: Final = ("localhost", "127.0.0.1", "::1")
 class HttpsEndpoints:
     """Serves the endpoints of one process."""
 
-    def __init__(
-        self,
-        auth: DelegatedAuth,
-        front_proxy: Callable[[ssl.SSLContext], FrontProxyVerifier],
-        clock: Clock,
-        tls: TlsOptions,
-    ) -> None:
+    def __init__(self, auth: DelegatedAuth, tls: TlsOptions) -> None:
         self.auth = auth
-        self._front_proxy = front_proxy
-        self.clock = clock
         self._tls = tls
 
     @asynccontextmanager
@@ -74,7 +64,7 @@ class HttpsEndpoints:
         """Serve over TLS with authorization at any address; yield the address that is bound."""
         context = server_context(self._tls)
         load_certificate(context, self._certificate())
-        proxy = self._front_proxy(context) if aggregated else None
+        proxy = self.auth.front_proxy(context) if aggregated else None
         authorized(app, self.auth, required_access, None if proxy is None else proxy.is_trusted)
         async with serving(field, address, app, context) as bound, asyncio.TaskGroup() as tasks:
             assert bound is not None, f"{field} listens nowhere"
@@ -87,7 +77,7 @@ class HttpsEndpoints:
 
     async def _rotate(self, context: ssl.SSLContext) -> None:
         while True:
-            await self.clock.sleep_until(self.clock.now() + RENEW_EVERY_S)
+            await self.auth.clock.sleep_until(self.auth.clock.now() + RENEW_EVERY_S)
             load_certificate(context, self._certificate())
 
     def _certificate(self) -> KeyPair:
@@ -95,5 +85,5 @@ class HttpsEndpoints:
         # Most processes need no certificate of their own, and the library takes 7 MB.
         from quorate.kube.serving.certificates import new_authority, new_server_certificate
 
-        now = self.clock.now()
+        now = self.auth.clock.now()
         return new_server_certificate(new_authority("quorate", now), "quorate", _NAMES, now)

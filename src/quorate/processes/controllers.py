@@ -8,7 +8,6 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from quorate.api.configuration import Configuration
@@ -34,7 +33,6 @@ from quorate.kube.resources import (
 )
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.serving.delegated_auth import DelegatedAuth
-from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.observe.explanations import Explainer
 from quorate.observe.exposition import metrics_access
 from quorate.observe.https_endpoints import HttpsEndpoints
@@ -103,7 +101,9 @@ async def run_controller_process(
         serving(
             "health.healthProbeBindAddress", health.address, health_checks(health, replica.ready, webhooks)
         ),
-        _serve_https(client, _endpoints(client, clock, configuration), configuration, replica),
+        _serve_https(
+            client, HttpsEndpoints(DelegatedAuth(client, clock), configuration.tls), configuration, replica
+        ),
     ):
         await require_served(client, NEEDED)
         async with asyncio.TaskGroup() as tasks:
@@ -140,17 +140,13 @@ async def _serve_webhooks(
     await run_webhooks(client, clock, configuration, serves)
 
 
-def _endpoints(client: Client, clock: Clock, configuration: Configuration) -> HttpsEndpoints:
-    return HttpsEndpoints(
-        DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, configuration.tls
-    )
-
-
 @asynccontextmanager
 async def _serve_https(
     client: Client, endpoints: HttpsEndpoints, configuration: Configuration, replica: Replica
 ) -> AsyncIterator[None]:
-    explainer = Explainer(replica, ClusterReader(client), endpoints.auth, why_not_queued, endpoints.clock)
+    explainer = Explainer(
+        replica, ClusterReader(client), endpoints.auth, why_not_queued, endpoints.auth.clock
+    )
     metrics_address, visibility_address = configuration.metrics.address, configuration.visibility.address
     async with (
         endpoints.serving("metrics.bindAddress", metrics_address, metrics(replica), metrics_access),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from quorate.inspect.errors import UsageError
 from quorate.kube.discovery import served_resources
+from quorate.kube.log import logger
 from quorate.kube.resources import Resource
 from quorate.kube.rest.config import load_rest_config
 
@@ -78,6 +79,16 @@ def new_identity() -> str:
 
 def new_uid() -> str:
     return str(uuid.uuid4())  # noqa: TID251  the one source of identity of all processes
+
+
+async def run_until_stopped(server: str, *parts: Coroutine[None, None, None]) -> None:
+    """Run ``parts`` of a process with the cluster of ``server`` until SIGINT or SIGTERM."""
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(part) for part in parts]
+        await wait_for_signal(lambda: logger(__name__).info("starting", server=server))
+        logger(__name__).info("stopping")
+        for task in running:
+            task.cancel()
 
 
 async def wait_for_signal(announce: Callable[[], None]) -> None:

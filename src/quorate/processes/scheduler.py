@@ -1,9 +1,7 @@
 """The process of the gang scheduler: the scheduler, its probes and its metrics."""
 
-import asyncio
 import random
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from quorate.api.configuration.process import Address, Health
@@ -17,13 +15,12 @@ from quorate.kube.manager.leader_election import LeaseTimings, WritePermit
 from quorate.kube.resources import POD_GROUPS, QUEUES
 from quorate.kube.rest.config import load_rest_config
 from quorate.kube.serving.delegated_auth import DelegatedAuth
-from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.observe.exposition import metrics_access
 from quorate.observe.gang_metrics import GangMetrics
 from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.serving import health_checks, serving
 from quorate.processes.configuration_reload import SchedulerConfigurationInForce
-from quorate.processes.process_setup import election_client, new_identity, require_served, wait_for_signal
+from quorate.processes.process_setup import election_client, new_identity, require_served, run_until_stopped
 from quorate.processes.stored_scheduler_configuration import store_scheduler_in_force
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import ElectionOptions, run_scheduler
@@ -50,7 +47,6 @@ async def run_scheduler_process(
 
     ``lease`` None: without leader election.  Raises ``UsageError`` if the cluster lacks a kind.
     """
-    log = logger(__name__)
     clock = WallClock()
     status = SchedulerStatus()
     rest_config = await load_rest_config(kubeconfig, context)
@@ -68,26 +64,18 @@ async def run_scheduler_process(
             permit=permit.refusal if lease is not None else None,
         ) as deciding_client,
         serving("--health-address", addresses.health, probes),
-        HttpsEndpoints(
-            DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
-        ).serving("--metrics-address", addresses.metrics, gang_metrics.application(), metrics_access),
+        HttpsEndpoints(DelegatedAuth(client, clock), TlsOptions()).serving(
+            "--metrics-address", addresses.metrics, gang_metrics.application(), metrics_access
+        ),
     ):
         await require_served(client, (POD_GROUPS, QUEUES), "crds/gang")
-        async with asyncio.TaskGroup() as tasks:
-            parts = [
-                tasks.create_task(
-                    run_scheduler(deciding_client, clock, options, in_force.configured, status, election)
-                ),
-                tasks.create_task(_announce(status, client.config.server, options.names)),
-                tasks.create_task(in_force.follow(clock)),
-                tasks.create_task(
-                    store_scheduler_in_force(deciding_client, clock, status, lambda: in_force.text)
-                ),
-            ]
-            await wait_for_signal(lambda: log.info("starting", server=client.config.server))
-            log.info("stopping")
-            for part in parts:
-                part.cancel()
+        await run_until_stopped(
+            client.config.server,
+            run_scheduler(deciding_client, clock, options, in_force.configured, status, election),
+            _announce(status, client.config.server, options.names),
+            in_force.follow(clock),
+            store_scheduler_in_force(deciding_client, clock, status, lambda: in_force.text),
+        )
 
 
 async def _announce(status: SchedulerStatus, server: str, names: tuple[str, ...]) -> None:

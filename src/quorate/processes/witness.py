@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from functools import partial
 from pathlib import Path
 
 from quorate.api.configuration.process import Address, Health
@@ -14,12 +13,11 @@ from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.rest.config import RestConfig, load_rest_config
 from quorate.kube.serving.delegated_auth import DelegatedAuth
-from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.observe.exposition import metrics_access, metrics_application
 from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.serving import health_checks, serving
 from quorate.processes.configuration_reload import ConfigurationInForce
-from quorate.processes.process_setup import require_served, wait_for_signal
+from quorate.processes.process_setup import require_served, run_until_stopped
 from quorate.witness.metrics import COMPONENT, WitnessEvents, WitnessMetrics
 from quorate.witness.process import Options, run_witness
 from quorate.witness.report import Report
@@ -45,9 +43,7 @@ async def run_witness_process(
     async with (
         Client(rest_config, random.Random()) as client,
         serving("--health-address", health_address, health_checks(Health(), observed, {})),
-        HttpsEndpoints(
-            DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
-        ).serving(
+        HttpsEndpoints(DelegatedAuth(client, clock), TlsOptions()).serving(
             "--metrics-address", metrics_address, metrics_application(metrics.registry), metrics_access
         ),
     ):
@@ -62,17 +58,9 @@ async def run_witness_process(
                 observed.set()
                 log.info("ready", server=rest_config.server, differences=len(report.differences))
 
-        async with asyncio.TaskGroup() as tasks:
-            parts = [
-                tasks.create_task(
-                    run_witness(
-                        client, clock, options, lambda: in_force.configured.current.resources, on_report
-                    )
-                ),
-                tasks.create_task(recorder.run()),
-                tasks.create_task(in_force.follow(clock)),
-            ]
-            await wait_for_signal(lambda: log.info("starting", server=rest_config.server))
-            log.info("stopping")
-            for part in parts:
-                part.cancel()
+        await run_until_stopped(
+            rest_config.server,
+            run_witness(client, clock, options, lambda: in_force.configured.current.resources, on_report),
+            recorder.run(),
+            in_force.follow(clock),
+        )

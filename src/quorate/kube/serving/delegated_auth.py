@@ -4,6 +4,7 @@ Decisions are cached for ten seconds, as in kube-apiserver's delegated authentic
 requests, and a revoked permission takes effect soon enough.
 """
 
+import ssl
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
@@ -14,6 +15,7 @@ from quorate.api import codec
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.limits import REVIEW_CACHE_S, REVIEW_CACHE_SIZE
+from quorate.kube.serving.front_proxy import FrontProxyVerifier
 
 V = TypeVar("V")
 
@@ -90,13 +92,17 @@ class DelegatedAuth:
     ) -> None:
         """``cache_size`` answers of each kind are reused for ``cache_s`` seconds."""
         self._client = client
-        self._clock = clock
+        self.clock = clock
         self._users: _ExpiringCache[str, User | None] = _ExpiringCache(cache_size, cache_s)
         self._decisions: _ExpiringCache[tuple[User, Access], bool] = _ExpiringCache(cache_size, cache_s)
 
+    def front_proxy(self, context: ssl.SSLContext) -> FrontProxyVerifier:
+        """Return the verifier of the API server that asks, as a client of ``context``."""
+        return FrontProxyVerifier(self._client, context)
+
     async def authenticate(self, token: str) -> User | None:
         """Return the user of a bearer token; None for an invalid token."""
-        now = self._clock.now()
+        now = self.clock.now()
         cached = self._users.get(token, now)
         if cached is not None:
             return cached[0]
@@ -106,7 +112,7 @@ class DelegatedAuth:
         return user
 
     async def is_allowed(self, user: User, access: Access) -> bool:
-        now = self._clock.now()
+        now = self.clock.now()
         cached = self._decisions.get((user, access), now)
         if cached is not None:
             return cached[0]

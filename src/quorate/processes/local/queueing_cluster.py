@@ -30,7 +30,6 @@ from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import SERVICES, Json, untyped
 from quorate.kube.rest.config import load_rest_config
 from quorate.kube.serving.delegated_auth import DelegatedAuth
-from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.local.cluster import Settings, run_cluster
 from quorate.local.directory import LockedDirectory
 from quorate.observe.explanations import Explainer
@@ -206,9 +205,7 @@ async def serve_visibility(client: Client, clock: Clock, replica: Replica) -> As
 
     Its APIServices are deleted at the end: an aggregated API without a server slows down every client.
     """
-    endpoints = HttpsEndpoints(
-        DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
-    )
+    endpoints = HttpsEndpoints(DelegatedAuth(client, clock), TlsOptions())
     app = visibility(
         replica, Explainer(replica, ClusterReader(client), endpoints.auth, why_not_queued, clock)
     )
