@@ -293,7 +293,13 @@ class Informer(Generic[T]):
                 self._update_index(index, key, old, new)
         change = Change(old, new)
         for subscriber in self._subscribers:
-            self._deliver(subscriber, key, change)
+            if subscriber.left_out:
+                self._deliver(subscriber, key, change)
+                continue
+            try:
+                subscriber.on_change(change)
+            except Exception as error:
+                self._leave_out(subscriber, key, change, error)
 
     def _put_undecodable(self, fault: ObjectFault) -> None:
         self._put(fault.key, None)
@@ -310,12 +316,6 @@ class Informer(Generic[T]):
 
     def _deliver(self, subscriber: "_Subscriber[T]", key: Key, change: Change[T]) -> None:
         """Pass on ``change`` as the subscriber sees it, to which an object it cannot use is absent."""
-        if not subscriber.left_out:
-            try:
-                subscriber.on_change(change)
-            except Exception as error:
-                self._leave_out(subscriber, key, change, error)
-            return
         old, new = change.old, change.new
         was_left_out = key in subscriber.left_out
         if was_left_out and old is not None:
