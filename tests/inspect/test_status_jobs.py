@@ -21,4 +21,4 @@ def test_a_volcano_job_of_which_the_pod_group_may_not_be_read_has_the_state_of_i
             "status": {"state": {"phase": phase}, "running": 2},
         },
     )
-    assert [shown.state for shown in without_workload((), (job,), (), frozenset())] == [state]
+    assert [shown.state for shown in without_workload((), (job,), (), frozenset(), {})] == [state]

@@ -73,7 +73,7 @@ CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
     (c.QueueMissing("ClusterQueue", "research"), "create the ClusterQueue research"),
     (c.QueueInactive("LocalQueue", "main"), "quorate queue resume lq/main --namespace team"),
     (c.QueueInactive("ClusterQueue", "research"), "which is stopped (quorate queue resume research)"),
-    (c.NamespaceMismatched("team", "research"), "cluster queue research to match namespace team"),
+    (c.NamespaceMismatched("team", "research"), "set the namespaceSelector of cluster queue research"),
     (c.RequestsAboveLimits(("cpu",)), "at most their limits"),
     (c.DevicesUncounted(("a finding",)), "claim devices by a ResourceClaimTemplate"),
     (c.DevicesUncounted(("resourceslices cannot be read (Forbidden)",)), "apply the current roles"),

@@ -36,6 +36,13 @@ _END_PODS: Final = Change(action="EndPods", text="the pods of the evicted worklo
 _READY_PODS: Final = Change(action="ReadyPods", text="all workloads with quota must have ready pods, or end")
 
 
+def selection_of(queue: ClusterQueueState, namespace: str) -> str:
+    """Return what to change so that the cluster queue selects a namespace."""
+    if queue.spec.namespace_selector is None:
+        return f"set the namespaceSelector of cluster queue {queue.name}: {{}} selects all namespaces"
+    return f"change the namespaceSelector of cluster queue {queue.name} to match namespace {namespace}"
+
+
 class Remedies(msgspec.Struct, frozen=True):
     any_of: tuple[Remedy, ...] = ()
     is_searched: bool = False  # for changes of quota and of the workload
@@ -215,10 +222,7 @@ def _changes(
     if mismatch is not None:
         yield Change(
             action="SelectNamespace",
-            text=(
-                f"change the namespaceSelector of cluster queue {queue.name} to match namespace "
-                f"{mismatch.namespace}"
-            ),
+            text=selection_of(queue, mismatch.namespace),
             object=name,
         )
     if is_blocked:

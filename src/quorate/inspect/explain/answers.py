@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from quorate.inspect.explain.own_model import OwnModel
 
 _ENOUGH: Final = {
-    "WorkloadPriorityClassNotFound": f"create the class, or name another in the label {PRIORITY_CLASS}"
+    "WorkloadPriorityClassNotFound": f"create the class, or name another in the label {PRIORITY_CLASS}",
+    "ErrWorkloadCompose": "create what the message names, or correct the job",
 }  # by the reason of an event
 
 

@@ -2,16 +2,22 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from quorate.api.meta import Struct
+from quorate.api.batch import Job
+from quorate.api.explanation import Explanation
+from quorate.api.meta import Struct, Uid
+from quorate.api.names.kueue import QUEUE_NAME
 from quorate.inspect.connection import Connection
+from quorate.inspect.errors import UsageError
+from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.served import served_estimates
 from quorate.inspect.explain.summaries import summaries
+from quorate.inspect.explain.targets import OfJob
 from quorate.inspect.status.capacity import NodesStatus, QueueStatus, nodes_status, queue_status
 from quorate.inspect.status.jobs import JobStatus, job_uids, of_workload, without_workload
 from quorate.kube.client import Client
-from quorate.kube.errors import Forbidden, NotFound
+from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     JOBS,
@@ -24,10 +30,14 @@ from quorate.kube.resources import (
     WORKLOADS,
     HasMetadata,
     Resource,
+    untyped,
 )
 from quorate.queueing.conditions import is_finished
 
 T = TypeVar("T", bound=HasMetadata)
+
+_MOST_EXPLAINED: Final = 20  # jobs without a Workload: each is a request
+_ANY_JOB: Final = untyped(JOBS.group, JOBS.version, JOBS.plural, JOBS.kind, namespaced=True)
 
 
 class ClusterStatus(Struct, omit_defaults=False):
@@ -66,8 +76,25 @@ async def _jobs(connection: Connection, *, finished: bool) -> tuple[JobStatus, .
         for workload in workloads.items
         if not is_finished(workload) or unfinished.isdisjoint(job_uids(workload))  # else it was replaced
     ]
-    jobs += without_workload(batch_jobs or (), volcano_jobs or (), groups or (), queued)
+    explained = await _why_not_queued(connection, batch_jobs or (), queued)
+    jobs += without_workload(batch_jobs or (), volcano_jobs or (), groups or (), queued, explained)
     return tuple(sorted((job for job in jobs if finished or job.state != "Finished"), key=_order))
+
+
+async def _why_not_queued(
+    connection: Connection, jobs: Sequence[Job], queued: frozenset[Uid]
+) -> dict[Uid, Explanation]:
+    """Return why suspended jobs with a queue have no Workload, of at most ``_MOST_EXPLAINED`` of them."""
+    waiting = [
+        job.metadata
+        for job in jobs
+        if job.spec.suspend and QUEUE_NAME in job.metadata.labels and job.metadata.uid not in queued
+    ][:_MOST_EXPLAINED]
+    answers = Answers(connection, None)
+    try:
+        return {job.uid: await answers.of(OfJob(_ANY_JOB, job, True)) for job in waiting}
+    except (ApiError, Unreachable, UsageError):
+        return {}
 
 
 def _order(job: JobStatus) -> tuple[bool, str, str]:

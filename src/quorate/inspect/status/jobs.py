@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from quorate.api.batch import Job as BatchJob
-from quorate.api.explanation import NO_START, ExplainedState, ExplanationSummary, StartEstimate
+from quorate.api.explanation import NO_START, ExplainedState, Explanation, ExplanationSummary, StartEstimate
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Struct, Uid, is_true
 from quorate.api.names.kueue import QUEUE_NAME
@@ -71,15 +71,16 @@ def without_workload(
     volcano_jobs: Iterable[VolcanoJob],
     groups: Iterable[PodGroup],
     with_workload: frozenset[Uid],
+    explained: Mapping[Uid, Explanation],
 ) -> Iterator[JobStatus]:
     """Yield the status of each job that neither has a Workload nor belongs to another job.
 
     ``with_workload``: the UIDs of the jobs that have a Workload.  ``groups``: the pod groups, which hold the
-    states of Volcano Jobs.
+    states of Volcano Jobs.  ``explained``: why batch Jobs have no Workload, as far as it is known.
     """
     for job in batch_jobs:
         if job.metadata.uid not in with_workload and job.metadata.controller is None:
-            yield _batch_job(job)
+            yield _batch_job(job, explained.get(job.metadata.uid))
     stored = Summaries({})
     states = VolcanoJobStates({
         owner.uid: stored.of_pod_group(group) for group in groups for owner in group.metadata.owner_references
@@ -89,15 +90,17 @@ def without_workload(
             yield _volcano_job(volcano_job, states.of_job(volcano_job))
 
 
-def _batch_job(job: BatchJob) -> JobStatus:
+def _batch_job(job: BatchJob, explanation: Explanation | None) -> JobStatus:
     requested, ready, metadata = job.spec.parallelism, job.status.ready, job.metadata
     state: ExplainedState = "Running" if ready >= requested else "RunningInPart" if ready else "Admitted"
-    why = ""
+    why, code = "", ""
     if any(is_true(job.status.conditions, ended) for ended in _ENDED):
         state = "Finished"
     elif job.spec.suspend:
         state = "NotQueued"
         why = "it has no workload" if QUEUE_NAME in metadata.labels else "it is suspended, and in no queue"
+        if explanation is not None:
+            why, code = explanation.message, explanation.code
     return JobStatus(
         namespace=metadata.namespace,
         name=metadata.name,
@@ -108,6 +111,7 @@ def _batch_job(job: BatchJob) -> JobStatus:
         requested_pods=requested,
         since=job.status.completion_time or job.status.start_time or metadata.creation_timestamp,
         why=why,
+        code=code,
     )
 
 

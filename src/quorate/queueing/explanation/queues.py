@@ -34,7 +34,9 @@ def explain_cluster_queue(
         return None
     object_ = ObjectName(kind="ClusterQueue", name=name)
     inactive, counts = tuple(_inactive(queue, "it")), _counts(len(queue.pending), queue.totals)
-    parts = (counts, *(f"without effect: {finding}" for finding in queue.invalid_settings))
+    parts = [counts, *(f"without effect: {finding}" for finding in queue.invalid_settings)]
+    if queue.spec.namespace_selector is None:
+        parts.append("its namespaceSelector is not set, so it selects no namespace")
     return _explanation(object_, queue, inactive, parts, first, scope)
 
 

@@ -47,7 +47,7 @@ from quorate.queueing.inadmissible_reasons import (
 )
 from quorate.queueing.pending.device_sources import UNREADABLE
 from quorate.queueing.pending.shape import PodSetShape
-from quorate.queueing.remedies import BLOCKED_TURN, TURN
+from quorate.queueing.remedies import BLOCKED_TURN, TURN, selection_of
 from quorate.queueing.scheduling.pod_sets_to_place import may_need_places
 from quorate.queueing.state import State
 from quorate.queueing.typed_reasons import reason_of
@@ -265,7 +265,7 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
         case QueueInactive(kind, name):
             return _resumption(state, key, kind, name)
         case NamespaceMismatched(namespace, name):
-            return f"change the namespaceSelector of cluster queue {name} to match namespace {namespace}"
+            return selection_of(state.ledger.cluster_queues[name], namespace)
         case RequestsAboveLimits():
             return (
                 "change the requests of the containers: at most their limits, not negative, and not of pods"
