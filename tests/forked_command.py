@@ -40,7 +40,8 @@ _PROGRAM: Final = """#!{python} -IS
 import array, marshal, os, signal, socket, sys
 server = socket.socket(socket.AF_UNIX)
 server.connect({address!r})
-request = marshal.dumps((sys.argv[1:], os.getcwd(), dict(os.environ)))
+leads_session = os.getsid(0) == os.getpid()
+request = marshal.dumps((sys.argv, os.getcwd(), dict(os.environ), leads_session))
 streams = array.array("i", (0, 1, 2))
 server.sendmsg([len(request).to_bytes(4, "big")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)])
 server.sendall(request)
@@ -100,8 +101,9 @@ def _is_command(connection: socket.socket) -> bool:
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)
-        arguments, directory, environment = marshal.loads(request)
-        sys.argv = ["quorate", *arguments]
+        sys.argv, directory, environment, leads_session = marshal.loads(request)
+        if leads_session:
+            os.setsid()
         os.chdir(directory)
         os.environ.clear()
         os.environ.update(environment)

@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ import yaml
 from quorate.api.configuration import Configuration
 from quorate.processes.local.queueing_cluster import NODES_DEADLINE_S
 from quorate.sdk.cluster import Cluster
-from tests.e2e.commands import ROOT, poll
+from tests.e2e.commands import QUORATE, ROOT, poll
 from tests.forked_command import forked_command
 from tests.processes.local.test_queueing_cluster import NO_NODES
 
@@ -30,9 +30,12 @@ class Home:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def local(self, *arguments: str, within_s: float = 60.0) -> subprocess.CompletedProcess[str]:
+    def local(
+        self, *arguments: str, within_s: float = 60.0, program: Sequence[str] = ()
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [forked_command(), "local", *arguments], capture_output=True, text=True, check=False, cwd=ROOT,
+            [*(program or [str(forked_command())]), "local", *arguments],
+            capture_output=True, text=True, check=False, cwd=ROOT,
             env={**OTHERS, "HOME": str(self.path), "COLUMNS": "200"}, timeout=within_s,
         )  # fmt: skip
 
@@ -117,7 +120,7 @@ def test_the_record_of_a_killed_cluster_is_stale(home: Home) -> None:
     down = home.local("down")
     assert down.returncode == 2
     assert "no cluster runs here" in down.stderr
-    again = home.local("up", "--detach", "--port", "0", "--without-controllers")
+    again = home.local("up", "--detach", "--port", "0", "--without-controllers", program=QUORATE)
     assert again.returncode == 0, again.stderr
     assert home.record()["pid"] != killed
     assert "# start the queueing controllers: quorate controllers --kubeconfig" in again.stdout

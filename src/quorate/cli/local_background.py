@@ -23,6 +23,13 @@ _POLL_S: Final = 0.05
 _LAST_LINES: Final = 20
 
 
+def own_program() -> tuple[str, ...]:
+    """Return the beginning of a command line that starts this program again."""
+    path = Path(sys.argv[0])
+    is_program = path.name == "quorate" and os.access(path, os.X_OK)
+    return (str(path),) if is_program else (sys.executable, "-m", "quorate")
+
+
 def start_in_background(
     directory: ClusterDirectory, within_s: float, is_announced: Callable[[str], bool]
 ) -> tuple[RunningCluster, str]:
@@ -35,7 +42,7 @@ def start_in_background(
         raise DirectoryInUse(directory.path, running)
     with directory.open_log() as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "quorate", *sys.argv[1:], IN_BACKGROUND],
+            [*own_program(), *sys.argv[1:], IN_BACKGROUND],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
     try:

@@ -2,13 +2,12 @@
 
 import asyncio
 import subprocess
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.cli.local_background import IN_BACKGROUND, end_of_log, stop
+from quorate.cli.local_background import IN_BACKGROUND, end_of_log, own_program, stop
 from quorate.inspect.errors import UsageError
 from quorate.local.directory import DESCRIPTION, ClusterDirectory, RunningCluster
 
@@ -48,8 +47,7 @@ def start_worker(directory: ClusterDirectory, nodes: str, options: Sequence[str]
     stop(directory)
     port = str(directory.last_port or 0)  # the kubeconfigs of the worker stay valid
     command = [
-        sys.executable, "-m", "quorate", "local", "up", "--data-dir", str(directory.path), "--port", port,
-        "--clusters", "1",
+        *own_program(), "local", "up", "--data-dir", str(directory.path), "--port", port, "--clusters", "1",
     ]  # fmt: skip
     with directory.open_log() as log:
         (directory.path / DESCRIPTION).write_text(nodes)
