@@ -36,11 +36,12 @@ _END_PODS: Final = Change(action="EndPods", text="the pods of the evicted worklo
 _READY_PODS: Final = Change(action="ReadyPods", text="all workloads with quota must have ready pods, or end")
 
 
-def selection_of(queue: ClusterQueueState, namespace: str) -> str:
-    """Return what to change so that the cluster queue selects a namespace."""
-    if queue.spec.namespace_selector is None:
-        return f"set the namespaceSelector of cluster queue {queue.name}: {{}} selects all namespaces"
-    return f"change the namespaceSelector of cluster queue {queue.name} to match namespace {namespace}"
+def selection_of(state: State, name: str, namespace: str) -> str:
+    """Return what to change so that the cluster queue ``name`` selects a namespace."""
+    queue = state.ledger.cluster_queues.get(name)
+    if queue is not None and queue.spec.namespace_selector is None:
+        return f"set the namespaceSelector of cluster queue {name}: {{}} selects all namespaces"
+    return f"change the namespaceSelector of cluster queue {name} to match namespace {namespace}"
 
 
 class Remedies(msgspec.Struct, frozen=True):
@@ -222,7 +223,7 @@ def _changes(
     if mismatch is not None:
         yield Change(
             action="SelectNamespace",
-            text=selection_of(queue, mismatch.namespace),
+            text=selection_of(state, queue.name, mismatch.namespace),
             object=name,
         )
     if is_blocked:

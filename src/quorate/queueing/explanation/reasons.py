@@ -265,7 +265,7 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
         case QueueInactive(kind, name):
             return _resumption(state, key, kind, name)
         case NamespaceMismatched(namespace, name):
-            return selection_of(state.ledger.cluster_queues[name], namespace)
+            return selection_of(state, name, namespace)
         case RequestsAboveLimits():
             return (
                 "change the requests of the containers: at most their limits, not negative, and not of pods"
