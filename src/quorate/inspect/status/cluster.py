@@ -5,17 +5,20 @@ from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from quorate.api.batch import Job
-from quorate.api.explanation import Explanation
+from quorate.api.explanation import Explanation, summary_of
 from quorate.api.meta import Struct, Uid
 from quorate.api.names.kueue import QUEUE_NAME
+from quorate.api.volcano import PodGroup
+from quorate.gang.explanation import explain_group
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.served import served_estimates
 from quorate.inspect.explain.summaries import summaries
 from quorate.inspect.explain.targets import OfJob
+from quorate.inspect.listed_groups import STARTED_PODS, native_pod_groups
 from quorate.inspect.status.capacity import NodesStatus, QueueStatus, nodes_status, queue_status
-from quorate.inspect.status.jobs import JobStatus, job_uids, of_workload, without_workload
+from quorate.inspect.status.jobs import JobStatus, job_uids, of_pod_group, of_workload, without_workload
 from quorate.kube.client import Client
 from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from quorate.kube.resources import (
@@ -33,6 +36,7 @@ from quorate.kube.resources import (
     untyped,
 )
 from quorate.queueing.conditions import is_finished
+from quorate.queueing.explanation.pods import with_members
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -58,11 +62,12 @@ async def read_status(connection: Connection, *, finished: bool) -> ClusterStatu
 
 async def _jobs(connection: Connection, *, finished: bool) -> tuple[JobStatus, ...]:
     client, namespace = connection.client, connection.namespace
-    workloads, batch_jobs, volcano_jobs, groups = await asyncio.gather(
+    workloads, batch_jobs, volcano_jobs, groups, native = await asyncio.gather(
         client.list(WORKLOADS, namespace),
         _listed(client, JOBS, namespace),
         _listed(client, VOLCANO_JOBS, namespace),
         _listed(client, POD_GROUPS, namespace),
+        native_pod_groups(client, namespace),
     )
     states, estimates = await asyncio.gather(
         summaries(client, WORKLOADS.kind, namespace), served_estimates(client, namespace)
@@ -77,7 +82,9 @@ async def _jobs(connection: Connection, *, finished: bool) -> tuple[JobStatus, .
         if not is_finished(workload) or unfinished.isdisjoint(job_uids(workload))  # else it was replaced
     ]
     explained = await _why_not_queued(connection, batch_jobs or (), queued)
-    jobs += without_workload(batch_jobs or (), volcano_jobs or (), groups or (), queued, explained)
+    all_groups = (*(groups or ()), *(native or ()))
+    jobs += without_workload(batch_jobs or (), volcano_jobs or (), all_groups, queued, explained)
+    jobs += await _native_groups(client, namespace, native or (), queued)
     return tuple(sorted((job for job in jobs if finished or job.state != "Finished"), key=_order))
 
 
@@ -95,6 +102,18 @@ async def _why_not_queued(
         return {job.uid: await answers.of(OfJob(_ANY_JOB, job, True)) for job in waiting}
     except (ApiError, Unreachable, UsageError):
         return {}
+
+
+async def _native_groups(
+    client: Client, namespace: str, groups: Sequence[PodGroup], queued: frozenset[Uid]
+) -> list[JobStatus]:
+    """Return the status of each native pod group without a job and without a Workload."""
+    alone = [
+        group for group in groups if not group.metadata.owner_references and group.metadata.uid not in queued
+    ]
+    pods = await _listed(client, STARTED_PODS, namespace) if alone else None
+    explained = [(group, with_members(explain_group(group), pods or ())) for group in alone]
+    return [of_pod_group(group, summary_of(found, group.metadata)) for group, found in explained]
 
 
 def _order(job: JobStatus) -> tuple[bool, str, str]:

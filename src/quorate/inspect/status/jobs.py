@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
+from msgspec.structs import replace
+
 from quorate.api.batch import Job as BatchJob
 from quorate.api.explanation import NO_START, ExplainedState, Explanation, ExplanationSummary, StartEstimate
 from quorate.api.kueue import Workload
@@ -12,7 +14,7 @@ from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup
 from quorate.api.volcano.job import Job as VolcanoJob
 from quorate.inspect.explain.summaries import Summaries, VolcanoJobStates
-from quorate.kube.resources import JOBS, VOLCANO_JOBS
+from quorate.kube.resources import JOBS, POD_GROUPS, VOLCANO_JOBS
 
 _ENDED: Final = ("Complete", "Failed")  # conditions of a batch Job
 
@@ -76,18 +78,45 @@ def without_workload(
     """Yield the status of each job that neither has a Workload nor belongs to another job.
 
     ``with_workload``: the UIDs of the jobs that have a Workload.  ``groups``: the pod groups, which hold the
-    states of Volcano Jobs.  ``explained``: why batch Jobs have no Workload, as far as it is known.
+    states of Volcano Jobs and tell what the pods of other jobs wait for.  ``explained``: why batch Jobs have
+    no Workload, as far as it is known.
     """
-    for job in batch_jobs:
-        if job.metadata.uid not in with_workload and job.metadata.controller is None:
-            yield _batch_job(job, explained.get(job.metadata.uid))
     stored = Summaries({})
     states = VolcanoJobStates({
         owner.uid: stored.of_pod_group(group) for group in groups for owner in group.metadata.owner_references
     })  # fmt: skip
+    for job in batch_jobs:
+        if job.metadata.uid not in with_workload and job.metadata.controller is None:
+            status = _batch_job(job, explained.get(job.metadata.uid))
+            yield _waiting_with_group(status, states.by_job.get(job.metadata.uid))
     for volcano_job in volcano_jobs:
         if volcano_job.metadata.uid not in with_workload and volcano_job.metadata.controller is None:
             yield _volcano_job(volcano_job, states.of_job(volcano_job))
+
+
+def _waiting_with_group(job: JobStatus, group: ExplanationSummary | None) -> JobStatus:
+    """Return ``job`` with the state of its pod group if it waits for that."""
+    if group is None or job.state != "Admitted" or group.state in ("Running", "Finished"):
+        return job
+    return replace(job, state=group.state, why=group.message, code=group.code, enough=group.enough)
+
+
+def of_pod_group(group: PodGroup, summary: ExplanationSummary) -> JobStatus:
+    """Return the status of a pod group that belongs to no job, which is that of its summary."""
+    pods, has_reason = summary.pods, summary.state != "Running"
+    return JobStatus(
+        namespace=group.metadata.namespace,
+        name=group.metadata.name,
+        kind=POD_GROUPS.kind,
+        queue=group.spec.queue,
+        state=summary.state,
+        running_pods=0 if pods is None else pods.running or 0,
+        requested_pods=group.spec.min_member,
+        since=summary.since or group.metadata.creation_timestamp,
+        why=summary.message if has_reason else "",
+        code=summary.code if has_reason else "",
+        enough=summary.enough if has_reason else (),
+    )
 
 
 def _batch_job(job: BatchJob, explanation: Explanation | None) -> JobStatus:
