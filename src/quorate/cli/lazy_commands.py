@@ -1,14 +1,12 @@
 """Commands that are imported on first use, so that each command starts fast."""
 
-import gc
-import os
 from collections.abc import Sequence
-from importlib import import_module
-from types import ModuleType
 from typing import Any, ClassVar, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from quorate.quick_import import quick_import
 
 
 class LazyCommand(TyperCommand):
@@ -21,7 +19,8 @@ class LazyCommand(TyperCommand):
 
     def load(self) -> TyperCommand | TyperGroup:
         module, _, name = self._target.partition(":")
-        target = getattr(_imported(module), name)
+        has_own_context = f"{module}:".startswith(_WITH_OWN_CONTEXT)
+        target = getattr(quick_import(module, reads_authorities=not has_own_context), name)
         if isinstance(target, typer.Typer):
             loaded: Any = typer.main.get_group(target)
         elif isinstance(target, TyperCommand):
@@ -35,32 +34,10 @@ class LazyCommand(TyperCommand):
         return loaded
 
 
-_AUTHORITIES: Final = "SSL_CERT_FILE"
 # Modules of commands that send every request with the TLS context of a kubeconfig, or of a service account.
 _WITH_OWN_CONTEXT: Final = (
     "quorate.cli.controllers:", "quorate.cli.scheduler:", "quorate.cli.verbs.", "quorate.cli.witness:",
 )  # fmt: skip
-
-
-def _imported(module: str) -> ModuleType:
-    """Import without garbage collections, a tenth of the time: what modules create is kept.
-
-    At its import aiohttp reads the certificate authorities of the machine, twice, a tenth of the CPU time of
-    a list and 3 MB, for requests without a TLS context of their own.
-    """
-    was_enabled, authorities = gc.isenabled(), os.environ.get(_AUTHORITIES)
-    gc.disable()
-    if f"{module}:".startswith(_WITH_OWN_CONTEXT):
-        os.environ[_AUTHORITIES] = os.devnull
-    try:
-        return import_module(module)
-    finally:
-        if was_enabled:
-            gc.enable()
-        if authorities is None:
-            os.environ.pop(_AUTHORITIES, None)
-        else:
-            os.environ[_AUTHORITIES] = authorities
 
 
 class LazyGroup(TyperGroup):

@@ -10,6 +10,7 @@ from pathlib import Path
 from quorate.local.runtime.configuration import ERROR_FILE, read_configuration
 from quorate.local.runtime.containers.processes import end_processes
 from quorate.local.runtime.network.node_namespaces import enter, read_holder
+from quorate.quick_import import quick_import
 
 
 def main() -> None:
@@ -19,9 +20,8 @@ def main() -> None:
         if read_holder(state) is None:
             end_processes(state)  # of containers in namespaces that have ended
         reason = enter(state, [sys.executable, "-m", "quorate.local.runtime", sys.argv[1]])
-        from quorate.local.runtime.process import run_process
-
-        run_process(configuration, reason)
+        process = quick_import("quorate.local.runtime.process", reads_authorities=False)
+        process.run_process(configuration, reason)
     except Exception as error:
         (state / ERROR_FILE).write_text(_last_line(error))
         raise
