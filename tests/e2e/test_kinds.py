@@ -18,8 +18,9 @@ from quorate.inspect.connection import Connection
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import named_targets
 from quorate.kube.errors import NotFound
-from quorate.kube.resources import EVENTS, JOBS, PODS, WORKLOADS
+from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, PODS, WORKLOADS
 from quorate.processes.local.apply import install_definitions
+from quorate.queueing.conditions import has_quota_reservation, is_finished
 from tests.e2e.kinds import EXAMPLES, JOB_SET, Added, Example, Json, pods, without_times
 from tests.e2e.minimal_definitions import definition
 from tests.e2e.world import NAMESPACE, World, run_story
@@ -85,8 +86,9 @@ class ManagedJob:
         annotations = {"kueue.x-k8s.io/workload": workload.metadata.name}
         metadata = {"name": "uncounted", "labels": labels, "annotations": annotations}
         body = {"metadata": metadata, "spec": pods()["spec"]}
-        created = await self.world.client.create(PODS, body, NAMESPACE)
-        return created.metadata.key
+        key = (await self.world.client.create(PODS, body, NAMESPACE)).metadata.key
+        await self.world.client.patch(PODS, key, {"status": {"phase": "Running"}}, subresource="status")
+        return key
 
     async def until_workload(self, what: str, accept: Any) -> Workload:
         async def find() -> Workload | None:
@@ -230,27 +232,82 @@ async def deletes_job_and_workload(managed: ManagedJob) -> None:
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.resource.kind)
 def test_quota_is_not_released_while_a_pod_runs_that_the_status_does_not_count(example: Example) -> None:
+    """Neither by an eviction, nor when the workload or the job is deleted."""
+
     async def story(world: World) -> None:
         await install(world, example)
         await world.start_queueing(running(example.integrations))
         await world.queues(example.cpu)
         managed = ManagedJob(world, example)
         await managed.create()
-        await world.until_condition(KEY.name, "Admitted", "True")
-        await managed.until_suspended(False)
-        workload = await managed.until_workload("any", bool)
-        pod = await managed.create_pod(workload)
+        workload, pod = await starts_an_uncounted_pod(managed)
         await world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": False}})
-        await managed.until_suspended(True)
-        await managed.patch_status(example.stopped)
-        await keeps_quota(managed)
-        await world.stop_queueing()
-        await world.start_queueing(running(example.integrations))
-        await keeps_quota(managed)
+        await stops_and_keeps_quota(managed)
         await world.client.delete(PODS, pod, grace_period_s=0)
         await world.until_condition(KEY.name, "QuotaReserved", "False")
+        await world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": True}})
+
+        workload, pod = await starts_an_uncounted_pod(managed)
+        await world.client.delete(WORKLOADS, workload.metadata.key)
+        await stops_and_keeps_quota(managed)
+        await world.client.delete(PODS, pod, grace_period_s=0)
+        uid = workload.metadata.uid
+        await managed.until_workload("another one", lambda it: it.metadata.uid != uid)
+
+        workload, pod = await starts_an_uncounted_pod(managed)
+        await world.client.delete(managed.resource, KEY, propagation="Background")
+        await keeps_quota(managed)
+        await world.client.delete(PODS, pod, grace_period_s=0)
+        await world.until("job and workload are deleted", managed.is_deleted)
 
     run_story(story)
+
+
+@pytest.mark.parametrize("end", ["queue drained", "job orphans its pods"])
+def test_no_pods_are_listed_while_a_watched_pod_of_a_stopped_job_runs(end: str) -> None:
+    example = EXAMPLES[0]
+
+    async def story(world: World) -> None:
+        await world.queues(example.cpu)  # its flavor may depend on nodes, so that all pods are watched
+        await world.start_queueing(running(example.integrations))
+        managed = ManagedJob(world, example)
+        await managed.create()
+        workload, pod = await starts_an_uncounted_pod(managed)
+        before = world.queueing_client.succeeded["GET pods"]
+        if end == "queue drained":
+            await world.client.patch(
+                CLUSTER_QUEUES, Key("", "research"), {"spec": {"stopPolicy": "HoldAndDrain"}}
+            )
+            await managed.until_suspended(True)
+            await managed.patch_status(example.stopped)
+        else:
+            await world.client.delete(managed.resource, KEY, propagation="Orphan")
+        await world.job("later", queue="nowhere")  # once this job is reconciled, earlier changes are too
+        await until_suspended(world, "later")
+        assert has_quota_reservation(await world.client.get(WORKLOADS, workload.metadata.key))
+        assert world.queueing_client.succeeded["GET pods"] == before
+        await world.client.delete(PODS, pod, grace_period_s=0)
+
+        async def released() -> bool:
+            stored = await world.client.get(WORKLOADS, workload.metadata.key)
+            return is_finished(stored) or not has_quota_reservation(stored)
+
+        await world.until("the quota is released", released)
+
+    run_story(story)
+
+
+async def starts_an_uncounted_pod(managed: ManagedJob) -> tuple[Workload, Key]:
+    await managed.world.until_condition(KEY.name, "Admitted", "True")
+    await managed.until_suspended(False)
+    workload = await managed.until_workload("any", bool)
+    return workload, await managed.create_pod(workload)
+
+
+async def stops_and_keeps_quota(managed: ManagedJob) -> None:
+    await managed.until_suspended(True)
+    await managed.patch_status(managed.example.stopped)
+    await keeps_quota(managed)
 
 
 async def keeps_quota(managed: ManagedJob) -> None:

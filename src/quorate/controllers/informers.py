@@ -43,7 +43,7 @@ POINTS_TO = "points to cluster queue"  # index of local queues by the name of th
 WORKLOADS_OF = "workloads of"  # index of workloads by the uid of their job
 LIMIT_RANGES_OF = "limit ranges of"  # index of limit ranges by namespace
 UNREADABLE_RETRY_S: Final = 10.0  # before a job is reconciled again although its workload cannot be read
-_WORKLOAD = "workload"  # index of unscheduled pods by the key of their workload
+_WORKLOAD = "workload"  # index of pods by the key of their workload
 _SLICES = "slices"  # index of unscheduled pods by what ``slices_of`` returns
 
 
@@ -111,6 +111,14 @@ class Informers:
         self.unreadable_workloads: dict[Key, Workload] = {}  # with quota, the readable parts
         self.workloads.subscribe(_ignore_change, self._workload_unusable)
         self.unscheduled_pods = select_unscheduled(self.pods)
+        self._all_pods = self.pods.all("of workloads") if reads_all_pods else None
+        if self._all_pods is not None:
+            self._all_pods.add_index(_WORKLOAD, workloads_of)
+
+    def pods_of(self, workload: Key) -> list[Pod]:
+        """Return the pods of a workload that are watched: all, if a controller reads all pods."""
+        pods = self.unscheduled_pods if self._all_pods is None else self._all_pods
+        return pods.by_index(_WORKLOAD, workload)
 
     def _workload_unusable(self, key: Key, fault: ObjectFault | None) -> None:
         reserving = None if fault is None else reserving_part(fault, Admission())

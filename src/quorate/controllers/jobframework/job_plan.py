@@ -44,7 +44,7 @@ class JobPlan(Plan):
     change: JobChange | None = None
     stopping: bool = False  # the last pods must be gone before the rest of the stop can be written
     ungated: UngatedPods | None = None
-    releases: Workload | None = None  # its quota is released, if none of its pods may run any more
+    releases: tuple[Workload, ...] = ()  # their quota is released, if none of their pods may run any more
 
 
 IDLE = JobPlan()

@@ -31,7 +31,7 @@ from quorate.controllers.jobframework.job_plan import (
 from quorate.controllers.jobframework.native_gangs import wants_native_gangs
 from quorate.controllers.jobframework.podset_info import Memberships
 from quorate.controllers.jobframework.rules import decide
-from quorate.controllers.jobframework.stopped_pods import pods_may_run
+from quorate.controllers.jobframework.stopped_pods import StoppedPods, selector_of
 from quorate.controllers.limits import (
     INVALID_RETRY_S,
     OWNER_CHAIN_RETRY_S,
@@ -151,6 +151,7 @@ class JobReconciler(Generic[J]):
         self._children: dict[Uid, set[Key]] = {}  # the inverse of _ancestor_of
         self._refused: dict[Key, _RefusedChange] = {}  # the last change of each job, if it was refused
         self._native_gangs = NativeGangSupport(context.client, context.clock)
+        self._stopped_pods = StoppedPods(context.client, context.informers)
         self._log = logger(__name__).bind(kind=kind.resource.kind)
         workers = context.workers_for(kind.resource, WORKERS)
         self.reconciler = Reconciler(
@@ -213,10 +214,9 @@ class JobReconciler(Generic[J]):
             elif self._starts_as_native_gang(job, workloads):
                 context = replace(context, native_gangs=await self._native_gangs.availability())
         plan = await self._decide(job, workloads, context)
-        if job is not None and plan.releases is not None:
-            label = self.kind.pods_label(job)
-            if await pods_may_run(self._context.client, job.metadata.uid, label, plan.releases):
-                return self._context.clock.now() + STOPPED_PODS_RETRY_S
+        selector = selector_of(self.kind, job)
+        if plan.releases and await self._stopped_pods.may_run(plan.releases, selector):
+            return self._context.clock.now() + STOPPED_PODS_RETRY_S
         return await self._execute_or_report(key, job, workloads, plan)
 
     async def _execute_or_report(

@@ -148,7 +148,8 @@ def _without_job(
                 for owned_workload in owned
                 if is_finished(owned_workload) or not has_quota_reservation(owned_workload)
             ]
-    return JobPlan(concurrent=finalized, writes=finish_orphans(owned, options.gates, now))
+    writes = finish_orphans(owned, options.gates, now)
+    return JobPlan(concurrent=finalized, writes=writes, releases=_uncounted(kind, owned))
 
 
 def _with_workload(state: JobState[J], workload: Workload) -> JobPlan:
@@ -160,10 +161,15 @@ def _with_workload(state: JobState[J], workload: Workload) -> JobPlan:
         return JobPlan(concurrent=kind.finalize(job), writes=writes, events=events)
     if workload.metadata.deletion_timestamp is not None:
         stop = _stop(state, workload, WORKLOAD_DELETED, "Workload is deleted")
-        if stop.stopping:
+        if stop.stopping or (has_quota_reservation(workload) and _may_have_pods(state, stop)):
             return stop
-        release = remove_finalizer(WORKLOADS, workload.metadata)
-        return stop.then(JobPlan(concurrent=kind.finalize(job), writes=release))
+        return stop.then(
+            JobPlan(
+                concurrent=kind.finalize(job),
+                writes=remove_finalizer(WORKLOADS, workload.metadata),
+                releases=_uncounted(kind, (workload,)),
+            )
+        )
     sync = IDLE if kind.is_serving(job) else sync_workload(state, workload)
     if sync.writes:
         return sync
@@ -194,7 +200,8 @@ def _hold(state: JobState[J], workload: Workload) -> JobPlan:
         return IDLE
     gates = state.options.gates
     status = unset_quota_reservation(workload, ON_HOLD, "Job is on hold", state.now, gates)
-    return JobPlan(writes=status_patch(WORKLOADS, workload, status))
+    released = _uncounted(state.kind, (workload,))
+    return JobPlan(writes=status_patch(WORKLOADS, workload, status), releases=released)
 
 
 def _end_hold(state: JobState[J], workload: Workload) -> tuple[Patch, ...]:
@@ -284,9 +291,7 @@ def _evict(state: JobState[J], workload: Workload) -> JobPlan:
     evicted = find_condition(workload.status.conditions, EVICTED)
     assert evicted is not None, f"{workload.metadata.key} is evicted without a condition"
     stop = _stop(state, workload, f"{WORKLOAD_EVICTED_DUE_TO}{evicted.reason}", evicted.message)
-    if not kind.releases_quota_with_stop and (
-        stop.all_writes or not kind.is_stopped(state.job) or kind.is_active(state.job)
-    ):
+    if _may_have_pods(state, stop):
         return stop
     status = release_status(workload, state.now, state.options.gates)
     if status is None:
@@ -294,13 +299,29 @@ def _evict(state: JobState[J], workload: Workload) -> JobPlan:
     # The next admission is for the pods that the job may still run, whatever was admitted before.
     pods = reclaimable_now(state, msgspec.structs.replace(workload, status=status))
     fresh = msgspec.structs.replace(status, reclaimable_pods=pods)
-    counts_pods = kind.releases_quota_with_stop or isinstance(kind, ComposableJobKind)
     release = JobPlan(
         writes=status_patch(WORKLOADS, workload, fresh),
         change=stop.change,
-        releases=None if counts_pods else workload,
+        releases=_uncounted(kind, (workload,)),
     )
     return stop.then(release)
+
+
+def _may_have_pods(state: JobState[J], stop: JobPlan) -> bool:
+    """Return True if pods of a job that is being stopped may hold capacity, as far as its status tells."""
+    kind, job = state.kind, state.job
+    if kind.releases_quota_with_stop:
+        return False
+    return bool(stop.all_writes) or not kind.is_stopped(job) or kind.is_active(job)
+
+
+def _uncounted(kind: JobKind[J], workloads: Iterable[Workload]) -> tuple[Workload, ...]:
+    """Return the workloads with quota of which pods may run that the job does not count."""
+    if kind.releases_quota_with_stop or isinstance(kind, ComposableJobKind):
+        return ()  # its pods are the job
+    return tuple(
+        workload for workload in workloads if has_quota_reservation(workload) and not is_finished(workload)
+    )
 
 
 def _stop(state: JobState[J], workload: Workload, reason: str, message: str) -> JobPlan:
