@@ -10,7 +10,7 @@ from quorate.api.core import Node
 from quorate.api.kueue import ClusterQueue, Cohort
 from quorate.api.meta import Uid
 from quorate.witness.admissions import WitnessedWorkload
-from quorate.witness.devices import WitnessedClaim
+from quorate.witness.devices import WitnessedClaim, WitnessedSlice
 from quorate.witness.pods import WitnessedPod
 from quorate.witness.report import Difference, Report
 from quorate.witness.witness import Facts, Witness
@@ -157,6 +157,24 @@ def a_claim(
     return codec.convert(WitnessedClaim, body)
 
 
+def a_slice(**devices: dict[str, str]) -> WitnessedSlice:
+    """Return the slice of a pool with ``devices``: the counters that each of them consumes, by its name."""
+    listed = [
+        {
+            "name": name,
+            "consumesCounters": [
+                {"counterSet": "card", "counters": {key: {"value": value} for key, value in counters.items()}}
+            ],
+        }
+        for name, counters in devices.items()
+    ]
+    body = {
+        "metadata": {"name": "slice"},
+        "spec": {"driver": "example.com", "pool": {"name": "p"}, "devices": listed},
+    }
+    return codec.convert(WitnessedSlice, body)
+
+
 def facts(*objects: object, owners: Mapping[str, str] | None = None, **options: Any) -> Facts:
     """Return the facts of objects of any kind; without a node there is one with room."""
 
@@ -171,6 +189,7 @@ def facts(*objects: object, owners: Mapping[str, str] | None = None, **options: 
         cohorts=of(Cohort),
         nodes=of(Node) or [a_node()],
         claims=of(WitnessedClaim),
+        slices=of(WitnessedSlice),
         owners={Uid(child): Uid(parent) for child, parent in (owners or {}).items()},
     )
 

@@ -12,6 +12,7 @@ from tests.witness.objects import (
     a_claim,
     a_pod,
     a_queue,
+    a_slice,
     a_workload,
     facts,
     owner,
@@ -116,6 +117,19 @@ POD_OF_GROUP = {"kueue.x-k8s.io/pod-group-name": "group", "kueue.x-k8s.io/manage
         ),
         pytest.param(
             facts(
+                a_queue("q", default={"cpu": 4, "gpu.memory": "20"}),
+                a_workload("job", flavors={"cpu": "default", "gpu.memory": "default"}),
+                *pods("job", 2),
+                a_claim("half", "job-0", "gpu"),
+                a_claim("whole", "job-1", "gpu"),
+                a_slice(half={"memory": "10", "cores": "4"}, whole={"memory": "15"}, free={"memory": "15"}),
+                resources=PARTITIONS,
+            ),
+            ["OverLimit ClusterQueue q default/gpu.memory +5"],
+            id="more of a counter of partitioned devices",
+        ),
+        pytest.param(
+            facts(
                 a_queue("p", default={"cpu": 4, "gpus": 2}),
                 a_queue("q", default={"cpu": 4, "gpus": 2}),
                 a_workload("one", queue="p", flavors={"cpu": "default"}),
@@ -206,8 +220,15 @@ def test_a_difference_that_ends_in_time_is_not_lasting() -> None:
 
 def test_the_report_says_of_which_resources_the_use_is_not_known() -> None:
     claim = a_claim("c", "job-0", "gpu", consumed={"memory": "5Gi"})
-    for resources, uncounted in ((PARTITIONS, ("gpu.memory",)), (SHARED_DEVICES, ()), (DEVICE_CLASSES, ())):
-        report = started().observe(facts(a_queue(), claim, resources=resources), 1.0)
+    of_other, of_claim = a_slice(other={"memory": "5Gi"}), a_slice(c={"memory": "5Gi"})
+    for resources, slices, uncounted in (
+        (PARTITIONS, (), ("gpu.memory",)),
+        (PARTITIONS, (of_other,), ("gpu.memory",)),
+        (PARTITIONS, (of_claim,), ()),
+        (SHARED_DEVICES, (), ()),
+        (DEVICE_CLASSES, (), ()),
+    ):
+        report = started().observe(facts(a_queue(), claim, *slices, resources=resources), 1.0)
         assert report.uncounted == uncounted
         metrics = WitnessMetrics()
         metrics.reported(report)

@@ -22,7 +22,8 @@ WITNESS_RULES: Final = (
     PolicyRule("comparing pods with their nodes", "", ("nodes",), ("list", "watch")),
     PolicyRule("limits, and the queue of each workload", GROUP, ("clusterqueues", "cohorts", "workloads"),
                ("list", "watch")),
-    PolicyRule("devices that pods claim", "resource.k8s.io", ("resourceclaims",), ("list", "watch")),
+    PolicyRule("devices that pods claim", "resource.k8s.io", ("resourceclaims", "resourceslices"),
+               ("list", "watch")),
     *(
         PolicyRule("the job that owns a job with pods", group, plurals, ("get",))
         for group, plurals in _OWNERS.items()

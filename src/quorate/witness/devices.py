@@ -1,5 +1,7 @@
 """Devices that pods have by claims (dynamic resource allocation), by the resource that counts their class.
 
+What a partition takes of the counters of its device is in the ResourceSlice that has it.
+
 A claim that was made for a pod from a template belongs to it.  One that pods share counts for the first of
 them that is asked for.
 """
@@ -9,7 +11,7 @@ from typing import Final
 
 from msgspec import field
 
-from quorate.api.configuration.queueing import ResourceOptions
+from quorate.api.configuration.queueing import DeviceSource, ResourceOptions
 from quorate.api.meta import ObjectMeta, Struct, Uid
 from quorate.api.quantity import NANOS, Quantity
 from quorate.kube.resources import Resource
@@ -43,6 +45,8 @@ class _Result(Struct):
 
     request: str = ""
     driver: str = ""
+    pool: str = ""
+    device: str = ""
     admin_access: bool = False
     consumed_capacity: dict[str, Quantity] = field(default_factory=dict)  # of a shared device
 
@@ -78,18 +82,60 @@ WITNESSED_CLAIMS: Final = Resource(
 )
 
 
+class _Counter(Struct):
+    value: Quantity = Quantity(0)
+
+
+class _Consumption(Struct):
+    counters: dict[str, _Counter] = field(default_factory=dict)
+
+
+class _Device(Struct):
+    name: str = ""
+    consumes_counters: tuple[_Consumption, ...] = ()
+
+
+class _Pool(Struct):
+    name: str = ""
+
+
+class _SliceSpec(Struct):
+    driver: str = ""
+    pool: _Pool = _Pool()
+    devices: tuple[_Device, ...] = ()
+
+
+class WitnessedSlice(Struct):
+    metadata: ObjectMeta
+    spec: _SliceSpec = _SliceSpec()
+
+
+WITNESSED_SLICES: Final = Resource(
+    "resource.k8s.io", "v1", "resourceslices", "ResourceSlice", False, WitnessedSlice
+)
+
+
 class ClaimedDevices:
     """The allocated devices that pods have; each claim is counted for one pod.
 
     Devices that an administrator looks at are not used, and devices of classes without a mapping do not
-    count.  Of classes with ``sources`` the capacities that claims consume count; counters do not, because
-    claims do not tell them.
+    count.  Of classes with ``sources`` the capacities that claims consume count, and the counters that their
+    devices consume.
     """
 
-    def __init__(self, claims: Iterable[WitnessedClaim], options: ResourceOptions) -> None:
+    def __init__(
+        self, claims: Iterable[WitnessedClaim], slices: Iterable[WitnessedSlice], options: ResourceOptions
+    ) -> None:
+        self.uncounted: set[str] = set()  # resources of which a device is in no slice
+        self._options = options
+        self._devices: dict[tuple[str, str, str], _Device] = {  # by driver, pool and name
+            (slice_.spec.driver, slice_.spec.pool.name, device.name): device
+            for slice_ in slices
+            for device in slice_.spec.devices
+        }
         self._claims: dict[Uid, list[dict[str, int]]] = {}  # by pod; ``take`` empties the amounts
         for claim in claims:
-            amounts = _amounts(claim, options)
+            amounts = self._amounts(claim)
             for pod in _users(claim) if amounts else ():
                 self._claims.setdefault(pod, []).append(amounts)
 
@@ -102,37 +148,42 @@ class ClaimedDevices:
             amounts.clear()
         return devices
 
+    def _amounts(self, claim: WitnessedClaim) -> dict[str, int]:
+        amounts: dict[str, int] = {}
+        classes = _classes(claim.spec.devices.requests)
+        allocation = claim.status.allocation
+        for result in () if allocation is None else allocation.devices.results:
+            if result.admin_access:
+                continue
+            device_class = classes.get(result.request, "")
+            resource = self._options.device_classes.get(device_class)
+            if resource is not None:
+                amounts[resource] = amounts.get(resource, 0) + NANOS
+            for source in self._options.device_sources.get(device_class, ()):
+                if source.driver == result.driver:
+                    used = self._used(result, source)
+                    amounts[source.resource] = amounts.get(source.resource, 0) + used
+        return amounts
+
+    def _used(self, result: _Result, source: DeviceSource) -> int:
+        """Return what an allocated device takes of a counter or capacity, in nano-units."""
+        if source.kind == "capacity":
+            names = (source.name, f"{source.driver}/{source.name}")
+            consumed = (result.consumed_capacity[name] for name in names if name in result.consumed_capacity)
+            return next((amount.nanos for amount in consumed), 0)
+        device = self._devices.get((result.driver, result.pool, result.device))
+        if device is None:
+            self.uncounted.add(source.resource)
+            return 0
+        consumptions = (consumption.counters.get(source.name) for consumption in device.consumes_counters)
+        return sum(counter.value.nanos for counter in consumptions if counter is not None)
+
 
 def _users(claim: WitnessedClaim) -> Iterable[Uid]:
     owner = claim.metadata.controller
     if owner is not None and owner.kind == "Pod":
         return (owner.uid,)
     return (user.uid for user in claim.status.reserved_for if user.resource == "pods")
-
-
-def _amounts(claim: WitnessedClaim, options: ResourceOptions) -> dict[str, int]:
-    amounts: dict[str, int] = {}
-    classes = _classes(claim.spec.devices.requests)
-    allocation = claim.status.allocation
-    for device in () if allocation is None else allocation.devices.results:
-        if device.admin_access:
-            continue
-        device_class = classes.get(device.request, "")
-        resource = options.device_classes.get(device_class)
-        if resource is not None:
-            amounts[resource] = amounts.get(resource, 0) + NANOS
-        for source in options.device_sources.get(device_class, ()):
-            names = (source.name, f"{source.driver}/{source.name}")
-            consumed = [device.consumed_capacity[name] for name in names if name in device.consumed_capacity]
-            if source.kind == "capacity" and source.driver == device.driver and consumed:
-                amounts[source.resource] = amounts.get(source.resource, 0) + consumed[0].nanos
-    return amounts
-
-
-def uncounted_resources(options: ResourceOptions) -> tuple[str, ...]:
-    """Return the resources that count counters of devices, of which the witness does not know the use."""
-    sources = (source for sources in options.device_sources.values() for source in sources)
-    return tuple(sorted({source.resource for source in sources if source.kind == "counter"}))
 
 
 def _classes(requests: Iterable[_Request]) -> dict[str, str]:

@@ -50,7 +50,7 @@ OBSERVATIONS: Final = Family(
 )
 UNCOUNTED: Final = Family(
     "quorate_witness_uncounted", "gauge", ("resource",),
-    "1 for each resource that counts counters of devices: claims do not tell what pods use of it",
+    "1 for each resource that counts counters, if a pod has a device that is in no ResourceSlice",
 )  # fmt: skip
 FAMILIES: Final = (USED, EXCESS, LASTING, UNCOUNTED, OBSERVATIONS)
 _KINDS: Final[dict[str, Resource[Any]]] = {

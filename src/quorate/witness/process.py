@@ -14,7 +14,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import CLUSTER_QUEUES, COHORTS, NODES
 from quorate.witness.admissions import WITNESSED_WORKLOADS
-from quorate.witness.devices import WITNESSED_CLAIMS
+from quorate.witness.devices import WITNESSED_CLAIMS, WITNESSED_SLICES
 from quorate.witness.owners import OwnerLookup
 from quorate.witness.pods import WITNESSED_PODS
 from quorate.witness.report import Report
@@ -42,12 +42,12 @@ async def run_witness(
     workloads, queues = Informer(client, WITNESSED_WORKLOADS), Informer(client, CLUSTER_QUEUES)
     cohorts = Informer(client, COHORTS)
     informers: list[Informer[Any]] = [pods, nodes]
-    claims = Informer(client, WITNESSED_CLAIMS)
+    claims, slices = Informer(client, WITNESSED_CLAIMS), Informer(client, WITNESSED_SLICES)
     if options.has_queues:
         informers += [workloads, queues, cohorts]
     kind = WITNESSED_CLAIMS.kind
     if resources().counts_devices and await plural_of(client, WITNESSED_CLAIMS.api_version, kind):
-        informers.append(claims)
+        informers += [claims, slices] if resources().counts_counters else [claims]
     changed = asyncio.Event()
     owners = OwnerLookup(client)
     witness = Witness(options.grace_s)
@@ -65,6 +65,7 @@ async def run_witness(
                 cohorts=list(cohorts),
                 nodes=list(nodes),
                 claims=list(claims),
+                slices=list(slices),
                 owners=owners.controllers,
             ),
             clock.now(),

@@ -80,4 +80,6 @@ class Report:
     usage: tuple[Usage, ...]
     differences: tuple[Difference, ...]
     lasting: tuple[Difference, ...]  # those of ``differences`` that last longer than the grace
-    uncounted: tuple[str, ...] = ()  # resources of which the use is not known
+    uncounted: tuple[
+        str, ...
+    ] = ()  # resources of which a device is in no ResourceSlice: its counters are not known

@@ -12,7 +12,7 @@ from quorate.api.meta import Key, Uid, epoch, is_true
 from quorate.api.names.kueue import POD_SET, QUEUE_NAME
 from quorate.api.quantity import NANOS
 from quorate.witness.admissions import Admissions, WitnessedWorkload, assignment_of
-from quorate.witness.devices import ClaimedDevices, WitnessedClaim, uncounted_resources
+from quorate.witness.devices import ClaimedDevices, WitnessedClaim, WitnessedSlice
 from quorate.witness.limits import FlavorResource, Holder, QuotaTrees
 from quorate.witness.lowered import LoweredLimits, SpecVersions
 from quorate.witness.pods import WitnessedPod
@@ -32,6 +32,7 @@ class Facts:
     cohorts: Sequence[Cohort] = ()
     nodes: Sequence[Node] = ()
     claims: Sequence[WitnessedClaim] = ()
+    slices: Sequence[WitnessedSlice] = ()  # of devices, if counters count
     owners: Mapping[Uid, Uid] = field(default_factory=dict)  # the controller of an owner of pods
 
 
@@ -68,7 +69,8 @@ class Witness:
         """Return the use and the differences at ``now``, which must not decrease."""
         nodes = {node.metadata.name: node for node in facts.nodes}
         running = [pod for pod in facts.pods if pod.holds_node and not _is_lost(pod, nodes)]
-        charges, unadmitted = self._charges(facts, running)
+        devices = ClaimedDevices(facts.claims, facts.slices, facts.resources)
+        charges, unadmitted = self._charges(facts, running, devices)
         usage, over_quota = self._quota_differences(facts, charges, now)
         differences = (
             *over_quota,
@@ -83,17 +85,16 @@ class Witness:
             for difference in differences
             if now - self._since[difference.place, difference.reason] >= self._grace_s
         )
-        return Report(usage, differences, lasting, uncounted_resources(facts.resources))
+        return Report(usage, differences, lasting, tuple(sorted(devices.uncounted)))
 
     def _charges(
-        self, facts: Facts, running: Iterable[WitnessedPod]
+        self, facts: Facts, running: Iterable[WitnessedPod], devices: ClaimedDevices
     ) -> tuple[list[_Charge], list[WitnessedPod]]:
         """Return what pods use of quota, and the pods of workloads that have no quota at present."""
         workloads = {workload.metadata.uid: workload for workload in facts.workloads}
         self._admissions.update(workloads.values())
         index = self._admissions.index(facts.owners)
         queues = {queue.metadata.name: queue for queue in facts.cluster_queues}
-        devices = ClaimedDevices(facts.claims, facts.resources)
         charges: list[_Charge] = []
         unadmitted: list[WitnessedPod] = []
         with_pods: set[Uid] = set()

@@ -82,6 +82,11 @@ class ResourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     def counts_devices(self) -> bool:
         return bool(self.device_classes or self.device_sources)
 
+    @property
+    def counts_counters(self) -> bool:
+        """Return True if a resource counts counters of devices."""
+        return any(source.kind == "counter" for sources in self.device_sources.values() for source in sources)
+
 
 PreemptionStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
 
