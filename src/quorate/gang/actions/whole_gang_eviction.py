@@ -153,11 +153,14 @@ def _evict_until_it_fits(
 ) -> list[Gang]:
     """Evict gangs in order until ``preemptor`` fits; return them, or [] if it never fits."""
     victims: list[Gang] = []
+    nothing = amounts_of(session.cluster, ())  # what is evicted here counts as leaving
     for gang in gangs:
         if not may_evict(gang) or _is_protected(session, gang):  # both change with each eviction
             continue
         _evict(session, statement, gang)
         victims.append(gang)
+        if not may_be_pipelined(session, preemptor, tasks, nothing):
+            continue
         before = len(statement.moves)
         if pipeline_gang(session, statement, preemptor, tasks, may_pipeline, finder):
             return victims
