@@ -29,6 +29,7 @@ import typer
 from quorate.cli import main
 
 _IMPORTED: Final = (
+    "quorate.cli.controllers",
     "quorate.cli.local_up",
     "quorate.cli.run.command",
     "quorate.cli.simulate",

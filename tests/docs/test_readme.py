@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from bench.limits import load
 
-from tests.e2e.commands import QUORATE, ROOT
+from tests.e2e.commands import ROOT
+from tests.forked_command import forked_command
 
 README = (ROOT / "README.md").read_text()
 PERFORMANCE = (ROOT / "docs" / "reference" / "performance.md").read_text()
@@ -63,7 +64,7 @@ def test_the_first_commands_for_a_laptop_follow_each_other(tmp_path: Path) -> No
 
     def typed(command: str) -> str:
         done = subprocess.run(
-            [*QUORATE, *shlex.split(command)[1:]],
+            [forked_command(), *shlex.split(command)[1:]],
             env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=150, check=False,
         )  # fmt: skip
         assert done.returncode == 0, f"{command}: {done.stderr}"

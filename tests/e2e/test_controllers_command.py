@@ -2,15 +2,15 @@
 
 import asyncio
 import json
-import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.world import running_cluster
+from tests.forked_command import forked_command
 from tests.local.clusters import api_server
 
 pytestmark = pytest.mark.slow
@@ -33,8 +33,9 @@ def kubeconfig(directory: Path, server: str, token: str = "") -> Path:
 
 
 @asynccontextmanager
-async def controllers(*options: str | Path) -> AsyncIterator[Process]:
-    command = [sys.executable, "-m", "quorate", "controllers", *map(str, options)]
+async def controllers(*options: str | Path, program: Sequence[str] = ()) -> AsyncIterator[Process]:
+    """Run the command while the block lasts; ``program`` starts it, by default the forked one."""
+    command = [*(program or [str(forked_command())]), "controllers", *map(str, options)]
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
     try:
         yield process

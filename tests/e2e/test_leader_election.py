@@ -6,7 +6,7 @@ import json
 import random
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import LEASES, WORKLOADS
 from quorate.observe.replica import Replica
+from tests.e2e.commands import QUORATE
 from tests.e2e.test_controllers_command import controllers, kubeconfig
 from tests.e2e.test_restarts import NAMES, NODES, each_ran_once, never_over_quota, stop_watching, submit
 from tests.e2e.world import NAMESPACE, World, running_cluster
@@ -75,13 +76,15 @@ class RunningReplica:
 
 
 @asynccontextmanager
-async def a_replica(world: World, directory: Path) -> AsyncIterator[RunningReplica]:
+async def a_replica(
+    world: World, directory: Path, program: Sequence[str] = ()
+) -> AsyncIterator[RunningReplica]:
     cluster = world.client.config
     token = cluster.credentials.authorization().removeprefix("Bearer ")
     config = directory / "configuration.yaml"
     config.write_text(json.dumps(CONFIGURATION))
     options = ("--kubeconfig", kubeconfig(directory, cluster.server, token), "--config", config)
-    async with controllers(*options, "--log-format", "json") as process:
+    async with controllers(*options, "--log-format", "json", program=program) as process:
         assert process.stderr is not None
         urls: list[str] = []
         async for line in process.stderr:
@@ -169,7 +172,7 @@ def test_a_leader_that_was_suspended_beyond_its_lease_writes_nothing(tmp_path: P
             reservations = Reservations(world)
             counting = asyncio.create_task(reservations.informer.run())
             watching = asyncio.create_task(never_over_quota(world))
-            async with a_replica(world, tmp_path) as first:
+            async with a_replica(world, tmp_path, QUORATE) as first:
                 former = await world.until("a leader", lambda: holder(world))
                 async with a_replica(world, tmp_path) as second:
                     await world.until("both are ready", lambda: both_ready(first, second))

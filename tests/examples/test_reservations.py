@@ -3,12 +3,12 @@
 import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.commands import ROOT, cluster, needs_kubectl, poll, rows
+from tests.forked_command import forked_command
 
 EXAMPLE = ROOT / "examples" / "reservations"
 README = (EXAMPLE / "README.md").read_text(encoding="utf-8")
@@ -23,7 +23,7 @@ def test_the_readme_lists_all_files() -> None:
 @needs_kubectl()
 def test_the_commands_of_the_readme(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    path = f"{forked_command().parent}:{os.environ['PATH']}"
     environment = {**os.environ, "KUBECONFIG": str(data / "kubeconfig"), "HOME": str(data), "PATH": path}
 
     def run(command: str) -> str:
