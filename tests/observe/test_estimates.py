@@ -25,14 +25,16 @@ from tests.local.clusters import api_server
 from tests.local.server.test_access import ACCOUNTS, a_rule, grant, token_of
 from tests.observe.listening import listening
 from tests.observe.test_explanations import PATH, a_replica
-from tests.observe.test_visibility import a_state, ask, refused
+from tests.observe.test_visibility import a_state, a_workload, ask, refused
 
 pytestmark = pytest.mark.slow
 SPEC = {"queueName": "lq", "podSets": []}
 
 
 def a_replica_with_estimates() -> Replica:
-    replica = a_replica(a_state())
+    state = a_state(cpu="2")
+    state.put_workload(a_workload("running", "a", 1000, 10), 1000.0)
+    replica = a_replica(state)
 
     def estimate(p50: float | None, p90: float | None) -> StartEstimate:
         moments = (None if each is None else at_epoch(each) for each in (p50, p90))

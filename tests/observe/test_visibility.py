@@ -40,11 +40,11 @@ WAITING = (
 )
 
 
-def a_state() -> State:
+def a_state(cpu: str = "1") -> State:
     state = State(Configuration())
     state.put_namespace("ns", {})
     state.put_flavor(codec.convert(ResourceFlavor, {"metadata": {"name": "default"}}))
-    quota = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": "1"}]}
+    quota = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": cpu}]}
     groups = [{"coveredResources": ["cpu"], "flavors": [quota]}]
     state.put_cluster_queue(
         codec.convert(
