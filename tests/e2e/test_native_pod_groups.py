@@ -189,5 +189,6 @@ def test_native_groups_are_listed_in_a_cluster_without_volcano(
             command = CommandLine(world, tmp_path, monkeypatch)
             listed = await command.output_of("podgroup", "list", "-n", NAMESPACE, *output)
             assert (f"scheduling.k8s.io/{GROUP}" in listed) == (not output)
+            assert f"scheduling.k8s.io/{GROUP}" in await command.output_of("status", "-n", NAMESPACE, *output)
 
     asyncio.run(story())
