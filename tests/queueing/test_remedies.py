@@ -64,6 +64,7 @@ CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
     (c.PlacementRefused("main", "fits only 2 of 3", 2, 3), "wait for room in the topology"),
     (c.PlacementRefused("main", "fits only 2 of 3", 2, 3, at_most=3), "wait for room in the topology"),
     (c.PlacementRefused("main", "fits only 1 of 3", 1, 3, at_most=2), "room for 2 of its 3 pods"),
+    (c.PlacementRefused("main", "fits only 1 of 3", 1, 3, 3, is_beside_others=True), "wait for pods to end"),
     (c.NodesLackRoom("main", 3, 2, 2, 2, "cpu", 6000, 2000, 8000), "wait for cpu on one node"),
     (c.NodesLackRoom("main", 3, 0, 2, 2, "cpu", 9000, 8000, 8000), "request at most 8 cpu, or add larger"),
     (c.NodesLackRoom("main", 3, 2, 2, 2, rejecting=(("node(s) x", 2),)), "wait for other pods to end, or"),

@@ -99,19 +99,39 @@ def test_levels_in_the_wrong_order(topology: Json, want: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pods", "running", "slices", "want"),
+    ("pods", "running", "others", "slices", "want", "never"),
     [
-        pytest.param(4, 0, {}, "needs 4, 3 free, short by 1, at most 3", id="more than an empty rack has"),
-        pytest.param(3, 2, {}, "needs 3, 1 free, short by 2, at most 3", id="an empty rack has room"),
-        pytest.param(4, 2, {}, "needs 4, 1 free, short by 3, at most 3", id="neither now nor ever"),
         pytest.param(
-            4, 0, {"sliceLevel": "rack", "sliceSize": 2}, "needs 4, 2 free, short by 2, at most 2",
+            4, 0, 0, {}, "needs 4, 3 free, short by 1, at most 3", True, id="more than an empty rack has"
+        ),
+        pytest.param(
+            3, 2, 0, {}, "needs 3, 1 free, short by 2, at most 3", False, id="an empty rack has room"
+        ),
+        pytest.param(
+            4, 2, 0, {}, "needs 4, 1 free, short by 3, at most 3", True, id="neither now nor ever"
+        ),
+        pytest.param(
+            4, 0, 0, {"sliceLevel": "rack", "sliceSize": 2}, "needs 4, 2 free, short by 2, at most 2", True,
             id="slices are counted in pods",
+        ),
+        pytest.param(
+            3, 0, 2, {}, "needs 3, 1 free, short by 2, at most 3", False, id="pods without places may end"
+        ),
+        pytest.param(
+            4, 0, 2, {}, "needs 4, 1 free, short by 3, at most 3", True, id="never, whichever pods end"
+        ),
+        pytest.param(
+            3, 1, 2, {}, "needs 3, 0 free, short by 3, at most 3", False, id="pods of both kinds may end"
         ),
     ],
 )  # fmt: skip
-def test_the_numbers_of_a_refusal(pods: int, running: int, slices: Json, want: str) -> None:
-    """One rack of three hosts with room for a pod each; ``running`` pods of another workload are there."""
+def test_the_numbers_of_a_refusal(
+    pods: int, running: int, others: int, slices: Json, want: str, *, never: bool
+) -> None:
+    """One rack of three hosts with room for a pod each; ``running`` pods of another workload are there.
+
+    ``others``: pods there that belong to no workload.
+    """
 
     def workload(name: str, count: int) -> Json:
         pod_set = {"name": "main", "count": count, "requests": {"cpu": 6}}
@@ -134,11 +154,17 @@ def test_the_numbers_of_a_refusal(pods: int, running: int, slices: Json, want: s
             "workloads": [*([workload("running", running)] if running else []), workload("w", pods)],
         }
     )
+    topology = world.state.ledger.topology
+    for name in [*nodes][:others]:
+        topology.put_unreadable_pod(Key("default", f"other-{name}"), name, {"cpu": 6000})
     for _ in range(3):
         world.run("cycle")
     condition = find_condition(world.workloads["w"].status.conditions, "quorate.dev/Waiting")
     assert condition is not None
     assert condition.message == f"pod set main: pods: {want}"
+    facts = run(pending_facts(world.state, Key("default", "w")))
+    assert facts is not None
+    assert facts.exceeds_nodes == never
 
 
 def test_the_numbers_of_a_refused_leader_are_about_the_leader() -> None:

@@ -407,6 +407,8 @@ def _of_flavor(reason: r.PodSetReason) -> str:
             return NO_MATCHING_FLAVOR
         case r.PlacementRefused(never_fits=True, requested=requested) if requested:
             return TOPOLOGY_PLACEMENT_FAILED
+        case r.PlacementRefused(is_beside_others=True):
+            return TOPOLOGY_PLACEMENT_FAILED
         case r.PlacementRefused() | r.NodesLackRoom():
             return WAITING_FOR_QUOTA
     assert_never(reason)

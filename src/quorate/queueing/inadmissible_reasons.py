@@ -104,11 +104,12 @@ class PlacementRefused(msgspec.Struct, frozen=True):
     text: str
     fitting: int = 0
     requested: int = 0
-    at_most: int | None = None  # pods that have places if no workload holds any; None: not determined
+    at_most: int | None = None  # pods that have places if the nodes have no other pods; None: not determined
+    is_beside_others: bool = False  # pods that no workload of a topology owns take the room
 
     @property
     def never_fits(self) -> bool:
-        """Return True if the nodes that exist have no places for the pods, whichever workloads end."""
+        """Return True if the nodes that exist have no places for the pods, whichever pods end."""
         return not self.requested or (self.at_most is not None and self.at_most < self.requested)
 
 

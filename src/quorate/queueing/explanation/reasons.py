@@ -229,8 +229,13 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
             return f"change the topology request of pod set {pod_set}, or the flavors of its cluster queue"
         case PlacementRefused(pod_set) if reason.never_fits:
             return (
-                f"change the topology request of pod set {pod_set}, or add nodes: without other workloads "
+                f"change the topology request of pod set {pod_set}, or add nodes: without other pods "
                 f"they have room for {reason.at_most} of its {reason.requested} pods"
+            )
+        case PlacementRefused(pod_set, is_beside_others=True):
+            return (
+                f"wait for pods to end that are not of workloads with places, change the topology request of "
+                f"pod set {pod_set}, or add nodes"
             )
         case PlacementRefused(pod_set):
             return f"wait for room in the topology, or change the topology request of pod set {pod_set}"

@@ -10,6 +10,7 @@ decision needs one before.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
@@ -21,6 +22,7 @@ from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import is_true
 from quorate.placement.cluster import Cluster
+from quorate.placement.topology.leaf_fits import LeafFits
 from quorate.placement.topology.tree import DomainTree, Path
 from quorate.queueing.nodes.node_fit import mode_of
 from quorate.queueing.nodes.occupants import Occupants
@@ -208,6 +210,20 @@ class TopologyTrees(TopologyFlavors):
             self._add_node(of, tree, node)
         if not unread:
             del self._unread[of]
+
+    @contextmanager
+    def without_pods(self) -> Iterator[None]:
+        """Count as if nodes had no pods but those with places, while the context is open."""
+        used, fits = self.cluster.used, {of: tree.fits for of, tree in self._trees.items()}
+        self.cluster.used = used * 0
+        for tree in self._trees.values():
+            tree.fits = LeafFits()
+        try:
+            yield
+        finally:
+            self.cluster.used = used
+            for of, tree in self._trees.items():
+                tree.fits = fits.get(of, LeafFits())
 
     def _change_node(self, old: Node | None, new: Node | None) -> None:
         """Replace a node in the trees, or drop trees that must be built again."""

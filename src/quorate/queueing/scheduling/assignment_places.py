@@ -20,7 +20,7 @@ from quorate.queueing.scheduling.flavor_assigner import FlavorCandidate
 from quorate.queueing.scheduling.pod_sets_to_place import pod_sets_to_place
 from quorate.queueing.scheduling.preemption_search import PreemptionSearch
 from quorate.queueing.state import State
-from quorate.queueing.topology.placing import PodSetToPlace, place_pod_sets
+from quorate.queueing.topology.placing import PodSetToPlace, failures_without_pods, place_pod_sets
 from quorate.quota.amount import FlavorResource
 
 Choice = tuple[Assignment, tuple[Target, ...]]  # an assignment, and what it preempts
@@ -54,9 +54,10 @@ def with_places(
     if not (to_place and assignment.mode.needs_preemption):
         return assignment, preemption.targets_of(assignment)
     in_empty = place_pod_sets(model, to_place, is_empty=True)
-    reasons = _with_at_most(assignment.reasons, in_empty.failures)
     if in_empty.failures:
+        reasons = _with_at_most(assignment.reasons, failures_without_pods(model, to_place), no_fit=True)
         return replace(assignment, mode=AssignmentMode.NO_FIT, reasons=reasons), ()
+    reasons = _with_at_most(assignment.reasons, (), no_fit=False)
     pairs = assignment.pairs_needing_preemption
     if len(pairs) < len(assignment.usage):
         flavors = {flavor for each in to_place for flavor in each.flavors}
@@ -119,22 +120,25 @@ def candidate_with_places(
 
 
 def _with_at_most(
-    reasons: Iterable[InadmissibleReason], in_empty: Iterable[PlacementRefused | NodesLackRoom]
+    reasons: Iterable[InadmissibleReason],
+    without_pods: Iterable[PlacementRefused | NodesLackRoom],
+    *,
+    no_fit: bool,
 ) -> tuple[InadmissibleReason, ...]:
-    """Return the reasons with how many pods would have places in empty topologies, where that is known."""
-    refused = {each.pod_set: each for each in in_empty}
+    """Return the reasons with how many pods would have places without other pods, where that is known.
 
-    def at_most(reason: PlacementRefused) -> int | None:
+    ``without_pods``: the failures if nodes had no pods; ``no_fit``: pods fail if no workload has places.
+    """
+    refused = {failure.pod_set: failure for failure in without_pods}
+
+    def with_at_most(reason: PlacementRefused) -> PlacementRefused:
         if not refused:
-            return reason.requested
+            return replace(reason, at_most=reason.requested, is_beside_others=no_fit)
         found = refused.get(reason.pod_set)
-        return found.fitting if isinstance(found, PlacementRefused) else None
+        return replace(reason, at_most=found.fitting if isinstance(found, PlacementRefused) else None)
 
     return tuple(
-        [
-            replace(each, at_most=at_most(each)) if isinstance(each, PlacementRefused) else each
-            for each in reasons
-        ]
+        [with_at_most(reason) if isinstance(reason, PlacementRefused) else reason for reason in reasons]
     )
 
 

@@ -158,6 +158,16 @@ def place_pod_sets(
     return placement
 
 
+def failures_without_pods(
+    model: TopologyModel, pod_sets: Sequence[PodSetToPlace]
+) -> tuple[PlacementRefused | NodesLackRoom, ...]:
+    """Return which pod sets have no places even if the nodes had no pods at all; empty if all have."""
+    if not model.cluster.used.any():
+        return place_pod_sets(model, pod_sets, is_empty=True).failures
+    with model.without_pods():
+        return _place_pod_sets(model, pod_sets, is_empty=True).failures
+
+
 def _place_pod_sets(model: TopologyModel, pod_sets: Sequence[PodSetToPlace], *, is_empty: bool) -> Placement:
     if len(pod_sets) == 1:
         return _place_alone(model, pod_sets[0], is_empty=is_empty)
