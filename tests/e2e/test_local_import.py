@@ -117,7 +117,7 @@ def test_what_a_real_cluster_owns_is_left_out(tmp_path: Path) -> None:
         ),
         (
             real_node("a") | {"spec": {"taints": [{"key": "x"}]}},
-            "s.yaml: Node a: spec.taints[0].effect: null is",
+            "s.yaml: Node a: spec.taints[0].effect: is missing (write ",
         ),
         (real_node("a") | {"spec": {"taints": "x"}}, "s.yaml: Node a: spec.taints: 'x' is not a list"),
         (listed(real_node("a"), real_node("a", cpu="1")), "items[1]: Node a: differs from "),
