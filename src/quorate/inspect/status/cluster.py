@@ -9,7 +9,6 @@ from quorate.api.explanation import Explanation, summary_of
 from quorate.api.meta import Struct, Uid
 from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.volcano import PodGroup
-from quorate.gang.explanation import explain_group
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.answers import Answers
@@ -36,7 +35,6 @@ from quorate.kube.resources import (
     untyped,
 )
 from quorate.queueing.conditions import is_finished
-from quorate.queueing.explanation.pods import with_members
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -111,7 +109,12 @@ async def _native_groups(
     alone = [
         group for group in groups if not group.metadata.owner_references and group.metadata.uid not in queued
     ]
-    pods = await _listed(client, STARTED_PODS, namespace) if alone else None
+    if not alone:
+        return []
+    from quorate.gang.explanation import explain_group  # with numpy, which most clusters do not need
+    from quorate.queueing.explanation.pods import with_members
+
+    pods = await _listed(client, STARTED_PODS, namespace)
     explained = [(group, with_members(explain_group(group), pods or ())) for group in alone]
     return [of_pod_group(group, summary_of(found, group.metadata)) for group, found in explained]
 
