@@ -70,7 +70,7 @@ ENOUGH_FOR_ONE_THAT_NEVER_FITS: Final[Mapping[str, str]] = {
 
 
 _ENOUGH_FOR_NATIVE: Final[Mapping[str, str]] = {
-    "NetworkTopologyUnsatisfied": "pods must end on nodes with one value of the label, or add such nodes",
+    "NetworkTopologyUnsatisfied": "pods must end on nodes with one value of the label, or add such nodes"
 }
 
 

@@ -97,12 +97,7 @@ CYCLE_REASONS: Final = frozenset(
     }
 )
 # From the reason that takes the largest change to resolve to the one that takes the smallest.
-_SEVERITY: Final = (
-    NO_MATCHING_FLAVOR,
-    EXCEEDS_MAX_QUOTA,
-    WAITING_FOR_QUOTA,
-    TOPOLOGY_PLACEMENT_FAILED,
-)
+_SEVERITY: Final = (NO_MATCHING_FLAVOR, EXCEEDS_MAX_QUOTA, WAITING_FOR_QUOTA, TOPOLOGY_PLACEMENT_FAILED)
 
 # Reasons of Admitted=False
 NO_RESERVATION: Final = "NoReservation"
@@ -135,12 +130,7 @@ MAXIMUM_EXECUTION_TIME_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
 
 
 def new_condition(
-    type_: str,
-    status: ConditionStatus,
-    reason: str,
-    message: str,
-    now: float,
-    generation: int = 0,
+    type_: str, status: ConditionStatus, reason: str, message: str, now: float, generation: int = 0
 ) -> Condition:
     return Condition(
         type=type_,

@@ -8,14 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from quorate.api.configuration import Configuration
-from quorate.api.kueue import (
-    AdmissionCheck,
-    ClusterQueue,
-    Cohort,
-    CohortSpec,
-    LocalQueue,
-    ResourceFlavor,
-)
+from quorate.api.kueue import AdmissionCheck, ClusterQueue, Cohort, CohortSpec, LocalQueue, ResourceFlavor
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key, epoch
 from quorate.api.quantity import NANOS

@@ -24,11 +24,7 @@ from quorate.api.quantity import NANOS, Quantity
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState
 from quorate.queueing.conditions import new_condition, with_conditions
 from quorate.queueing.consumed_usage import ConsumedUsage
-from quorate.queueing.inactive_reasons import (
-    CohortCycle,
-    Terminating,
-    inactive_message,
-)
+from quorate.queueing.inactive_reasons import CohortCycle, Terminating, inactive_message
 from quorate.queueing.limits import MAX_FLAVORS
 from quorate.quota.amount import FlavorResource, Usage, as_quantity, total
 from quorate.quota.fair_sharing import dominant_share
@@ -112,11 +108,7 @@ def _cluster_queue_active(queue: ClusterQueueState) -> tuple[ConditionStatus, st
         return "True", "Ready", "".join(("Can admit new workloads", *findings))
     first = queue.inactive_reasons[0]
     if isinstance(first, Terminating):
-        return (
-            "False",
-            first.condition_reason,
-            f"Can't admit new workloads; {inactive_message(first)}",
-        )
+        return ("False", first.condition_reason, f"Can't admit new workloads; {inactive_message(first)}")
     parts = ", ".join(inactive_message(reason) for reason in queue.inactive_reasons)
     return "False", first.condition_reason, f"Can't admit new workloads: {parts}."
 

@@ -222,9 +222,7 @@ def _changes(
         yield Change(action="ResumeQueue", text=text, object=name)
     if mismatch is not None:
         yield Change(
-            action="SelectNamespace",
-            text=selection_of(state, queue.name, mismatch.namespace),
-            object=name,
+            action="SelectNamespace", text=selection_of(state, queue.name, mismatch.namespace), object=name
         )
     if is_blocked:
         yield _READY_PODS

@@ -24,10 +24,7 @@ from quorate.queueing.nodes.places import (
 from quorate.queueing.nodes.pod_templates import template_of
 from quorate.queueing.pending.shape import Shape, ShapeRegistry
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
-from quorate.queueing.topology.shrunk_places import (
-    domains_without_ended,
-    domains_without_members,
-)
+from quorate.queueing.topology.shrunk_places import domains_without_ended, domains_without_members
 from quorate.queueing.workload_slices import replaced_slice
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage

@@ -9,13 +9,7 @@ workloads included, until the reservation is released or the workload finishes, 
 import msgspec
 
 from quorate.api.configuration import Configuration
-from quorate.api.kueue import (
-    Admission,
-    ClusterQueueStatus,
-    CohortStatus,
-    LocalQueueStatus,
-    Workload,
-)
+from quorate.api.kueue import Admission, ClusterQueueStatus, CohortStatus, LocalQueueStatus, Workload
 from quorate.api.meta import Key, Uid, is_older
 from quorate.queueing import conditions as c
 from quorate.queueing import queue_status

@@ -29,15 +29,7 @@ from quorate.controllers.volcano.pod_groups.suspended_groups import SuspendedGro
 from quorate.controllers.volcano.queue_controller import VolcanoQueueController
 from quorate.kube.discovery import wait_until_served
 from quorate.kube.informer import Informer
-from quorate.kube.resources import (
-    COMMANDS,
-    HYPER_NODES,
-    JOBS,
-    POD_GROUPS,
-    QUEUES,
-    VOLCANO_JOBS,
-    Resource,
-)
+from quorate.kube.resources import COMMANDS, HYPER_NODES, JOBS, POD_GROUPS, QUEUES, VOLCANO_JOBS, Resource
 from quorate.kube.selection import Selection, Watched
 
 # Makes the controller that queues the objects of an informer, for each kind that is queued.

@@ -46,11 +46,7 @@ class History:
     """Records the changes of the model, and answers callers; ``open_history`` creates it."""
 
     def __init__(
-        self,
-        clock: Clock,
-        writer: "Disk",
-        reader: "Disk",
-        recent: Sequence[StoredTransition],
+        self, clock: Clock, writer: "Disk", reader: "Disk", recent: Sequence[StoredTransition]
     ) -> None:
         self._clock = clock
         self._recorder = Recorder()

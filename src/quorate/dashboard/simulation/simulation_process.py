@@ -189,9 +189,7 @@ def _what_if(live: LiveCluster, text: str, assumed_s: float) -> WhatIfAnswer:
     except InvalidWorld as error:
         findings = list(error.findings)
     return answer(
-        comparison=None,
-        findings=tuple(findings[:MOST_FINDINGS]),
-        took_s=time.perf_counter() - begin_s,
+        comparison=None, findings=tuple(findings[:MOST_FINDINGS]), took_s=time.perf_counter() - begin_s
     )
 
 

@@ -62,11 +62,7 @@ async def events_of(
 
 def _event_row(event: Event) -> EventRow:
     return EventRow(
-        at=event.last_at,
-        type=event.type,
-        reason=event.reason,
-        message=event.note,
-        count=event.occurrences,
+        at=event.last_at, type=event.type, reason=event.reason, message=event.note, count=event.occurrences
     )
 
 

@@ -24,12 +24,7 @@ from quorate.api.meta import micro_time
 from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE
 from quorate.gang.actions.admission_checks import AdmissionChecks
 from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
-from quorate.gang.actions.planned_start import (
-    beside_plan,
-    hyper_node_shortage,
-    plan_start,
-    why_not_planned,
-)
+from quorate.gang.actions.planned_start import beside_plan, hyper_node_shortage, plan_start, why_not_planned
 from quorate.gang.actions.preempt import place_nominated
 from quorate.gang.actions.repair import is_partially_bound
 from quorate.gang.cache.bounds import bound_s

@@ -26,11 +26,7 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.sub_groups import SubGroup, SubGroupKey, TierLimit, tier_limit
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.no_fit_message import no_fit_message
-from quorate.gang.pending_reasons import (
-    Cause,
-    GangUnschedulable,
-    PendingReason,
-)
+from quorate.gang.pending_reasons import Cause, GangUnschedulable, PendingReason
 from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Move, Statement

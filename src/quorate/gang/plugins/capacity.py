@@ -14,11 +14,7 @@ from quorate.api.scheduler_configuration.plugins import CapacityArguments
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import ROOT, Queue
 from quorate.gang.cache.task import Task
-from quorate.gang.pending_reasons import (
-    PendingReason,
-    QueueNotOpen,
-    QueueQuotaExceeded,
-)
+from quorate.gang.pending_reasons import PendingReason, QueueNotOpen, QueueQuotaExceeded
 from quorate.gang.plugins.queue_hierarchy import Entitlement, flat_entitlements, hierarchical_entitlements
 from quorate.gang.session.callbacks import PluginCallbacks, QueueShare, SortKey, Vote
 from quorate.gang.session.session import Session
@@ -179,9 +175,7 @@ class _QueueCapacity:
             return False
         return any(
             less_equal_partly(
-                plus(self.accounts.allocated(each), request),
-                self._entitlements[each].deserved,
-                request,
+                plus(self.accounts.allocated(each), request), self._entitlements[each].deserved, request
             )
             for each in (queue.name, *self._reclaim_ancestors(queue.name))
         )
@@ -239,12 +233,7 @@ class _QueueCapacity:
         return victims
 
     def _exceeds_deserved(
-        self,
-        queue: str,
-        preemptor_queue: str,
-        preemptor: Task,
-        task: Task,
-        allocated: Mapping[str, Amounts],
+        self, queue: str, preemptor_queue: str, preemptor: Task, task: Task, allocated: Mapping[str, Amounts]
     ) -> bool:
         shared = _common(task.request, preemptor.request) - {PODS}
         requested = plus(self.accounts.allocated(preemptor_queue), preemptor.request)
@@ -268,12 +257,7 @@ class _QueueCapacity:
         ]
 
     def _may_lose(
-        self,
-        queue: str,
-        preemptor_queue: str,
-        preemptor: Task,
-        task: Task,
-        allocated: Mapping[str, Amounts],
+        self, queue: str, preemptor_queue: str, preemptor: Task, task: Task, allocated: Mapping[str, Amounts]
     ) -> bool:
         """Return True if ``queue`` can lose ``task``, and ``preemptor`` needs a resource of it.
 

@@ -404,12 +404,7 @@ class Session:
             self._held[move.task.key] = move.task
 
     def dispatch(
-        self,
-        moves: Sequence[Move],
-        gang: Gang,
-        action: EvictionAction = "preempt",
-        *,
-        whole: bool = False,
+        self, moves: Sequence[Move], gang: Gang, action: EvictionAction = "preempt", *, whole: bool = False
     ) -> None:
         """Have ``moves``, made for ``gang``, written to the API: its evictions and binds.
 

@@ -62,8 +62,7 @@ class OwnModel:
         why = why_not_queued(self.configuration.integrations, resource.group, resource.kind)
         queue = job.labels.get(QUEUE_NAME, "")
         return explain_unqueued_job(
-            self.state,
-            UnqueuedJob(resource.kind, job.key, queue, why, target.is_suspended, resource.group),
+            self.state, UnqueuedJob(resource.kind, job.key, queue, why, target.is_suspended, resource.group)
         )
 
 

@@ -11,14 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from quorate.api.core.started_pod import FailedCreation, StartedPod
-from quorate.api.explanation import (
-    ExplainedState,
-    Explanation,
-    ObjectName,
-    PodCounts,
-    RaisedPriority,
-    Reason,
-)
+from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, RaisedPriority, Reason
 from quorate.api.human_duration import spelled_duration
 from quorate.api.kueue import AdmissionCheckState, Workload
 from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING

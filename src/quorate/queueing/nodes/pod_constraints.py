@@ -280,15 +280,7 @@ class PodConstraints:
         remaining = {resource: capacity.remaining(resource) for resource in request.per_pod}
         accepted = accepted_leaves(tree, request, Exclusions())
         room, _ = fitting_pods(remaining, request.per_pod, accepted)
-        return limit_pods(
-            view.cluster,
-            view.engine,
-            shape,
-            hosts,
-            accepted,
-            room,
-            request.count,
-        )
+        return limit_pods(view.cluster, view.engine, shape, hosts, accepted, room, request.count)
 
     # View.
 

@@ -13,14 +13,7 @@ import msgspec
 
 from quorate.api.configuration.feature_gates import DEFAULT_GATES, Gates
 from quorate.api.configuration.queueing import ResourceOptions
-from quorate.api.core import (
-    Container,
-    LimitRangeItem,
-    PodSpec,
-    ResourceRequirements,
-    Resources,
-    RuntimeClass,
-)
+from quorate.api.core import Container, LimitRangeItem, PodSpec, ResourceRequirements, Resources, RuntimeClass
 from quorate.api.core.pod_resources import (
     as_stored,
     container_requests,

@@ -27,11 +27,7 @@ Choice = tuple[Assignment, tuple[Target, ...]]  # an assignment, and what it pre
 
 
 def with_places(
-    state: State,
-    queue: ClusterQueueState,
-    entry: Entry,
-    assignment: Assignment,
-    preemption: PreemptionSearch,
+    state: State, queue: ClusterQueueState, entry: Entry, assignment: Assignment, preemption: PreemptionSearch
 ) -> Choice:
     """Place the pods of topology flavors; return the assignment with the places, and preemption targets.
 

@@ -30,12 +30,7 @@ from quorate.queueing.inadmissible_reasons import (
     TaintUntolerated,
 )
 from quorate.queueing.limits import MAX_REMEDIES, MAX_SEARCHED_FLAVORS, STEP
-from quorate.queueing.pending.changed_pods import (
-    with_priority,
-    with_request,
-    with_selector,
-    with_toleration,
-)
+from quorate.queueing.pending.changed_pods import with_priority, with_request, with_selector, with_toleration
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.ordering import effective_priority, queue_order
 from quorate.queueing.preemption.candidates import Target

@@ -66,11 +66,7 @@ class Round:
     """The heads of ``queues``, popped and nominated; ``run`` processes them."""
 
     def __init__(
-        self,
-        state: State,
-        queues: Iterable[ClusterQueueState],
-        number: int,
-        plans: PlannedStarts,
+        self, state: State, queues: Iterable[ClusterQueueState], number: int, plans: PlannedStarts
     ) -> None:
         self._state = state
         self._plans = plans

@@ -156,12 +156,7 @@ class SecondPassPlaces:
                 template = self._templates[pods.name] if is_read else None
                 to_place.append(
                     PodSetToPlace(
-                        pods,
-                        count,
-                        flavor,
-                        template=template,
-                        previous=previous,
-                        kept_hosts=self._kept_hosts,
+                        pods, count, flavor, template=template, previous=previous, kept_hosts=self._kept_hosts
                     )
                 )
         placement = place_pod_sets(self._model, to_place, is_empty=is_empty)

@@ -82,9 +82,7 @@ class DiscoveredHyperNode:
 
 
 def discovered(
-    types: Iterable[TopologyType],
-    nodes: Mapping[str, Mapping[str, str]],
-    existing: Collection[HyperNode],
+    types: Iterable[TopologyType], nodes: Mapping[str, Mapping[str, str]], existing: Collection[HyperNode]
 ) -> dict[str, DiscoveredHyperNode]:
     """Return the HyperNodes that should exist by name; ``nodes``: labels by node.
 
