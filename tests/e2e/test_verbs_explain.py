@@ -303,10 +303,12 @@ def test_explain_names_the_permission_that_is_missing(run_with_commands: RunWith
             answers = Answers(Connection(client, "team"), None)
             with pytest.raises(UsageError) as refused:
                 await answers.of(OfObject("localqueues", Key("team", "queue")))
-        assert str(refused.value).startswith(
+        text = str(refused.value)
+        assert text.startswith(
             "not explained by the controllers: this needs the permission to get localqueues/explanation in "
-            "group visibility.quorate.dev; nor from the objects of the cluster: GET /api/v1/"
+            "group visibility.quorate.dev; nor from the objects of the cluster: "
         )
+        assert text.endswith("(a Role or ClusterRole must allow this verb on this resource)")
 
     run_with_commands(story)
 
