@@ -125,6 +125,12 @@ class Clusters:
 
         await self.manager.until("no copies are left", gone)
 
+    async def until_no_job(self, name: str) -> None:
+        async def gone() -> bool:
+            return not await self.jobs(name)
+
+        await self.manager.until("no job is left in a worker cluster", gone)
+
 
 @asynccontextmanager
 async def clusters(
@@ -169,7 +175,7 @@ def test_a_job_runs_in_one_worker_cluster_and_its_status_comes_back() -> None:
         job = await world.manager.get_job("train")
         assert job.status.succeeded == 1
         await world.until_gone(workload)
-        assert await world.jobs("train") == set()
+        await world.until_no_job("train")
 
     run(story)
 
@@ -226,6 +232,7 @@ def test_a_deleted_job_leaves_nothing_in_the_worker_clusters() -> None:
         workload = await world.until_in("train", "a", "b")
         await world.manager.client.delete(JOBS, Key(NAMESPACE, "train"))
         await world.until_gone(workload)
+        await world.until_no_job("train")
 
     run(story)
 

@@ -14,13 +14,12 @@ from quorate.controllers.context import ControllerContext
 from quorate.controllers.core.queues import is_equivalent
 from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.informers import POINTS_TO, unscheduled_since, workloads_of
-from quorate.controllers.jobframework.stopped_pods import StoppedPods
-from quorate.controllers.limits import FEW_WORKERS, NEW_WORKLOAD_S, STOPPED_PODS_RETRY_S, WORKERS
+from quorate.controllers.limits import FEW_WORKERS, NEW_WORKLOAD_S, WORKERS
 from quorate.kube.informer import Change
 from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Delete, Patch, Write, send, status_patch
-from quorate.queueing.conditions import has_quota_reservation, is_finished
+from quorate.queueing.conditions import is_finished
 from quorate.queueing.lifecycle.rules import decide_workload
 from quorate.queueing.lifecycle.transition import Transition
 from quorate.queueing.state import State
@@ -41,7 +40,6 @@ class WorkloadController:
         self._rng = context.rng
         self._informers = informers = context.informers
         self._state = state
-        self._stopped_pods = StoppedPods(context.client, informers)
         self._log = logger(__name__)
         self.reconciler = context.reconciler("workloads", self.reconcile, informers.workloads, WORKERS)
         informers.workloads.add_index(_LOCAL_QUEUE, _local_queue_of)
@@ -123,9 +121,6 @@ class WorkloadController:
             unscheduled_since(self._informers.unscheduled_pods, key),
             self._state.replaced_by(key),
         )
-        keeps_quota = transition.release and has_quota_reservation(workload) and not is_finished(workload)
-        if keeps_quota and await self._stopped_pods.may_run((workload,)):
-            return self._clock.now() + STOPPED_PODS_RETRY_S
         if writes := _writes(workload, transition):  # after most changes there are none
             await send(self._client, writes)
         for event in transition.events:

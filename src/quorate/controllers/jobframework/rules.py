@@ -130,7 +130,11 @@ def _decide(
 
 
 def _without_job(
-    kind: JobKind[J], job: J | None, owned: list[Workload], options: JobOptions, now: float
+    kind: JobKind[J],
+    job: J | None,
+    owned: list[Workload],
+    options: JobOptions,
+    now: float,
 ) -> JobPlan:
     """Finish the workloads of a job that is gone or deleted.
 
@@ -148,8 +152,7 @@ def _without_job(
                 for owned_workload in owned
                 if is_finished(owned_workload) or not has_quota_reservation(owned_workload)
             ]
-    writes = finish_orphans(owned, options.gates, now)
-    return JobPlan(concurrent=finalized, writes=writes, releases=_uncounted(kind, owned))
+    return JobPlan(concurrent=finalized, writes=finish_orphans(owned, options.gates, now))
 
 
 def _with_workload(state: JobState[J], workload: Workload) -> JobPlan:
@@ -167,7 +170,7 @@ def _with_workload(state: JobState[J], workload: Workload) -> JobPlan:
             JobPlan(
                 concurrent=kind.finalize(job),
                 writes=remove_finalizer(WORKLOADS, workload.metadata),
-                releases=_uncounted(kind, (workload,)),
+                releases=_uncounted(kind, (workload,), state.context),
             )
         )
     sync = IDLE if kind.is_serving(job) else sync_workload(state, workload)
@@ -200,7 +203,7 @@ def _hold(state: JobState[J], workload: Workload) -> JobPlan:
         return IDLE
     gates = state.options.gates
     status = unset_quota_reservation(workload, ON_HOLD, "Job is on hold", state.now, gates)
-    released = _uncounted(state.kind, (workload,))
+    released = _uncounted(state.kind, (workload,), state.context)
     return JobPlan(writes=status_patch(WORKLOADS, workload, status), releases=released)
 
 
@@ -302,7 +305,7 @@ def _evict(state: JobState[J], workload: Workload) -> JobPlan:
     release = JobPlan(
         writes=status_patch(WORKLOADS, workload, fresh),
         change=stop.change,
-        releases=_uncounted(kind, (workload,)),
+        releases=_uncounted(kind, (workload,), state.context),
     )
     return stop.then(release)
 
@@ -315,12 +318,18 @@ def _may_have_pods(state: JobState[J], stop: JobPlan) -> bool:
     return bool(stop.all_writes) or not kind.is_stopped(job) or kind.is_active(job)
 
 
-def _uncounted(kind: JobKind[J], workloads: Iterable[Workload]) -> tuple[Workload, ...]:
-    """Return the workloads with quota of which pods may run that the job does not count."""
+def _uncounted(
+    kind: JobKind[J], workloads: Iterable[Workload], context: ReconcileContext
+) -> tuple[Workload, ...]:
+    """Return the workloads with quota of which pods may run here that the job does not count."""
     if kind.releases_quota_with_stop or isinstance(kind, ComposableJobKind):
         return ()  # its pods are the job
     return tuple(
-        workload for workload in workloads if has_quota_reservation(workload) and not is_finished(workload)
+        workload
+        for workload in workloads
+        if has_quota_reservation(workload)
+        and not is_finished(workload)
+        and not is_delegated(workload, context.checks)
     )
 
 

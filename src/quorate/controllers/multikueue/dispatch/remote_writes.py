@@ -13,13 +13,14 @@ from typing import Final, Literal, assert_never
 from msgspec.structs import replace
 
 from quorate.api.kueue import PreemptionGateState, Workload
-from quorate.api.meta import Key, at_epoch
+from quorate.api.meta import Key, Uid, at_epoch
+from quorate.api.names.kueue import JOB_UID
 from quorate.api.names.multikueue import ORIGIN, PREEMPTION_GATE
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.multikueue.dispatch.copies import workload_copy
-from quorate.controllers.multikueue.dispatch.job_adapter import JobAdapter, JobRef, Presence
+from quorate.controllers.multikueue.dispatch.job_adapter import JobAdapter, JobRef, Member, Presence
 from quorate.controllers.multikueue.dispatch.plan import (
     CreateCopy,
     DeactivateCopy,
@@ -274,6 +275,15 @@ class RemoteWrites:
                 del self._running[worker.name]
             self._decide_again(key)
 
+    async def _job_of_copy(self, worker: Worker, workload: Workload) -> JobRef | None:
+        """Return the job of a workload that has lost its deleted job as owner, by the owner of its copy."""
+        uid = Uid(workload.metadata.labels.get(JOB_UID, ""))
+        try:
+            found = self._jobs.job_of(await worker.client.get(WORKLOADS, workload.metadata.key))
+        except NotFound:
+            return None
+        return replace(found, members=(Member(found.key.name, uid),)) if isinstance(found, JobRef) else None
+
     async def _send(
         self,
         worker: Worker,
@@ -290,6 +300,8 @@ class RemoteWrites:
                 await self._create(worker, action, workload)
                 return frozenset(("",))
             case RemoveCopy(_, keeps_job, waits_for_pods):
+                if job is None and copy is not None and not keeps_job:
+                    job = await self._job_of_copy(worker, workload)
                 if job is not None and not keeps_job:
                     may_exist = progress.has_job
                     await self._jobs.delete(worker, job, may_exist=may_exist, waits_for_pods=waits_for_pods)

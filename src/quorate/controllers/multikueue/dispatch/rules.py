@@ -57,6 +57,8 @@ def decide(info: DispatchInput) -> DispatchPlan:
         return DispatchPlan()
     is_finished = c.is_finished(workload)
     if info.rejection and not is_finished:
+        if _recorded(workload):  # its job is gone, and it is about to be finished
+            return DispatchPlan()
         return DispatchPlan(status=_with_state(info, check, "Rejected", info.rejection))
     if _is_handed_over(info):
         return DispatchPlan()
