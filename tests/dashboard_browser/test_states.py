@@ -30,7 +30,7 @@ def test_the_page_says_which_jobs_cannot_start_or_run(chromium: Browser, tmp_pat
         with board.page() as page:
             page.goto("/")
             tiles = page.get_by_label("Workloads by state").get_by_role("listitem")
-            for text in ("3Stuck", "1Never fits", "1Pending", "1Running", "1Admitted"):
+            for text in ("3Stuck", "1Never fits", "1Queued", "1Running", "1Admitted"):
                 expect(tiles.filter(has_text=re.compile(f"^{text}"))).to_have_count(1)
             for code in ("Nodes lack room", "Quota exceeded", "Quota short", "Pods starting"):
                 expect(page.get_by_role("link", name=code)).to_be_visible()

@@ -236,7 +236,7 @@ function WaitingList({ name, pending }: { name: string; pending: number }) {
     >
       <Answered query={waiting} what="the waiting list">
         {(page) => {
-          const rows = page.items.filter((row) => row.position !== null);
+          const rows = page.items.filter((row) => row.position !== null || row.state === "NeverFits");
           return rows.length === 0 ? (
             <p className={css.none}>
               {pending === 0
@@ -247,7 +247,9 @@ function WaitingList({ name, pending }: { name: string; pending: number }) {
             <ol className={css.waiting}>
               {rows.map((row) => (
                 <li key={row.uid} className={css.item}>
-                  <span className={`${css.position} number`}>{row.position! + 1}</span>
+                  <span className={`${css.position} number`}>
+                    {row.position === null ? "" : row.position + 1}
+                  </span>
                   <span className="tight grow">
                     <span className="spread">
                       <Link to={workloadAddress(row.namespace, row.name)}>
