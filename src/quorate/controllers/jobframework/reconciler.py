@@ -214,8 +214,8 @@ class JobReconciler(Generic[J]):
             elif self._starts_as_native_gang(job, workloads):
                 context = replace(context, native_gangs=await self._native_gangs.availability())
         plan = await self._decide(job, workloads, context)
-        selector = selector_of(self.kind, job)
-        if plan.releases and await self._stopped_pods.may_run(plan.releases, selector):
+        selector = selector_of(self.kind, job) if job is not None and plan.releases else ""
+        if selector and await self._stopped_pods.may_run(plan.releases, selector):
             return self._context.clock.now() + STOPPED_PODS_RETRY_S
         return await self._execute_or_report(key, job, workloads, plan)
 

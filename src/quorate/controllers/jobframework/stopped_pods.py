@@ -1,7 +1,7 @@
-"""Pods of stopped and deleted jobs that may run, although no status counts them.
+"""Pods of stopped jobs that may run, although no status counts them.
 
 The controller of a job creates pods before it counts them, so that the status of a job that is stopped soon
-after its start may report none.  The pods of a deleted job run until the garbage collector has found them.
+after its start may report none.
 """
 
 from asyncio import Lock
@@ -22,7 +22,7 @@ _Selected = tuple[str, str]  # namespace and label selector
 
 @dataclass(slots=True)
 class _Lists:
-    """The lists of pods of one selection, one after the other."""
+    """Requests for the pods of a namespace with a label selector, of which at most one is made at a time."""
 
     turn: Lock = field(default_factory=Lock)
     begun: int = 0
@@ -42,7 +42,7 @@ class StoppedPods:
         self._informers = informers
         self._lists: dict[_Selected, _Lists] = {}  # exactly those with callers
 
-    async def may_run(self, workloads: Iterable[Workload], selector: str = POD_SET) -> bool:
+    async def may_run(self, workloads: Iterable[Workload], selector: str) -> bool:
         """Return True if a pod of ``workloads`` runs or may be bound, and is not being deleted.
 
         ``selector``: of labels that all of these pods have.
@@ -76,10 +76,10 @@ class StoppedPods:
                 del self._lists[selected]
 
 
-def selector_of(kind: JobKind[J], job: J | None) -> str:
-    """Return a selector of labels that the pods of a job have; ``job`` None: a job that is gone."""
-    label = None if job is None else kind.pods_label(job)
-    if job is None or label is None or label[1] != job.metadata.uid:
+def selector_of(kind: JobKind[J], job: J) -> str:
+    """Return a selector of labels that the pods of a job have."""
+    label = kind.pods_label(job)
+    if label is None or label[1] != job.metadata.uid:
         return POD_SET  # a label with another value may be of the status, and not be known any more
     return "=".join(label)
 

@@ -220,7 +220,7 @@ def _shapes(session: Session, gang: Gang) -> list[Shape]:
 
 
 class GangPlacement:
-    """The placement of one gang in one session; its first turn places ``min_member`` members or none."""
+    """Places the tasks of a gang in a session; the first turn places ``min_member`` tasks or none."""
 
     def __init__(self, session: Session, gang: Gang, trials: Trials) -> None:
         self._session = session

@@ -45,7 +45,7 @@ _MAX_INDEX_DIGITS: Final = 18
 
 @dataclass(slots=True)
 class _Unit:
-    """Tasks of a gang that share a domain: the tasks of one sub group, or the tasks outside sub groups."""
+    """Tasks of a gang to be placed in one domain: the tasks of a sub group, or all without a sub group."""
 
     group: SubGroup | None
     tasks: list[Task]  # without a node, in order
@@ -105,7 +105,7 @@ class _Filling:
 
 
 class TopologyPlacement:
-    """The placement of one gang in one session, over several turns; see ``GangPlacement``."""
+    """Places the tasks of a gang with a topology in a session, over several turns; see ``GangPlacement``."""
 
     def __init__(self, session: Session, gang: Gang, trials: Trials) -> None:
         assert gang.topology is not None, f"{gang.key} requires nothing of the network"

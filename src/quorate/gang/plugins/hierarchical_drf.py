@@ -22,7 +22,7 @@ Path = tuple[str, ...]  # of names below the root
 
 @dataclass(frozen=True, slots=True)
 class GangUsage:
-    """The resources of one gang: ``allocated`` to tasks that have nodes, and the ``request`` of all tasks."""
+    """What a gang has and wants: ``allocated`` sums the tasks with nodes, ``request`` sums all tasks."""
 
     path: Path  # of its queue
     allocated: Amounts

@@ -133,7 +133,7 @@ async def summaries(client: Client, kind: str, namespace: str) -> Summaries:
 
 
 async def summary_of_workload(client: Client, workload: Workload) -> ExplanationSummary:
-    """Return the summary of one workload: of the explanation that the controllers serve, else as stored."""
+    """Return the summary of a workload as the controllers serve it, or else by the stored Workload alone."""
     try:
         explanation = await served_explanation(client, WORKLOADS.plural, workload.metadata.key)
     except NotServed:

@@ -96,7 +96,7 @@ def _matches_exit_code(wanted: PodFailurePolicyOnExitCodes, container: str, code
 
 @dataclass(frozen=True, slots=True)
 class IndexFailures:
-    """The failed pods of one job index: ``counted`` in ``backoffLimitPerIndex``, or ``ignored`` by a rule."""
+    """The failed pods of a job index: ``counted`` for its backoff limit, ``ignored`` by podFailurePolicy."""
 
     counted: int = 0
     ignored: int = 0
