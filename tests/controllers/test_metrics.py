@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from quorate.api.meta import ObjectMeta, at_epoch
-from quorate.controllers.metrics import record_workload_creations
+from quorate.controllers.context import record_workload_creations
 from quorate.kube.resources import JOBS, WORKLOADS
 from quorate.kube.writes import Create, Delete, Patch
 from tests.controllers.objects import CREATED_AT, a_job, a_workload

@@ -16,8 +16,7 @@ from quorate.api.core.pod import Pod
 from quorate.api.names.kueue import POD_SET
 from quorate.controllers.context import ControllerContext, event_recorder
 from quorate.controllers.controller_table import ControllerRun
-from quorate.controllers.informers import Informers, select_unscheduled
-from quorate.controllers.pod_informers import PodInformers, PodSelector
+from quorate.controllers.informers import Informers, PodInformers, PodSelector, select_unscheduled
 from quorate.controllers.process import reads_all_pods
 from quorate.kube.client import Client
 from quorate.kube.rest.config import RestConfig

@@ -13,7 +13,7 @@ from quorate.controllers.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobs.batch import COMPLETION_INDEX
 from quorate.controllers.jobs.jobset import replicated_job_index
 from quorate.controllers.jobs.kubeflow import TRAINING_JOBS
-from quorate.controllers.pods.pod_topology import topology_source
+from quorate.controllers.pods.queued_pod import topology_source
 from quorate.controllers.serving.kinds import SETS
 from tests.controllers.jobs.test_kubeflow import mpi_job
 from tests.controllers.pods.notation import a_pod

@@ -9,7 +9,7 @@ from quorate.api.configuration import default_configuration
 from quorate.api.configuration.network_topology import TopologyType
 from quorate.api.meta import Key
 from quorate.api.volcano.topology import HyperNode
-from quorate.controllers.volcano.hyper_nodes.label_discovery import SOURCE
+from quorate.controllers.volcano.hyper_nodes import SOURCE
 from quorate.kube.resources import HYPER_NODES, NODES
 from tests.e2e.volcano import Gangs, run_story
 

@@ -23,7 +23,7 @@ from quorate.controllers.volcano.job.job_pod_group import build_pod_group, group
 from quorate.controllers.volcano.job.job_pods import JobPod, LostPod
 from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
 from quorate.controllers.volcano.job.lifecycle_policies import POD_EVICTED, POD_FAILED, TASK_FAILED
-from quorate.controllers.volcano.queue_state import RootQueueCannotClose, next_state
+from quorate.controllers.volcano.queue_controller import RootQueueCannotClose, next_state
 
 Json = dict[str, Any]
 NOW = 1_000_000.0

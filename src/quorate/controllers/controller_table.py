@@ -35,7 +35,7 @@ from quorate.controllers.native_groups import NativeGroups
 from quorate.controllers.pods.failure_recovery import RecoveryController
 from quorate.controllers.pods.reconciler import PodController
 from quorate.controllers.provisioning.provisioning_controller import run_provisioning
-from quorate.controllers.reservations.reservation_controller import ReservationController
+from quorate.controllers.reservations import ReservationController
 from quorate.controllers.serving.kinds import SETS
 from quorate.controllers.serving.reconciler import run_sets
 from quorate.controllers.topology.placed_pods import WorkloadPods

@@ -11,7 +11,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.core import Namespace
 from quorate.api.kueue import Admission, Workload
 from quorate.api.meta import Key
-from quorate.controllers.unreadable_workloads import reserving_part
+from quorate.controllers.informers import reserving_part
 from quorate.kube.feed import Feed, cluster_feed
 from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import (

@@ -1,15 +1,16 @@
 """The informers that several queueing controllers share; kinds of job have their own."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import msgspec
+
+from quorate.api import codec
 from quorate.api.core.pod import Pod
-from quorate.api.kueue import Admission, Workload
-from quorate.api.meta import Key, ObjectMeta, Uid, epoch
+from quorate.api.kueue import Admission, PodSet, Workload, WorkloadSpec, WorkloadStatus
+from quorate.api.meta import Condition, Key, ObjectMeta, Uid, epoch
 from quorate.api.names.kueue import POD_SET, SLICE_NAME, WORKLOAD_ANNOTATION
-from quorate.controllers.pod_informers import PodInformers, PodSelector
-from quorate.controllers.unreadable_workloads import reserving_part
 from quorate.kube.informer import Change, Informer
 from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import (
@@ -20,6 +21,7 @@ from quorate.kube.resources import (
     LIMIT_RANGES,
     LOCAL_QUEUES,
     NAMESPACES,
+    PLACEABLE_PODS,
     PRIORITY_CLASSES,
     RESERVATIONS,
     RESOURCE_CLAIM_TEMPLATES,
@@ -35,9 +37,49 @@ from quorate.kube.resources import (
     metadata_of,
 )
 from quorate.kube.selection import Selection, Watched
+from quorate.queueing.cluster_queue import counts_quota
 
 if TYPE_CHECKING:
     from quorate.kube.client import Client
+
+
+class PodSelector(NamedTuple):
+    """What a server selects, at least."""
+
+    labels: str = ""
+    fields: str = ""
+
+
+ALL: Final = PodSelector()
+UNFINISHED: Final = PodSelector(fields="status.phase!=Succeeded,status.phase!=Failed")
+
+
+class PodInformers:
+    """Informers of pods, of which each controller reads a selection.
+
+    ``reads_all``: one watch of all pods, also of those that have ended, serves all selections.  Otherwise
+    there is one watch for each selector, and pods that no controller reads are not watched.
+    """
+
+    def __init__(self, client: "Client", *, reads_all: bool) -> None:
+        self._client = client
+        self._reads_all = reads_all
+        self._informers: dict[PodSelector, Informer[Pod]] = {}
+
+    def select(
+        self, name: str, selector: PodSelector, selects: Callable[[Pod], bool], *, is_small: bool = False
+    ) -> Selection[Pod]:
+        """Return the pods that ``selects`` accepts; ``selector`` must select these, and may select others."""
+        labels, fields = selector = ALL if self._reads_all else selector
+        if selector not in self._informers:
+            self._informers[selector] = Informer(
+                self._client, PLACEABLE_PODS, label_selector=labels, field_selector=fields
+            )
+        return Selection(name, self._informers[selector], selects, is_small=is_small)
+
+    def all(self, name: str) -> Selection[Pod]:
+        return self.select(name, ALL, lambda _: True)
+
 
 POINTS_TO = "points to cluster queue"  # index of local queues by the name of their cluster queue
 WORKLOADS_OF = "workloads of"  # index of workloads by the uid of their job
@@ -222,3 +264,67 @@ class ByName(Mapping[str, T]):
 
     def __len__(self) -> int:
         return len(self._informer)
+
+
+_Fields = dict[str, msgspec.Raw]
+_MISSING: Final = msgspec.Raw(b"null")
+
+
+def reserving_part(fault: ObjectFault, last_admission: Admission | None = None) -> Workload | None:
+    """Return the readable fields of a workload; None if the workload has no valid quota reservation.
+
+    A workload becomes unreadable while its job runs if a definition without a schema lets a client store
+    fields of other types.  Its quota stays reserved and its job goes on until the workload is readable or
+    deleted.
+
+    ``last_admission`` is assumed if the admission cannot be read.  The pod sets are those of the admission,
+    and none of their pods are reclaimable, which counts rather too much than too little.
+    """
+    workload = fault.obj if isinstance(fault.obj, Workload) else _readable_part(fault)
+    admission = workload.status.admission or last_admission
+    if admission is None or not counts_quota(workload):
+        return None
+    pod_sets = tuple(
+        PodSet(name=assigned.name, count=1 if assigned.count is None else assigned.count)
+        for assigned in admission.pod_set_assignments
+    )
+    return msgspec.structs.replace(
+        workload,
+        spec=msgspec.structs.replace(workload.spec, pod_sets=pod_sets),
+        status=WorkloadStatus(conditions=workload.status.conditions, admission=admission),
+    )
+
+
+def _readable_part(fault: ObjectFault) -> Workload:
+    document = _decoded(_Fields, msgspec.Raw(fault.raw), {})
+    identity = ObjectMeta(
+        name=fault.key.name,
+        namespace=fault.key.namespace,
+        uid=fault.uid,
+        resource_version=fault.resource_version,
+    )
+    spec = _decoded(_Fields, document.get("spec", _MISSING), {})
+    status = _decoded(_Fields, document.get("status", _MISSING), {})
+    conditions = _decoded(list[msgspec.Raw], status.get("conditions", _MISSING), [])
+    nothing = WorkloadSpec()
+    return Workload(
+        metadata=_decoded(ObjectMeta, document.get("metadata", _MISSING), identity),
+        spec=WorkloadSpec(
+            queue_name=_decoded(str, spec.get("queueName", _MISSING), nothing.queue_name),
+            priority=_decoded(int, spec.get("priority", _MISSING), nothing.priority),
+            active=_decoded(bool, spec.get("active", _MISSING), nothing.active),
+        ),
+        status=WorkloadStatus(
+            conditions=tuple(
+                condition for raw in conditions if (condition := _decoded(Condition, raw, None)) is not None
+            ),
+            admission=_decoded(Admission, status.get("admission", _MISSING), None),
+        ),
+    )
+
+
+def _decoded(type_: Any, raw: msgspec.Raw, default: Any) -> Any:
+    try:
+        return codec.decode(type_, raw)
+    except msgspec.DecodeError:
+        return default

@@ -5,17 +5,23 @@ watched as soon as the cluster serves it.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
+from quorate.api import codec
+from quorate.api.configuration import Configuration
 from quorate.api.configuration.integrations import VOLCANO_JOB, VOLCANO_POD_GROUP, Integrations
-from quorate.api.meta import Key
+from quorate.api.core import PriorityClass
+from quorate.api.kueue import Workload, WorkloadPriorityClass
+from quorate.api.meta import Key, at_epoch
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import synced
-from quorate.controllers.jobframework.interface import JobKind
+from quorate.controllers.jobframework.construct_workload import NotComposed
+from quorate.controllers.jobframework.interface import JobKind, JobState
+from quorate.controllers.jobframework.job_plan import ReconcileContext, job_options
 from quorate.controllers.jobframework.reconciler import JobController
 from quorate.controllers.jobs.appwrapper import AppWrapper
 from quorate.controllers.jobs.batch import BatchJob
@@ -32,7 +38,7 @@ from quorate.controllers.volcano.job.queued_job import VolcanoJob
 from quorate.controllers.volcano.pod_groups.queued_group import VolcanoPodGroup
 from quorate.kube.discovery import wait_until_served
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import JOBS, POD_GROUPS, PODS, VOLCANO_JOBS, Resource
+from quorate.kube.resources import JOBS, POD_GROUPS, PODS, VOLCANO_JOBS, Json, Resource
 
 BATCH_JOB: Final = "batch/job"
 _WRAPPABLE: Final[Mapping[str, UnstructuredJobKind]] = {
@@ -168,3 +174,37 @@ def _watch_referenced(
                 controller.reconciler.enqueue(job.metadata.key)
 
         informer.subscribe(on_change)
+
+
+_NO_UID: Final = "00000000-0000-0000-0000-000000000000"  # of a job that does not exist
+
+
+def job_kind_of(api_version: str, kind: str) -> JobKind[Any] | None:
+    """Return the rules of a kind of job; None for another kind, or for pods."""
+    for row in INTEGRATIONS.values():
+        if (row.resource.api_version, row.resource.kind) == (api_version, kind):
+            return row.kind
+    return None
+
+
+def workload_of_unsubmitted_job(
+    document: Json,
+    kind: JobKind[Any],
+    configuration: Configuration,
+    workload_classes: Iterable[WorkloadPriorityClass],
+    pod_classes: Iterable[PriorityClass],
+    now: float,
+) -> Workload | NotComposed:
+    """Return the Workload of a job that is created at ``now``, epoch seconds."""
+    created = {"uid": _NO_UID, "creationTimestamp": at_epoch(now)}
+    job: Any = codec.convert(kind.resource.type, document | {"metadata": document["metadata"] | created})
+    context = ReconcileContext(
+        flavors={},
+        workload_classes={priority.metadata.name: priority for priority in workload_classes},
+        pod_classes={priority.metadata.name: priority for priority in pod_classes},
+    )
+    constructed = kind.construct(JobState.of(kind, job, context, job_options(configuration), now))
+    if isinstance(constructed, NotComposed):
+        return constructed
+    metadata = msgspec.structs.replace(constructed.metadata, uid=_NO_UID, creation_timestamp=at_epoch(now))
+    return msgspec.structs.replace(constructed, metadata=metadata)

@@ -9,8 +9,8 @@ from quorate.api.explanation import NO_START, Explanation
 from quorate.api.kueue import Workload
 from quorate.api.meta import Struct
 from quorate.api.names.kueue import QUEUE_NAME
+from quorate.controllers.integrations import job_kind_of, workload_of_unsubmitted_job
 from quorate.controllers.jobframework.construct_workload import NotComposed
-from quorate.controllers.unsubmitted_jobs import job_kind_of, workload_of_unsubmitted_job
 from quorate.inspect.cluster_model import effective_configuration, evaluate_all, load_state
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError

@@ -8,7 +8,7 @@ from quorate.api import codec
 from quorate.api.kueue import AdmissionCheck, ClusterQueue, LocalQueue
 from quorate.api.kueue.multikueue import MultiKueueConfig
 from quorate.api.meta import Key
-from quorate.controllers.multikueue.quota.manager_quota import (
+from quorate.controllers.multikueue.manager_quota import (
     QuotaPlan,
     WorkerQueues,
     decide,

@@ -11,7 +11,7 @@ from quorate.api.core import Resources
 from quorate.api.core.pod import Pod, PodMeta
 from quorate.api.kueue import PodSet, PodSetAssignment
 from quorate.api.names.kueue import MANAGED
-from quorate.controllers.pods.charged_requests import uncharged_requests
+from quorate.controllers.pods.pod_kind import uncharged_requests
 
 GPU = "example.com/gpu"
 CREDITS = ResourceOptions(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorate.controllers.provisioning.request_names import attempt_of, request_name, template_name
+from quorate.controllers.provisioning.requested_pods import attempt_of, request_name, template_name
 
 LONG = "w" * 245
 

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 from quorate.api.core.pod import Pod
 from quorate.api.kueue import ReclaimablePod
 from quorate.api.kueue.topology import HOSTNAME
-from quorate.controllers.topology.host_pods import host_of, is_progressing, is_waiting
 from quorate.controllers.topology.node_failures import assigned_hosts, needed_hosts
+from quorate.controllers.topology.placed_pods import host_of, is_progressing, is_waiting
 from tests.controllers.topology.objects import a_pod, a_workload
 
 ON_X = {HOSTNAME: "x"}

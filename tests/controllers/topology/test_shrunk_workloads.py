@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from quorate.api.core.pod import Pod
 from quorate.api.kueue import Workload
 from quorate.api.kueue.topology import HOSTNAME
-from quorate.controllers.topology.shrunk_workloads import has_shrunk, shrunk_admission
+from quorate.controllers.topology.ungater import has_shrunk, shrunk_admission
 from tests.controllers.topology.objects import a_pod, a_workload
 
 ELASTIC = {"kueue.x-k8s.io/elastic-job": "true"}

@@ -4,7 +4,7 @@ import pytest
 
 from quorate.api.meta import ObjectMeta
 from quorate.api.volcano import Queue, QueueSpec, QueueStatus
-from quorate.controllers.volcano.queue_state import QueueAction, RootQueueCannotClose, decide, next_state
+from quorate.controllers.volcano.queue_controller import QueueAction, RootQueueCannotClose, decide, next_state
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,10 @@ from quorate.api.names.topology import POD_SET_PREFIX, PREFERRED, REQUIRED, SLIC
 from quorate.api.syntax import is_label_value
 from quorate.controllers.executor import ObjectEvent
 from quorate.controllers.finalizers import remove_finalizer
-from quorate.controllers.jobframework.construct_workload import NotComposed, workload_patch
+from quorate.controllers.jobframework.construct_workload import NotComposed, unique_spec, workload_patch
 from quorate.controllers.jobframework.interface import NO_MATCHING_WORKLOAD, J, JobState, ValidationScope
 from quorate.controllers.jobframework.job_plan import IDLE, JobPlan
 from quorate.controllers.jobframework.podset_info import read_template
-from quorate.controllers.jobframework.unique_items import unique_spec
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Create, Delete, Write, status_patch
 from quorate.queueing.conditions import has_quota_reservation, is_finished

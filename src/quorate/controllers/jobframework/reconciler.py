@@ -14,7 +14,7 @@ from quorate.api.core.pod import Pod
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, Uid, find_condition, matches_selector
 from quorate.api.native_groups import PodGroup
-from quorate.controllers.context import ControllerContext
+from quorate.controllers.context import ControllerContext, Record, record_workload_creations
 from quorate.controllers.executor import PlanExecutor, name_conflict, warning_event
 from quorate.controllers.informers import UNREADABLE_RETRY_S, WORKLOADS_OF, ByName, slices_of
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
@@ -40,7 +40,6 @@ from quorate.controllers.limits import (
     STOPPED_PODS_RETRY_S,
     WORKERS,
 )
-from quorate.controllers.metrics import Record, record_workload_creations
 from quorate.controllers.native_gang_support import NativeGangSupport
 from quorate.controllers.native_groups import NativeGroups
 from quorate.kube.computations import size_of

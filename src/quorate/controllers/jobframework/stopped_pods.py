@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from quorate.api.core.pod import Pod
 from quorate.api.kueue import Workload
 from quorate.api.names.kueue import POD_SET
-from quorate.controllers.informers import Informers, slices_of, workloads_of
+from quorate.controllers.informers import UNFINISHED, Informers, slices_of, workloads_of
 from quorate.controllers.jobframework.interface import J, JobKind
-from quorate.controllers.pod_informers import UNFINISHED
 from quorate.kube.client import Client
 from quorate.kube.resources import PLACEABLE_PODS
 

@@ -13,7 +13,7 @@ from quorate.controllers.multikueue.jobs.job_copies import JobCopies
 from quorate.controllers.multikueue.jobs.local_jobs import LocalJobs
 from quorate.controllers.multikueue.jobs.remote_jobs import RemoteJobs
 from quorate.controllers.multikueue.jobs.remote_kinds import remote_kinds
-from quorate.controllers.multikueue.quota.quota_controller import QuotaController
+from quorate.controllers.multikueue.manager_quota import QuotaController
 from quorate.controllers.multikueue.workers import Workers
 from quorate.kube.discovery import wait_until_served
 from quorate.kube.informer import Informer

@@ -14,16 +14,15 @@ from quorate.controllers.jobframework.construct_workload import (
     maximum_execution_s,
     queue_name_of,
     resolve_priority,
+    with_unique_items,
 )
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.jobframework.podset_info import read_template
-from quorate.controllers.jobframework.unique_items import with_unique_items
 from quorate.controllers.limits import MAX_POD_SETS
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.pod_group import PodGroup, by_age, by_precedence
-from quorate.controllers.pods.pod_topology import request_topology
 from quorate.controllers.pods.pod_writes import template_of
-from quorate.controllers.pods.queued_pod import can_count
+from quorate.controllers.pods.queued_pod import can_count, request_topology
 from quorate.controllers.pods.roles import role_hash
 from quorate.kube.events import truncate
 from quorate.kube.resources import PLACEABLE_PODS

@@ -22,7 +22,7 @@ from quorate.api.kueue.provisioning import (
     RetryStrategy,
 )
 from quorate.api.meta import Condition, at_epoch, find_condition, is_true, true_condition, with_condition
-from quorate.controllers.provisioning.request_names import CLASS_NAME, CONSUMES
+from quorate.controllers.provisioning.requested_pods import CLASS_NAME, CONSUMES
 from quorate.kube.resources import ADMISSION_CHECKS
 from quorate.kube.writes import Patch
 from quorate.queueing import conditions as c

@@ -32,8 +32,14 @@ from quorate.controllers.provisioning.check_state import (
     is_failed,
     not_needed,
 )
-from quorate.controllers.provisioning.request_names import attempt_of, request_name, template_name
-from quorate.controllers.provisioning.requested_pods import RequestedPods, pod_template, requested_pods
+from quorate.controllers.provisioning.requested_pods import (
+    RequestedPods,
+    attempt_of,
+    pod_template,
+    request_name,
+    requested_pods,
+    template_name,
+)
 from quorate.kube.resources import POD_TEMPLATES, PROVISIONING_REQUESTS, WORKLOADS
 from quorate.kube.writes import Create, Delete, Patch
 from quorate.queueing import conditions as c

@@ -11,14 +11,13 @@ from quorate.api.core.pod import Pod
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, matches_selector
-from quorate.controllers.context import ControllerContext
+from quorate.controllers.context import ControllerContext, record_workload_creations
 from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor, name_conflict, warning_event
 from quorate.controllers.informers import UNREADABLE_RETRY_S, WORKLOADS_OF, ByName, synced
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
 from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.job_plan import ReconcileContext, job_options
 from quorate.controllers.limits import OWNER_RETRY_S, REFUSED_SET_RETRY_S, WORKERS
-from quorate.controllers.metrics import record_workload_creations
 from quorate.controllers.pods.constants import OWNER_KIND, OWNER_NAME
 from quorate.controllers.serving.kinds import ServingFramework, ServingSet
 from quorate.controllers.serving.set_templates import is_stamped_by_other

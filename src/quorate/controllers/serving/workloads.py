@@ -25,10 +25,10 @@ from quorate.controllers.jobframework.construct_workload import (
     owner_of,
     queue_name_of,
     resolve_priority,
+    with_unique_items,
 )
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.jobframework.sync_workload import workload_update
-from quorate.controllers.jobframework.unique_items import with_unique_items
 from quorate.controllers.limits import MAX_LABEL
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import is_gated

@@ -23,22 +23,20 @@ from quorate.api.names.kueue import POD_SET
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import ByName
 from quorate.controllers.limits import WORKERS
-from quorate.controllers.topology.host_pods import (
-    EVENT,
-    host_of,
-    is_progressing,
-    is_waiting,
-    refusing_states,
-    termination,
-    termination_message,
-)
 from quorate.controllers.topology.placed_pods import (
+    EVENT,
     LARGE,
     WORKLOADS_OF,
     WorkloadPods,
     has_places,
+    host_of,
+    is_progressing,
+    is_waiting,
     pods_key,
+    refusing_states,
     stored_values,
+    termination,
+    termination_message,
 )
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger

@@ -14,10 +14,9 @@ from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Command
 from quorate.api.volcano.job import Job as VolcanoJob
 from quorate.controllers.context import ControllerContext
-from quorate.controllers.informers import synced
+from quorate.controllers.informers import PodSelector, synced
 from quorate.controllers.jobframework.reconciler import JobController
-from quorate.controllers.pod_informers import PodSelector
-from quorate.controllers.volcano.hyper_nodes.hyper_node_controller import NODE_LABELS, HyperNodeController
+from quorate.controllers.volcano.hyper_nodes import NODE_LABELS, HyperNodeController
 from quorate.controllers.volcano.job.job_controller import VolcanoJobController
 from quorate.controllers.volcano.pod_groups.batch_job_group_controller import (
     BatchJobGroupController,

@@ -10,7 +10,7 @@ from quorate.api.kueue.multikueue import MultiKueueCluster
 from quorate.api.kueue.topology import Topology
 from quorate.api.volcano import PodGroup, Queue
 from quorate.controllers.feeds import queueing_feeds
-from quorate.controllers.pod_informers import UNFINISHED, PodInformers
+from quorate.controllers.informers import UNFINISHED, PodInformers
 from quorate.controllers.topology.node_feeds import HOST_NODES, is_nominated, node_feeds
 from quorate.dashboard.model.changes import Changed
 from quorate.dashboard.model.cluster_data import ClusterData

@@ -11,7 +11,7 @@ from quorate.controllers.multikueue.dispatch.cluster_starts import (
     StartsLater,
     cluster_start,
 )
-from quorate.controllers.multikueue.dispatch.configured_dispatchers import configured_dispatchers
+from quorate.controllers.multikueue.dispatch.earliest_start import configured_dispatchers
 from quorate.simulate.engine.clusters import Clusters, ClustersRun
 from quorate.simulate.engine.simulated_job import SimulatedJob
 from quorate.simulate.estimates.forecast import forecast_one

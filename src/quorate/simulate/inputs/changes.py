@@ -17,8 +17,8 @@ from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.suggestions import suggestion
 from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.api.validation.workloads import workload_findings
+from quorate.controllers.integrations import job_kind_of, workload_of_unsubmitted_job
 from quorate.controllers.jobframework.construct_workload import NotComposed
-from quorate.controllers.unsubmitted_jobs import job_kind_of, workload_of_unsubmitted_job
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from quorate.simulate.inputs.scenario import OTHERS, ClassesOfExisting
 from quorate.simulate.inputs.world import (

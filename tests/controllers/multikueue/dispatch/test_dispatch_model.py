@@ -17,7 +17,6 @@ from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import Admission, Workload
 from quorate.api.meta import is_true
 from quorate.controllers.jobframework.interface import Outcome
-from quorate.controllers.multikueue.dispatch.copies import workload_copy
 from quorate.controllers.multikueue.dispatch.dispatchers import Dispatcher, all_at_once, incremental_with
 from quorate.controllers.multikueue.dispatch.plan import (
     CreateCopy,
@@ -28,6 +27,7 @@ from quorate.controllers.multikueue.dispatch.plan import (
     RemoteState,
     RemoveCopy,
     SyncJob,
+    workload_copy,
 )
 from quorate.controllers.multikueue.dispatch.rules import decide, last_cluster
 from quorate.queueing import conditions as c

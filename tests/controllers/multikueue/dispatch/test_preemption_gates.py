@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from quorate.controllers.multikueue.dispatch.plan import RemoteState
-from quorate.controllers.multikueue.dispatch.preemption_gates import SINGLE_CLUSTER_S, NextGate, next_gate
+from quorate.controllers.multikueue.dispatch.plan import SINGLE_CLUSTER_S, NextGate, RemoteState, next_gate
 from tests.controllers.multikueue.dispatch.dispatch_objects import NOW, a_copy, local, remote
 from tests.controllers.objects import CREATED_AT
 

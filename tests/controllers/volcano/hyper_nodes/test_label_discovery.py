@@ -7,7 +7,7 @@ import pytest
 from quorate.api import codec
 from quorate.api.configuration.network_topology import TopologyType
 from quorate.api.volcano.topology import HyperNode
-from quorate.controllers.volcano.hyper_nodes.label_discovery import (
+from quorate.controllers.volcano.hyper_nodes import (
     SOURCE,
     DiscoveredHyperNode,
     discovered,

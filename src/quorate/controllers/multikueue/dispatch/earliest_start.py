@@ -15,6 +15,9 @@ import math
 from collections.abc import Mapping
 from typing import Final, NamedTuple, assert_never
 
+from quorate.api.configuration import Configuration
+from quorate.api.configuration.multikueue import MultiKueue
+from quorate.api.names.multikueue import ALL_AT_ONCE, EARLIEST_START, INCREMENTAL
 from quorate.controllers.multikueue.dispatch.cluster_starts import (
     ClusterStart,
     NeverStarts,
@@ -23,7 +26,13 @@ from quorate.controllers.multikueue.dispatch.cluster_starts import (
     UnknownStart,
     starts_text,
 )
-from quorate.controllers.multikueue.dispatch.dispatchers import Nomination, NominationInput
+from quorate.controllers.multikueue.dispatch.dispatchers import (
+    Dispatcher,
+    Nomination,
+    NominationInput,
+    all_at_once,
+    incremental_with,
+)
 
 ASK_SOON_S: Final = 30.0  # after the last answers, at least: most workloads that start now have started
 ASK_AGAIN_S: Final = 300.0  # if it is not known when the workload starts: a round of Incremental
@@ -112,3 +121,15 @@ def _is_earlier(rank: Rank, held: Rank) -> bool:
     if rank.known != held.known:
         return rank.known < held.known
     return rank.wait_s + max(MARGIN_S, MARGIN_OF_WAIT * held.wait_s) < held.wait_s
+
+
+def configured_dispatchers(configuration: Configuration) -> dict[str, Dispatcher]:
+    """Return the dispatchers by their names, as ``configuration`` sets them."""
+    gates, rules = configuration.multikueue_gates, configuration.multikueue
+    step = rules.step_size if gates.incremental_dispatcher_config else MultiKueue().step_size
+    in_order = gates.incremental_in_configured_order
+    return {
+        ALL_AT_ONCE: all_at_once,
+        INCREMENTAL: incremental_with(step, in_configured_order=in_order),
+        EARLIEST_START: earliest_start,
+    }

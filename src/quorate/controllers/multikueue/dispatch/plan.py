@@ -1,15 +1,20 @@
-"""The input of ``rules.decide``, and its result: a status to write here, and actions in worker clusters."""
+"""The copies of a workload in worker clusters, and what ``rules.decide`` does with them."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
-from quorate.api.kueue import AdmissionCheckState, Workload, WorkloadStatus
+from quorate.api.kueue import GROUP, AdmissionCheckState, PreemptionGate, Workload, WorkloadStatus
+from quorate.api.meta import ObjectMeta, true_condition
+from quorate.api.names.kueue import JOB_UID
+from quorate.api.names.multikueue import ORIGIN, PREEMPTION_GATE
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.multikueue.dispatch.cluster_starts import ClusterStart
 from quorate.controllers.multikueue.dispatch.dispatchers import Dispatcher
-from quorate.controllers.multikueue.workload_copy import WorkloadCopy
+from quorate.controllers.multikueue.workload_copy import SpecSummary, WorkloadCopy, summary_of
+from quorate.queueing import conditions as c
 from quorate.queueing.lifecycle.transition import Event
 
 JobSync = Literal["due", "done", "deferred"]
@@ -133,3 +138,93 @@ class DispatchPlan(msgspec.Struct, frozen=True, kw_only=True):
     admitted_in: str = ""  # the cluster that admitted it with this plan
     evicted_in: str = ""  # the cluster that loses it with this plan
     eviction: str = ""  # a word for why it does
+
+
+SINGLE_CLUSTER_S: Final = 300.0  # for the preemptions of one cluster, before another one may preempt
+
+
+class NextGate(msgspec.Struct, frozen=True):
+    cluster: str = ""  # where to open the gate now; empty: nowhere
+    wake_at: float | None = None  # when another gate may be opened, epoch seconds
+
+
+def next_gate(remotes: Mapping[str, RemoteState], now: float) -> NextGate:
+    """Return which copy may preempt next: the first that asked, five minutes after the last opened gate.
+
+    A job waits in several clusters, and must evict others in one cluster only (KEP-8303).  The times of the
+    requests are measured by the worker clusters. ``remotes`` are in the configured order,
+    which decides between equal times. A write that is in flight may be the opening of a gate.
+    """
+    opened: list[float] = []
+    asking: list[tuple[float, str]] = []
+    for name, remote in remotes.items():
+        if remote.is_busy:
+            return NextGate()
+        if remote.copy is None:
+            continue
+        since = remote.copy.gate_opened
+        blocked = true_condition(remote.copy.conditions, c.BLOCKED_ON_PREEMPTION_GATES)
+        if since is not None:
+            opened.append(since)
+        elif blocked is not None:
+            asking.append((c.transition_time(blocked), name))
+    if not asking:
+        return NextGate()
+    free_at = max(opened, default=now - SINGLE_CLUSTER_S) + SINGLE_CLUSTER_S
+    if free_at > now:
+        return NextGate(wake_at=free_at)
+    _, first = min(asking, key=lambda each: each[0])
+    return NextGate(first, now + SINGLE_CLUSTER_S)
+
+
+def workload_copy(workload: Workload, origin: str, *, is_gated: bool) -> Workload:
+    """Return the object to create in a worker cluster; if gated, it may preempt once we open its gate."""
+    metadata = workload.metadata
+    labels = {name: value for name, value in metadata.labels.items() if name != JOB_UID}
+    spec = workload.spec
+    if is_gated:
+        spec = replace(spec, preemption_gates=(PreemptionGate(name=PREEMPTION_GATE),))
+    return Workload(
+        metadata=ObjectMeta(
+            name=metadata.name,
+            namespace=metadata.namespace,
+            labels={**labels, ORIGIN: origin},
+            annotations=metadata.annotations,
+        ),
+        spec=spec,
+    )
+
+
+def is_out_of_sync(workload: Workload, copy: WorkloadCopy) -> bool:
+    """Return True if the specs differ in anything but the preemption gates, which each cluster has itself."""
+    return summary_of(workload.spec) != copy.summary
+
+
+def copy_update(workload: Workload, copy: WorkloadCopy, *, is_elastic: bool) -> dict[str, Any]:
+    """Return the patch of the spec that brings a copy up to date in place; empty if it must be removed.
+
+    The pods of an elastic workload may become fewer, and any workload may get another priority.
+    """
+    mine, theirs = summary_of(workload.spec), copy.summary
+    changes: dict[str, Any] = {}
+    if is_elastic and _has_shrunk(dict(theirs.counts), dict(mine.counts)):
+        changes["podSets"] = workload.spec.pod_sets
+    if _has_other_priority(mine, theirs):
+        changes |= {"priorityClassRef": mine.priority_class_ref, "priority": mine.priority}
+    return changes
+
+
+def _has_shrunk(before: dict[str, int], now: dict[str, int]) -> bool:
+    """Return True if some pod sets have fewer pods and none has more."""
+    if before.keys() != now.keys():
+        return False
+    changes = [count - before[name] for name, count in now.items()]
+    return min(changes, default=0) < 0 and max(changes, default=0) <= 0
+
+
+def _has_other_priority(mine: SpecSummary, theirs: SpecSummary) -> bool:
+    """Return True if the priority differs and follows from a WorkloadPriorityClass."""
+    refs = [spec.priority_class_ref for spec in (mine, theirs)]
+    if any(ref is not None and ref.group != GROUP for ref in refs) or refs[1] is None:
+        return False
+    return refs[0] is None or refs[0].name != refs[1].name or mine.priority != theirs.priority

@@ -19,7 +19,6 @@ from quorate.api.names.multikueue import ORIGIN, PREEMPTION_GATE
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.jobframework.interface import Outcome
-from quorate.controllers.multikueue.dispatch.copies import workload_copy
 from quorate.controllers.multikueue.dispatch.job_adapter import JobAdapter, JobRef, Member, Presence
 from quorate.controllers.multikueue.dispatch.plan import (
     CreateCopy,
@@ -32,6 +31,7 @@ from quorate.controllers.multikueue.dispatch.plan import (
     RemoveCopy,
     SyncJob,
     UpdateCopy,
+    workload_copy,
 )
 from quorate.controllers.multikueue.dispatch.rules import EVENT
 from quorate.controllers.multikueue.workers import Worker

@@ -23,21 +23,23 @@ from quorate.api.meta import Condition, at_epoch, find_condition, is_true, true_
 from quorate.api.names.kueue import ELASTIC_JOB, SLICE_REPLACEMENT_FOR
 from quorate.api.names.multikueue import CLUSTER_CHOICE, LAST_CLUSTER
 from quorate.controllers.jobframework.interface import Outcome
-from quorate.controllers.multikueue.dispatch.copies import copy_update, is_out_of_sync
 from quorate.controllers.multikueue.dispatch.dispatchers import NominationInput
 from quorate.controllers.multikueue.dispatch.plan import (
     CreateCopy,
     DeactivateCopy,
     DispatchInput,
     DispatchPlan,
+    NextGate,
     OpenGate,
     ReadEnd,
     RemoteAction,
     RemoveCopy,
     SyncJob,
     UpdateCopy,
+    copy_update,
+    is_out_of_sync,
+    next_gate,
 )
-from quorate.controllers.multikueue.dispatch.preemption_gates import NextGate, next_gate
 from quorate.controllers.multikueue.workload_copy import WorkloadCopy
 from quorate.queueing import conditions as c
 from quorate.queueing.lifecycle.admission_checks import admit

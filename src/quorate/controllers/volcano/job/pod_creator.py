@@ -16,8 +16,8 @@ from quorate.api import codec
 from quorate.api.core.pod import Pod
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano.job import Job
+from quorate.controllers.context import Record, record_pod_creation
 from quorate.controllers.limits import JOB_BYTES_IN_FLIGHT, JOB_WRITES_IN_FLIGHT
-from quorate.controllers.metrics import Record, record_pod_creation
 from quorate.controllers.volcano.job.assume_cache import AssumeCache
 from quorate.controllers.volcano.job.job_pods import JobPod
 from quorate.controllers.volcano.job.job_resources import AlreadyOwned, JobResources

@@ -23,8 +23,7 @@ from quorate.api.names.kueue import ELASTIC_JOB
 from quorate.api.names.volcano import GROUP_MIN_MEMBER, GROUP_NAME, QUEUE_NAME
 from quorate.api.volcano import DEFAULT_QUEUE, PENDING, PodGroup, PodGroupSpec
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
-from quorate.controllers.jobs.batch import BatchJob
-from quorate.controllers.jobs.batch_validation import parallel_pods
+from quorate.controllers.jobs.batch import BatchJob, parallel_pods
 from quorate.controllers.volcano.job.job_pod_group import awaits_admission, multiply
 from quorate.controllers.volcano.pod_defaults import NO_POD_DEFAULTS, PodDefaults
 from quorate.controllers.volcano.pod_groups.pod_group_builder import (

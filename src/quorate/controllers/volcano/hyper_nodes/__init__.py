@@ -1,1 +1,0 @@
-"""HyperNodes: discovery from node labels, and their statuses."""
