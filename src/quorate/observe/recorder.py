@@ -1,11 +1,20 @@
-"""Counters and histograms of the controllers; only the replica that decides records, so none counts twice."""
+"""Counters and histograms of the controllers; only the replica that decides records, so none counts twice.
 
+They are counted here, a dozen times for each workload, and become metrics of the client library at a scrape:
+its own counters and histograms take several times as long.
+"""
+
+from bisect import bisect_left
 from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from itertools import accumulate
+from typing import Final
 
-import prometheus_client
-from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, UnknownMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
 from quorate.api.meta import find_condition
@@ -14,7 +23,6 @@ from quorate.kube.informer import Change
 from quorate.kube.object_faults import ObjectFault
 from quorate.observe.api_requests import is_refused_write, resource_of
 from quorate.observe.custom_labels import CustomLabels
-from quorate.observe.exposition import counter_of
 from quorate.observe.families import BY_NAME, FAMILIES, ROLE, Family
 from quorate.observe.view import is_shown, local_queue_labels, local_queue_of
 from quorate.observe.workload_transitions import planned_start_samples, transition_samples, wait_by_size
@@ -26,34 +34,60 @@ from quorate.queueing.state import State
 NO_LABELS: Final[Mapping[str, str]] = {}
 
 
-class Recorder:
+class _Series:
+    """What was recorded with one set of labels: a total, and for a histogram also the counts by bucket."""
+
+    __slots__ = ("_bounds", "_factor", "counts", "total")
+
+    def __init__(self, family: Family) -> None:
+        self._bounds = family.buckets
+        self._factor = 1000 if family.name.endswith("_milliseconds") else 1
+        self.counts = [0] * (len(family.buckets) + 1)  # the last one is of what exceeds all bounds
+        self.total: float = 0
+
+    def observe(self, seconds: float) -> None:
+        value = seconds * self._factor
+        self.counts[bisect_left(self._bounds, value)] += 1
+        self.total += value
+
+
+class Recorder(Collector):
     def __init__(self, role: Callable[[], str], custom: CustomLabels) -> None:
-        # Kueue has no ``_created`` series.
-        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._role = role
         self.custom = custom
         self.preemption_skips: Counts[str] = Counts()  # in the last cycle, by cluster queue
         self.differences: int | None = None  # between model and stored objects, at the last audit
         self._counted_cohorts: set[str] = set()  # that have counters
-        # Recorded series by name and labels: the library looks one up in twenty times the time.
-        self._series: dict[tuple[object, ...], Any] = {}
-        self._counters = {
-            family.name: counter_of(family, self.labels_of(family), self.registry)
+        # By name and the values of ``labels_of``; a family without labels has its series from the beginning.
+        self._series: dict[str, dict[tuple[str, ...], _Series]] = {
+            family.name: {} if self.labels_of(family) else {(): _Series(family)}
             for family in FAMILIES
-            if family.kind == "counter"
+            if family.kind != "gauge"
         }
-        self._histograms = {
-            family.name: Histogram(
-                family.name,
-                family.help,
-                self.labels_of(family),
-                registry=self.registry,
-                buckets=family.buckets,
-            )
-            for family in FAMILIES
-            if family.kind == "histogram"
-        }
+        self._found: dict[
+            tuple[object, ...], _Series
+        ] = {}  # the same by name and labels as they are recorded
+        self.registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families of counters and histograms; Kueue has no ``_created`` series."""
+        for name, series in self._series.items():
+            family = BY_NAME[name]
+            labels, text = self.labels_of(family), family.help
+            if family.kind == "histogram":
+                histogram = HistogramMetricFamily(name, text, labels=labels)
+                bounds = (*map(floatToGoString, family.buckets), "+Inf")
+                for values, one in series.items():
+                    buckets = list(zip(bounds, accumulate(one.counts), strict=True))
+                    histogram.add_metric(values, buckets, one.total)
+                yield histogram
+            else:  # a counter must have that suffix
+                kind = CounterMetricFamily if name.endswith("_total") else UnknownMetricFamily
+                counter = kind(name, text, labels=labels)
+                for values, one in series.items():
+                    counter.add_metric(values, one.total)
+                yield counter
 
     def labels_of(self, family: Family) -> tuple[str, ...]:
         return (*family.labels, *self.custom.names(family.sources))
@@ -75,15 +109,17 @@ class Recorder:
         family, role = BY_NAME[name], self._role()
         custom = self.custom.of(family.sources, labels, about)
         key = (name, role, *custom.items(), *labels.items())
-        series = self._series.get(key)
+        series = self._found.get(key)
         if series is None:
-            all_labels = {**custom, **labels} | ({ROLE: role} if ROLE in family.labels else {})
-            metric: Any = self._counters[name] if seconds is None else self._histograms[name]
-            series = self._series[key] = metric.labels(**all_labels) if all_labels else metric
+            all_labels = {**custom, **labels, ROLE: role}
+            names = self.labels_of(family)
+            assert labels.keys() <= set(names), f"{name} has no labels {labels.keys() - set(names)}"
+            values = tuple(all_labels[label] for label in names)
+            series = self._found[key] = self._series[name].setdefault(values, _Series(family))
         if seconds is None:
-            series.inc(count)
+            series.total += count
         else:
-            series.observe(seconds * 1000 if name.endswith("_milliseconds") else seconds)
+            series.observe(seconds)
 
     def cycle_ended(self, cycle: CycleResult, seconds: float) -> None:
         if not cycle.decisions:
@@ -198,10 +234,13 @@ class Recorder:
 
     def forget(self, labels: Mapping[str, str]) -> None:
         """Drop all series with ``labels``, which name a deleted object."""
-        self._series.clear()
-        for name, metric in (*self._counters.items(), *self._histograms.items()):
-            if labels.keys() <= set(BY_NAME[name].labels):
-                metric.remove_by_labels(dict(labels))
+        self._found.clear()
+        for name, series in self._series.items():
+            names = self.labels_of(BY_NAME[name])
+            if labels.keys() <= set(names):
+                of = [(names.index(label), value) for label, value in labels.items()]
+                for values in [key for key in series if all(key[at] == value for at, value in of)]:
+                    del series[values]
 
 
 def _refusing_reservations(decisions: Iterable[Decision]) -> Iterator[str]:
