@@ -26,7 +26,7 @@ from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import HYPER_NODES, NODES, PLACEABLE_PODS, POD_GROUPS, QUEUES
 from quorate.local.controllers.start import run_controllers
 from quorate.local.nodes import NodePool, run_nodes
-from quorate.local.nodes.registration import ORIGIN, register
+from quorate.local.nodes.fleet import ORIGIN, register
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import run_scheduler
 from quorate.scheduler.scheduler import Options

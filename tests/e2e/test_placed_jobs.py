@@ -11,7 +11,7 @@ from quorate.api.meta import Key, find_condition
 from quorate.kube.resources import JOBS, PODS, RESOURCE_FLAVORS, TOPOLOGIES
 from quorate.local.nodes import NodePool
 from quorate.processes.local.apply import install_definitions
-from quorate.processes.local.node_topology import FLAVOR, NODE_LABELS, TOPOLOGY, parse_node_topology
+from quorate.processes.local.node_pools import FLAVOR, NODE_LABELS, TOPOLOGY, parse_node_topology
 from tests.e2e.kinds import JOB_SET, MPI_JOB
 from tests.e2e.minimal_definitions import definition
 from tests.e2e.topologies import REQUIRED, until_registered

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from quorate.processes.local.manifests import read_directory
-from quorate.processes.local.node_topology import NODE_LABELS
+from quorate.processes.local.node_pools import NODE_LABELS
 from tests.e2e.commands import quorate
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "topology"

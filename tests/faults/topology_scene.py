@@ -23,7 +23,7 @@ from quorate.kube.resources import (
     Resource,
 )
 from quorate.local.nodes import FleetLevel, NodePool
-from quorate.local.nodes.registration import register
+from quorate.local.nodes.fleet import register
 from tests.faults.scene import ENDLESS_DURATION, NAMESPACE, PRIORITIES, Scene, Submission
 
 Json = dict[str, Any]

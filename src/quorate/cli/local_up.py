@@ -55,15 +55,15 @@ from quorate.processes.local.cluster_description import (
     description_text,
     read_description_file,
 )
-from quorate.processes.local.node_topology import FLAVOR, TOPOLOGY, NodeTopology
-from quorate.processes.local.pod_runtime import Runtime, RuntimeOptions
-from quorate.processes.local.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
-from quorate.processes.local.user_kubeconfig import (
+from quorate.processes.local.kubeconfig_entries import (
     context_name,
     merge_kubeconfig,
     update_merged_kubeconfig,
     worker_contexts,
 )
+from quorate.processes.local.node_pools import FLAVOR, TOPOLOGY, NodeTopology
+from quorate.processes.local.pod_runtime import Runtime, RuntimeOptions
+from quorate.processes.local.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
 from quorate.processes.local.worker_clusters import connect_workers
 from quorate.processes.process_setup import run_until_signal, tune_garbage_collection
 from quorate.scheduler.scheduler import SCHEDULER_NAMES, Options

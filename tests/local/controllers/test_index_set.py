@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.local.controllers.job.index_set import IndexSet, parse_indexes
+from quorate.local.controllers.job.pod_summary import IndexSet, parse_indexes
 
 indexes = st.frozensets(st.integers(0, 30))
 LAST = 2**31 - 1

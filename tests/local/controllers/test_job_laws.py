@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.local.controllers.job.finish import finished_condition
+from quorate.local.controllers.job.sync import finished_condition
 from tests.local.controllers.simulated_job import SimulatedJob, a_job
 from tests.search import examples
 

@@ -21,7 +21,7 @@ from quorate.local.controllers.node_lifecycle import (
     unknown_conditions,
 )
 from quorate.local.nodes import NodePool
-from quorate.local.nodes.registration import LEASE_NAMESPACE
+from quorate.local.nodes.fleet import LEASE_NAMESPACE
 from tests.local.controllers.running_cluster import LocalCluster, local_cluster
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"

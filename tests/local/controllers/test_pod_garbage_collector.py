@@ -16,7 +16,7 @@ from quorate.kube.resources import NODES, PODS, Json, untyped
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.local.controllers.controller import ControllerContext
-from quorate.local.controllers.pod_garbage_collector import (
+from quorate.local.controllers.pod_deletion import (
     QUARANTINE_S,
     PodGarbageCollector,
     oldest_finished,

@@ -17,7 +17,7 @@ from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.local.controllers.scheduler import Scheduler
 from quorate.local.nodes import NodePool
-from quorate.local.nodes.registration import register
+from quorate.local.nodes.fleet import register
 from quorate.local.server.storage.store import Key, Store
 from tests.local.clusters import api_server
 

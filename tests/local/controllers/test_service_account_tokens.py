@@ -10,7 +10,7 @@ from quorate.kube.errors import NotFound
 from quorate.kube.resources import SERVICE_ACCOUNTS, untyped
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
-from quorate.local.controllers.service_account_tokens import SECRETS, TYPE, Secret
+from quorate.local.controllers.access import SECRETS, TYPE, Secret
 from tests.local.controllers.running_cluster import LocalCluster, local_cluster
 
 REVIEWS = untyped("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", False)

@@ -8,7 +8,7 @@ import pytest
 from quorate.api import codec
 from quorate.api.meta import Key
 from quorate.kube.resources import untyped
-from quorate.local.controllers.services.endpoints import (
+from quorate.local.controllers.services.controller import (
     MAX_ENDPOINTS,
     desired_endpoints,
     desired_slices,

@@ -6,7 +6,7 @@ import pytest
 
 from quorate.api.core import Taint, Toleration
 from quorate.kube.resources import NODES
-from quorate.local.controllers.taint_eviction import tolerated_s
+from quorate.local.controllers.pod_deletion import tolerated_s
 from quorate.local.nodes import NodePool
 from tests.local.controllers.running_cluster import LocalCluster, local_cluster
 

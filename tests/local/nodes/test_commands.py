@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorate.local.nodes.commands import Run, run_of
+from quorate.local.nodes.behavior import Run, run_of
 from quorate.local.nodes.pod_types import Container
 
 FOREVER = Run(None)

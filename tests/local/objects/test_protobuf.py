@@ -5,9 +5,8 @@ import base64
 import pytest
 
 from quorate.api.codec import Json
-from quorate.local.objects.protobuf.envelope import open_envelope, write_body, write_watch_event
+from quorate.local.objects.protobuf.envelope import Unwritable, open_envelope, write_body, write_watch_event
 from quorate.local.objects.protobuf.table import Malformed
-from quorate.local.objects.protobuf.writer import Unwritable
 from tests.local.objects.protobuf_bodies import ANSWERS, body, message, without_kind
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from quorate.api.codec import Json
+from quorate.local.objects.protobuf.envelope import write_message
 from quorate.local.objects.protobuf.reader import read_message
 from quorate.local.objects.protobuf.table import Field, FieldType, Message, find_message
-from quorate.local.objects.protobuf.writer import write_message
 from quorate.local.objects.schema_types import ListOf, MapOf, Scalar, Type, Untyped, builtin_type
 from quorate.local.server.registry.kinds import Kind
 from tests.local.objects.protobuf_bodies import KINDS, MESSAGES

@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.kube.clock import WallClock
-from quorate.local.runtime.containers.console import PIPE_BYTES, READ_BYTES, Console
-from quorate.local.runtime.containers.logs import (
+from quorate.local.runtime.containers.console import (
     LONGEST_LINE_BYTES,
+    PIPE_BYTES,
+    READ_BYTES,
     ROTATED_BYTES,
+    Console,
     last_lines,
 )
 from quorate.local.runtime.containers.processes import Attempt

@@ -14,7 +14,7 @@ from quorate.kube.resources import LEASES
 from quorate.kube.rest.config import load_rest_config
 from quorate.local.cluster import Settings, run_cluster
 from quorate.local.directory import ClusterDirectory
-from quorate.local.nodes.registration import LEASE_NAMESPACE
+from quorate.local.nodes.fleet import LEASE_NAMESPACE
 from quorate.local.runtime.supervisor import DIRECTORY, STARTS, ProcessRuntime
 from quorate.local.server.apiserver import NO_CONVERTERS
 from quorate.processes.process_setup import new_uid

@@ -19,8 +19,8 @@ from quorate.kube.rest.config import load_rest_config
 from quorate.local.cluster import Settings, run_cluster
 from quorate.local.directory import ClusterDirectory
 from quorate.local.runtime.containers.processes import marked_processes
+from quorate.local.runtime.containers.sandbox import RuntimeUnavailable, find_tools
 from quorate.local.runtime.supervisor import DIRECTORY, ProcessRuntime
-from quorate.local.runtime.tools import RuntimeUnavailable, find_tools
 from quorate.local.server.apiserver import NO_CONVERTERS
 from quorate.processes.local.pod_runtime import why_no_pod_networks
 

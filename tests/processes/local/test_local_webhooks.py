@@ -7,7 +7,7 @@ import pytest
 from quorate.api.configuration import load_configuration
 from quorate.inspect.errors import UsageError
 from quorate.processes.controllers import stored_content
-from quorate.processes.local.local_webhooks import check_webhooks
+from quorate.processes.local.queueing_cluster import check_webhooks
 
 HEAD = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 

@@ -8,7 +8,7 @@ from quorate.api.quantity import parse_quantity
 from quorate.inspect.configuration_files import InvalidFiles
 from quorate.processes.local.cluster_description import ClusterDescription, simulated_pools
 from quorate.processes.local.manifests import read_directory
-from quorate.processes.local.node_topology import parse_node_topology
+from quorate.processes.local.node_pools import parse_node_topology
 
 FLAVOR = "apiVersion: kueue.x-k8s.io/v1beta1\nkind: ResourceFlavor\nmetadata: {name: default-flavor}\n"
 CLUSTER_QUEUE = """\

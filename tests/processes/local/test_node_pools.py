@@ -19,8 +19,7 @@ from quorate.processes.local.cluster_description import (
     read_description_file,
     simulated_pools,
 )
-from quorate.processes.local.node_pools import NodePoolDescription
-from quorate.processes.local.node_topology import parse_node_topology
+from quorate.processes.local.node_pools import NodePoolDescription, parse_node_topology
 
 HEAD = "apiVersion: local.quorate.dev/v1alpha1\nkind: Cluster\n"
 GPU_OPTION = (

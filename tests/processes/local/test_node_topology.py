@@ -5,7 +5,7 @@ import pytest
 from quorate.api.decoding.strict import InvalidValue
 from quorate.local.nodes import NodePool
 from quorate.local.nodes.fleet import node_labels
-from quorate.processes.local.node_topology import parse_node_topology
+from quorate.processes.local.node_pools import parse_node_topology
 
 BLOCK, RACK = "cloud.provider.com/topology-block", "cloud.provider.com/topology-rack"
 

@@ -9,9 +9,17 @@ from quorate.api.decoding.strict import InvalidConfiguration, InvalidValue
 from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
 from quorate.inspect.errors import UsageError
 from quorate.processes.local.cluster_description import DEFAULT, ClusterDescription
+from quorate.processes.local.node_pools import (
+    EXAMPLE,
+    FLAVOR,
+    TOPOLOGY,
+    NodePoolDescription,
+    NodeTopology,
+    check_pools,
+    parse_node_topology,
+    parse_pool,
+)
 from quorate.processes.local.node_pools import EXAMPLE as POOL_EXAMPLE
-from quorate.processes.local.node_pools import NodePoolDescription, check_pools, parse_pool
-from quorate.processes.local.node_topology import EXAMPLE, FLAVOR, TOPOLOGY, NodeTopology, parse_node_topology
 from quorate.processes.local.pod_runtime import Runtime
 
 

@@ -20,7 +20,7 @@ from quorate.kube.errors import AlreadyExists, ApiError, NotFound
 from quorate.kube.informer import Informer
 from quorate.kube.resources import Resource, versioned_reference_to
 from quorate.local.controllers.controller import Controller, ControllerContext
-from quorate.local.controllers.job import finish
+from quorate.local.controllers.job import sync
 from quorate.local.controllers.job.types import JOBS, Job
 from quorate.local.controllers.pod_control import (
     controller_key,
@@ -150,7 +150,7 @@ def finished_jobs_to_delete(cron_job: CronJob, jobs: Sequence[Job]) -> list[Job]
 
 def finished_condition(job: Job) -> str:
     """Return Complete or Failed; empty for an unfinished job."""
-    condition = finish.finished_condition(job.status)
+    condition = sync.finished_condition(job.status)
     return condition.type if condition else ""
 
 

@@ -4,11 +4,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from quorate.api import codec
-from quorate.api.codec import Json
-from quorate.api.core import ServiceAccount
 from quorate.api.meta import (
     Condition,
     ConditionStatus,
@@ -19,10 +17,9 @@ from quorate.api.meta import (
     epoch,
     with_condition,
 )
-from quorate.kube.client import Client
-from quorate.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from quorate.kube.errors import AlreadyExists, Conflict, NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import CONFIG_MAPS, SERVICE_ACCOUNTS, Resource
+from quorate.kube.resources import Resource
 from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache, PartialObjectMetadata
 
@@ -180,90 +177,3 @@ def remaining_conditions(remaining: Iterable[CachedObject], now: float) -> Itera
     )  # fmt: skip
     for type_, status, reason, message in rows:
         yield condition_at(now, type_, status, reason, message)
-
-
-DEFAULT_SERVICE_ACCOUNT: Final = "default"
-
-
-class ServiceAccountController(Controller):
-    """Creates the missing service account ``default`` of each namespace."""
-
-    def __init__(
-        self, context: ControllerContext, namespaces: Informer[Namespace], accounts: Informer[ServiceAccount]
-    ) -> None:
-        super().__init__("service-account", context, namespaces, accounts)
-        self._namespaces = namespaces
-        self._accounts = accounts
-        namespaces.subscribe(self._on_namespace)
-        accounts.subscribe(self._on_account)
-
-    def _on_namespace(self, change: Change[Namespace]) -> None:
-        if change.new is not None:
-            self._reconciler.enqueue(change.new.metadata.key)
-
-    def _on_account(self, change: Change[ServiceAccount]) -> None:
-        if change.new is None:
-            assert change.old is not None
-            self._reconciler.enqueue(Key("", change.old.metadata.namespace))
-
-    async def reconcile(self, key: Key) -> None:
-        namespace = self._namespaces.get(key)
-        if namespace is None or namespace.metadata.deletion_timestamp is not None:
-            return
-        if self._accounts.get(Key(key.name, DEFAULT_SERVICE_ACCOUNT)) is not None:
-            return
-        await _create_in(
-            self._client, key.name, SERVICE_ACCOUNTS, {"metadata": {"name": DEFAULT_SERVICE_ACCOUNT}}
-        )
-
-
-ROOT_AUTHORITY: Final = "kube-root-ca.crt"
-
-
-class RootAuthorityPublisher(Controller):
-    """Keeps the ConfigMap of each namespace from which pods read the certificate authority of the server."""
-
-    def __init__(
-        self,
-        context: ControllerContext,
-        namespaces: Informer[Namespace],
-        metadata_cache: MetadataCache,
-        authority: str,
-    ) -> None:
-        """``authority``: certificates in PEM."""
-        super().__init__("root-ca-certificate-publisher", context, namespaces, metadata_cache)
-        self._namespaces = namespaces
-        self._data = {"ca.crt": authority}
-        namespaces.subscribe(lambda change: self._reconciler.enqueue(change.key))
-        metadata_cache.subscribe(self._on_object)
-
-    def _on_object(self, old: CachedObject | None, new: CachedObject | None) -> None:
-        entry = new or old
-        assert entry is not None
-        if entry.metadata.name == ROOT_AUTHORITY and entry.resource.plural == CONFIG_MAPS.plural:
-            self._reconciler.enqueue(Key("", entry.metadata.namespace))
-
-    async def reconcile(self, key: Key) -> None:
-        namespace = self._namespaces.get(key)
-        if namespace is None or namespace.metadata.deletion_timestamp is not None:
-            return
-        target = Key(key.name, ROOT_AUTHORITY)
-        try:
-            stored = (await self._client.get(CONFIG_MAPS, target)).data
-            if stored != self._data:
-                patch = {"data": {**dict.fromkeys(stored), **self._data}}
-                await self._client.patch(CONFIG_MAPS, target, patch)
-        except NotFound:
-            body = {"metadata": {"name": ROOT_AUTHORITY}, "data": self._data}
-            await _create_in(self._client, key.name, CONFIG_MAPS, body)
-
-
-async def _create_in(client: Client, namespace: str, kind: Resource[Any], body: Json) -> None:
-    """Create an object, unless it exists or ``namespace`` is terminating or deleted."""
-    try:
-        await client.create(kind, body, namespace)
-    except (AlreadyExists, NotFound):
-        return
-    except Forbidden as refusal:  # other rejections are retried
-        if all(cause.reason != "NamespaceTerminating" for cause in refusal.details.causes):
-            raise

@@ -20,7 +20,7 @@ from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PODS, reference_to, untyped
 from quorate.local.controllers.controller import Controller, ControllerContext
-from quorate.local.nodes.registration import NOT_READY
+from quorate.local.nodes.fleet import NOT_READY
 
 GRACE_S: Final = 50.0  # --node-monitor-grace-period
 SETTLE_S: Final = 0.5  # a kubelet that registers its node removes the taint of new nodes itself

@@ -22,6 +22,14 @@ from quorate.kube.resources import (
     Resource,
 )
 from quorate.local.controllers import resource_claims
+from quorate.local.controllers.access import (
+    CLUSTER_ROLES,
+    SECRETS,
+    ClusterRoleAggregator,
+    RootAuthorityPublisher,
+    ServiceAccountController,
+    TokensController,
+)
 from quorate.local.controllers.apps import types as apps
 from quorate.local.controllers.apps.daemon_set import DaemonSetController
 from quorate.local.controllers.apps.deployment import DeploymentController
@@ -29,20 +37,15 @@ from quorate.local.controllers.apps.replica_set import ReplicaSetController
 from quorate.local.controllers.apps.revisions import CONTROLLER_REVISIONS
 from quorate.local.controllers.apps.stateful_set import StatefulSetController
 from quorate.local.controllers.claims import index_orphans
-from quorate.local.controllers.cluster_role_aggregation import CLUSTER_ROLES, ClusterRoleAggregator
 from quorate.local.controllers.controller import ControllerContext
 from quorate.local.controllers.cron_jobs import CRON_JOBS, CronJobController
 from quorate.local.controllers.disruption import BUDGETS, DisruptionController
 from quorate.local.controllers.garbage_collector import GarbageCollector
 from quorate.local.controllers.job import types as job
 from quorate.local.controllers.job.controller import JobController, TtlAfterFinishedController
+from quorate.local.controllers.job.pod_groups import PodGroupProtectionController
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache
-from quorate.local.controllers.namespace import (
-    NAMESPACES,
-    NamespaceController,
-    RootAuthorityPublisher,
-    ServiceAccountController,
-)
+from quorate.local.controllers.namespace import NAMESPACES, NamespaceController
 from quorate.local.controllers.node_lifecycle import NodeLifecycleController
 from quorate.local.controllers.persistent_volumes import (
     CLAIMS,
@@ -51,14 +54,11 @@ from quorate.local.controllers.persistent_volumes import (
     PersistentVolumeController,
     create_default_class,
 )
-from quorate.local.controllers.pod_garbage_collector import PodGarbageCollector
-from quorate.local.controllers.pod_groups import PodGroupProtectionController
+from quorate.local.controllers.pod_deletion import PodGarbageCollector, TaintEvictionController
 from quorate.local.controllers.resource_quota import QuotaController
 from quorate.local.controllers.scheduler import Scheduler
-from quorate.local.controllers.service_account_tokens import SECRETS, TokensController
 from quorate.local.controllers.services.controller import EndpointsController
-from quorate.local.controllers.taint_eviction import TaintEvictionController
-from quorate.local.nodes.registration import LEASE_NAMESPACE
+from quorate.local.nodes.fleet import LEASE_NAMESPACE
 
 
 class Part(Protocol):

@@ -8,9 +8,8 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Informer
 from quorate.kube.manager.restart import run_restarting
-from quorate.local.nodes.fleet import FleetLevel, NodePool
+from quorate.local.nodes.fleet import NODES, FleetLevel, NodePool, NodeRegistrar
 from quorate.local.nodes.kubelet import Kubelet
-from quorate.local.nodes.registration import NODES, NodeRegistrar
 
 __all__ = ["FleetLevel", "NodePool", "run_nodes"]
 

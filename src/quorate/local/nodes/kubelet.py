@@ -15,7 +15,7 @@ from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.patches import status_merge_patch
 from quorate.local.nodes.behavior import InvalidBehavior
-from quorate.local.nodes.fleet import POD_NETWORK, AddressPool
+from quorate.local.nodes.fleet import POD_NETWORK, AddressPool, Node
 from quorate.local.nodes.lifecycle import (
     PodCounts,
     Progress,
@@ -33,7 +33,6 @@ from quorate.local.nodes.pod_status import (
     with_resized_containers,
 )
 from quorate.local.nodes.pod_types import PODS, Pod
-from quorate.local.nodes.registration import Node
 from quorate.local.own_writes import MutationCache
 
 WORKERS = 16

@@ -17,8 +17,7 @@ from typing import Final
 
 from quorate.api.meta import at_epoch, epoch, find_condition
 from quorate.local.nodes import pod_status
-from quorate.local.nodes.behavior import InvalidBehavior, PodBehavior, parse_behavior
-from quorate.local.nodes.commands import run_of
+from quorate.local.nodes.behavior import InvalidBehavior, PodBehavior, parse_behavior, run_of
 from quorate.local.nodes.pod_status import SIGTERM_EXIT_CODE, PodAddresses
 from quorate.local.nodes.pod_types import Pod, PodStatus
 

@@ -22,8 +22,7 @@ from quorate.kube.errors import AlreadyExists, ApiError, NotFound, Unreachable, 
 from quorate.kube.log import logger
 from quorate.kube.resources import LEASES, NAMESPACES, NODES
 from quorate.local.controllers.core_events import EventRecorder
-from quorate.local.nodes.fleet import HEALTHY
-from quorate.local.nodes.registration import LEASE_NAMESPACE, NOT_READY, replacing
+from quorate.local.nodes.fleet import HEALTHY, LEASE_NAMESPACE, NOT_READY, replacing
 from quorate.local.runtime.containers.cgroups import Cgroups
 from quorate.local.runtime.containers.sandbox import Tools
 from quorate.local.runtime.machine import DevicePool, architecture, node_info

@@ -26,6 +26,7 @@ from quorate.kube.rest.config import load_rest_config
 from quorate.local.controllers.core_events import EventRecorder
 from quorate.local.runtime.configuration import KubeletConfiguration
 from quorate.local.runtime.containers.cgroups import find_cgroups, remove_unused
+from quorate.local.runtime.containers.sandbox import find_tools
 from quorate.local.runtime.kubelet import Kubelet
 from quorate.local.runtime.machine import NVIDIA, DevicePool, capacity
 from quorate.local.runtime.network.setup import run_pod_network
@@ -33,7 +34,6 @@ from quorate.local.runtime.network.types import PodNetwork
 from quorate.local.runtime.node import NodeDescription, NodeServices, heartbeat, register
 from quorate.local.runtime.objects import ApiObjects
 from quorate.local.runtime.streaming.server import KubeletServer, serve_kubelet
-from quorate.local.runtime.tools import find_tools
 
 SANDBOXES: Final = {
     "bubblewrap": "containers run in sandboxes of bubblewrap",

@@ -27,8 +27,14 @@ from quorate.api.findings import Finding
 from quorate.api.quantity import PODS, Quantity, parse_quantity
 from quorate.inspect.configuration_files import InvalidFiles, compiler_lines, read_text
 from quorate.local.nodes import NodePool
-from quorate.processes.local.node_pools import NodePoolDescription, node_pools, pool_fields
-from quorate.processes.local.node_topology import NODE_LABELS, NodeTopology, decode_node_topology
+from quorate.processes.local.node_pools import (
+    NODE_LABELS,
+    NodePoolDescription,
+    NodeTopology,
+    decode_node_topology,
+    node_pools,
+    pool_fields,
+)
 
 API_VERSION: Final = "local.quorate.dev/v1alpha1"
 

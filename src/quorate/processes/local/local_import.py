@@ -11,7 +11,7 @@ from quorate.inspect.configuration_files import InvalidFiles
 from quorate.kube.client import Client
 from quorate.kube.errors import ApiError
 from quorate.kube.resources import NAMESPACES, Json, untyped
-from quorate.local.nodes.registration import NODES, OF_POOL, ORIGIN, Node, replacing
+from quorate.local.nodes.fleet import NODES, OF_POOL, ORIGIN, Node, replacing
 from quorate.processes.local.cluster_snapshot import ClusterSnapshot, SnapshotObject
 
 _IMPORTED: Final = "imported"

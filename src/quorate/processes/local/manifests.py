@@ -23,7 +23,7 @@ from quorate.inspect.configuration_files import InvalidFiles, compiler_lines
 from quorate.kube.patches import merged
 from quorate.processes.local import cluster_description
 from quorate.processes.local.cluster_description import ClusterDescription, read_description
-from quorate.processes.local.node_topology import NodeTopology
+from quorate.processes.local.node_pools import NodeTopology
 
 
 @dataclass(frozen=True, slots=True)

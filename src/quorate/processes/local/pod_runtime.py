@@ -10,6 +10,7 @@ from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
 from quorate.api.syntax import is_dns_subdomain
 from quorate.inspect.errors import UsageError
 from quorate.local.nodes import NodePool
+from quorate.local.runtime.containers.sandbox import RuntimeUnavailable, find_tools
 from quorate.local.runtime.network.node_namespaces import (
     NamespacesUnavailable,
     end_namespaces,
@@ -17,7 +18,6 @@ from quorate.local.runtime.network.node_namespaces import (
 )
 from quorate.local.runtime.node import default_node_name
 from quorate.local.runtime.supervisor import ProcessRuntime
-from quorate.local.runtime.tools import RuntimeUnavailable, find_tools
 from quorate.processes.local.cluster_description import ClusterDescription, simulated_pools
 
 

@@ -1,16 +1,22 @@
 """A local cluster with the queueing and gang definitions and, optionally, the controllers and the scheduler.
 
-The local cluster is a plain Kubernetes; this module installs Quorate in it.
+The local cluster is a plain Kubernetes; this module installs Quorate in it.  Its API server calls webhooks as
+any other does.  What an administrator installs elsewhere (Service, endpoints and webhook configurations) is
+installed here for the time that the controllers run, since a webhook without a server refuses writes.
 """
 
 import asyncio
+import base64
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Final
 
+from quorate.api.configuration import Configuration
 from quorate.api.configuration.process import Address
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.kueue import GROUP
@@ -19,6 +25,7 @@ from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.controllers.unserved import why_not_queued
 from quorate.inspect.cluster_reader import ClusterReader
+from quorate.inspect.errors import UsageError
 from quorate.install.crds import gang_definitions, queueing_definitions
 from quorate.install.roles import gang_roles, user_roles
 from quorate.install.visibility import AGGREGATED
@@ -27,7 +34,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.errors import Unreachable
 from quorate.kube.log import logger
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
-from quorate.kube.resources import SERVICES, Json, untyped
+from quorate.kube.resources import SERVICES, Json, Resource, untyped
 from quorate.kube.rest.config import load_rest_config
 from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.local.cluster import Settings, run_cluster
@@ -39,17 +46,119 @@ from quorate.observe.visibility import visibility, visibility_access
 from quorate.processes.configuration_reload import ConfigurationInForce
 from quorate.processes.controllers import run_controller_process
 from quorate.processes.local.apply import install_definitions, provide, withdraw_others
-from quorate.processes.local.local_webhooks import (
-    check_webhooks,
-    installed_webhooks,
-    prepare_namespaces,
-    remove_webhooks,
-)
 from quorate.processes.process_setup import new_uid
 from quorate.processes.stored_scheduler_configuration import store_scheduler_in_force
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import run_scheduler
 from quorate.scheduler.scheduler import Options
+from quorate.webhooks.ca_injection import MUTATING, VALIDATING
+from quorate.webhooks.process import served_routes
+from quorate.webhooks.routes import WebhookEndpoint
+from quorate.webhooks.serving_certificate import SECRETS
+from quorate.webhooks.webhook_configurations import webhook_configurations
+
+NAMESPACES: Final = untyped("", "v1", "namespaces", "Namespace", False)
+ENDPOINTS: Final = untyped("", "v1", "endpoints", "Endpoints", True)
+_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+_LOCAL: Final = "quorate-local"
+
+
+def check_webhooks(configuration: Configuration) -> None:
+    """Raise ``UsageError`` if the configuration asks for webhooks that a local cluster cannot have."""
+    if configuration.webhooks.address is not None:
+        _reachable_host(configuration.webhooks.address)
+        if file := configuration.webhooks.client_ca_file:
+            raise UsageError(
+                f"webhook.clientCAFile: {file!r} requires a client certificate of the API server, and that "
+                "of a local cluster presents none to webhooks (leave it out)"
+            )
+        if not configuration.certificates.enable:
+            _read_authority(configuration)
+
+
+async def prepare_namespaces(client: Client, configuration: Configuration) -> None:
+    """Create the namespaces in which the controllers keep their Lease and their certificates."""
+    election = configuration.leader_election
+    namespaces = []
+    if election.elect:
+        namespaces.append(election.namespace or configuration.namespace)
+    if configuration.webhooks.address is not None:
+        namespaces.append(configuration.namespace)
+    for name in dict.fromkeys(namespaces):
+        await _apply(client, NAMESPACES, Key("", name), {})
+
+
+@asynccontextmanager
+async def installed_webhooks(client: Client, configuration: Configuration) -> AsyncIterator[None]:
+    """Install the webhook configurations while the block lasts, if webhooks are served."""
+    address = configuration.webhooks.address
+    if address is None:
+        yield
+        return
+    service = Key(configuration.namespace, configuration.certificates.service)
+    target = {"addresses": [{"ip": _reachable_host(address)}], "ports": [{"port": address.port}]}
+    ports = [{"port": 443, "targetPort": address.port}]
+    await _apply(client, SERVICES, service, {"spec": {"ports": ports}})
+    await _apply(client, ENDPOINTS, service, {"subsets": [target]})
+    bundle = base64.b64encode(await _authority(client, configuration)).decode()
+    endpoint = WebhookEndpoint(service.namespace, service.name, ca_bundle=bundle)
+    manifests = webhook_configurations(configuration, served_routes(configuration), endpoint)
+    for resource, manifest in zip((MUTATING, VALIDATING), manifests, strict=True):
+        name = Key("", manifest["metadata"]["name"])
+        await _apply(client, resource, name, {"webhooks": manifest["webhooks"]})
+    try:
+        yield
+    finally:
+        await remove_webhooks(client)
+
+
+async def remove_webhooks(client: Client) -> None:
+    """Delete the webhook configurations that a local cluster has installed itself."""
+    for resource in (MUTATING, VALIDATING):
+        listed = await client.list(resource, label_selector=f"{_MANAGED_BY}={_LOCAL}")
+        for configuration in listed.items:
+            await client.delete(resource, Key("", configuration["metadata"]["name"]))
+
+
+async def _authority(client: Client, configuration: Configuration) -> bytes:
+    """Return the certificate of the authority, in PEM, that signed the serving certificate."""
+    if not configuration.certificates.enable:
+        return _read_authority(configuration)
+    key = Key(configuration.namespace, configuration.certificates.secret)
+    return base64.b64decode((await client.get(SECRETS, key))["data"]["ca.crt"])
+
+
+def _read_authority(configuration: Configuration) -> bytes:
+    file = Path(configuration.webhooks.certificate_directory, "ca.crt")
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"internalCertManagement.enable: false: {file}: {(error.strerror or '').lower()}: a local "
+            "cluster needs the certificate of the authority that signed tls.crt (put it there, or leave "
+            "internalCertManagement out: then the certificates are made)"
+        ) from error
+
+
+def _reachable_host(address: Address) -> str:
+    """Return the IP address at which the API server of this machine reaches a listening address."""
+    if address.host in ("", "localhost"):
+        return "127.0.0.1"
+    try:
+        ip = ip_address(address.host)
+    except ValueError as error:
+        raise UsageError(
+            f"webhook.host: {address.host!r} is not an IP address: the local cluster calls webhooks at one "
+            "(write 127.0.0.1, or leave it out for every interface)"
+        ) from error
+    if ip.is_unspecified:
+        return "::1" if ip.version == 6 else "127.0.0.1"
+    return str(ip)
+
+
+async def _apply(client: Client, resource: Resource[Json], key: Key, content: Json) -> None:
+    await client.apply(resource, key, {"metadata": {"labels": {_MANAGED_BY: _LOCAL}}, **content})
+
 
 START_DEADLINE_S: Final = 180.0  # of a server on a busy machine
 NODES_DEADLINE_S: Final = 30.0

@@ -32,8 +32,8 @@ from quorate.kube.resources import (
 )
 from quorate.kube.rest.config import load_rest_config
 from quorate.processes.local.apply import apply_manifests, create_manifests
-from quorate.processes.local.local_webhooks import NAMESPACES
 from quorate.processes.local.manifests import read_manifest_text, read_manifests
+from quorate.processes.local.queueing_cluster import NAMESPACES
 from quorate.webhooks.serving_certificate import SECRETS
 
 CHECK: Final = "multikueue"

@@ -16,8 +16,7 @@ from quorate.api import codec
 from quorate.api.meta import Key
 from quorate.local.controllers.services.types import EndpointSlice, Service
 from quorate.local.runtime.network.cluster_view import PortedEndpoint
-from quorate.local.runtime.network.dns_messages import HEADER_BYTES
-from quorate.local.runtime.network.dns_server import DnsServer
+from quorate.local.runtime.network.dns_server import HEADER_BYTES, DnsServer
 
 
 def a_service(name: str, **spec: object) -> Service:

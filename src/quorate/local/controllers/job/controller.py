@@ -21,10 +21,9 @@ from quorate.kube.resources import NATIVE_POD_GROUPS
 from quorate.local.controllers.claims import Claims, index_orphans
 from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.job.failure_policy import Backoff
-from quorate.local.controllers.job.finish import finished_condition
 from quorate.local.controllers.job.pod_groups import JobPodGroups, reference_to
 from quorate.local.controllers.job.pod_management import PodToCreate, pod_from_template
-from quorate.local.controllers.job.sync import SyncResult, sync_job
+from quorate.local.controllers.job.sync import SyncResult, finished_condition, sync_job
 from quorate.local.controllers.job.types import JOB_CONTROLLER_NAME, JOBS, PODS, TRACKING_FINALIZER, Job, Pod
 from quorate.local.controllers.pod_control import PodControl
 from quorate.local.own_writes import MutationCache

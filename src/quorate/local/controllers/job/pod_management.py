@@ -15,8 +15,7 @@ from quorate.local.controllers.job.failure_policy import (
     failures_including,
     finished_at,
 )
-from quorate.local.controllers.job.index_set import IndexSet
-from quorate.local.controllers.job.pod_summary import PodSummary, is_index_in_range
+from quorate.local.controllers.job.pod_summary import IndexSet, PodSummary, is_index_in_range
 from quorate.local.controllers.job.types import (
     INDEX_FAILURES_ANNOTATION,
     INDEX_IGNORED_FAILURES_ANNOTATION,

@@ -1,4 +1,7 @@
-"""The process of a running container: start it or take it over, copy its output, and read its exit code."""
+"""The process of a running container: start it or take it over, copy its output, and read its exit code.
+
+A pod with ``shareProcessNamespace`` has one more process, which holds its PID namespace.
+"""
 
 import asyncio
 import os
@@ -10,16 +13,18 @@ from pathlib import Path
 from typing import Final
 
 from quorate.kube.clock import Clock
-from quorate.local.runtime.containers.console import Console
+from quorate.local.runtime.containers.console import Console, last_lines
+from quorate.local.runtime.containers.environment import DEFAULT_PATH
 from quorate.local.runtime.containers.files import Termination
-from quorate.local.runtime.containers.logs import last_lines
 from quorate.local.runtime.containers.processes import (
+    FIRST_POLL_S,
     Attempt,
     children_of,
     is_running,
     read_status,
     send_signal,
     start,
+    tool_path,
     wait_for_command,
     wait_for_end,
 )
@@ -165,3 +170,29 @@ def termination(attempt: Attempt, started_at: float, now: float, *, from_log: bo
         return Termination(UNKNOWN, "ContainerStatusUnknown", message, started_at, now)
     message = last_lines(attempt.log) if from_log and code != 0 else ""
     return Termination(code, "Error" if code else "Completed", message, started_at, now)
+
+
+PAUSE: Final = ".pause"  # in the place of the name of a container, which never begins with a dot
+INIT: Final = "sleep infinity & wait"  # the shell also reaps processes without a parent
+
+
+async def start_pause(state: Path, pod_uid: str) -> int:
+    """Start the process that holds the PID namespace of a pod; return its id.  Raises OSError."""
+    command = (tool_path("unshare"), "--pid", "--fork", "--kill-child", "--", "/bin/sh", "-c", INIT)
+    null = os.open(os.devnull, os.O_RDWR)
+    try:
+        process = start(Attempt(state, pod_uid, PAUSE, 0), command, {"PATH": DEFAULT_PATH}, [null] * 3)
+    finally:
+        os.close(null)
+    while not children_of(process):
+        if not is_running(process):
+            raise OSError("unshare cannot make a PID namespace for the pod")
+        await asyncio.sleep(FIRST_POLL_S)
+    return process
+
+
+def namespace_of(process: int) -> Path:
+    """Return the PID namespace that the process with this id holds.  Raises OSError if it has ended."""
+    for child in children_of(process):
+        return Path(f"/proc/{child}/ns/pid")
+    raise OSError("the PID namespace of the pod has ended")

@@ -25,9 +25,15 @@ from quorate.local.nodes.pod_types import ContainerStateWaiting
 from quorate.local.runtime.containers.console import Console
 from quorate.local.runtime.containers.environment import ConfigError, PodFacts
 from quorate.local.runtime.containers.files import PodFiles, Termination
-from quorate.local.runtime.containers.pause import PAUSE, namespace_of, start_pause
 from quorate.local.runtime.containers.processes import is_running, signal_processes
-from quorate.local.runtime.containers.running import START_FAILED, ContainerProcess, StartFailed
+from quorate.local.runtime.containers.running import (
+    PAUSE,
+    START_FAILED,
+    ContainerProcess,
+    StartFailed,
+    namespace_of,
+    start_pause,
+)
 from quorate.local.runtime.containers.types import ContainerLogs, RunningContainer
 from quorate.local.runtime.machine import NVIDIA
 from quorate.local.runtime.network.types import PodNetworkError, PodNetworkNamespace, PodNetworkRequest

@@ -9,8 +9,8 @@ from typing import Final
 
 from quorate.api.codec import Json
 from quorate.api.meta import Key
-from quorate.local.runtime.containers.pause import PAUSE
 from quorate.local.runtime.containers.processes import marked_processes
+from quorate.local.runtime.containers.running import PAUSE
 from quorate.local.runtime.containers.types import ContainerIndex
 
 Container = tuple[str, str]  # the uid of the pod and the name of the container

@@ -28,8 +28,15 @@ from quorate.local.runtime.pod_types import (
     Volume,
     VolumeMount,
 )
-from quorate.local.runtime.volumes.atomic_writer import is_safe, write_files
-from quorate.local.runtime.volumes.content import ROOT_CA, Files, VolumeContext, VolumeError, files_of
+from quorate.local.runtime.volumes.content import (
+    ROOT_CA,
+    Files,
+    VolumeContext,
+    VolumeError,
+    files_of,
+    is_safe,
+    write_files,
+)
 
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 TOKEN_VOLUME: Final = "kube-api-access"
