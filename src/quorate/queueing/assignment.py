@@ -30,8 +30,8 @@ class AssignmentMode(IntEnum):
 class PodSetFlavors(msgspec.Struct, frozen=True):
     name: str
     count: int
-    flavors: dict[str, str]  # by resource
-    requests: dict[str, int]  # for all pods, exactly of the resources that have a flavor
+    flavors: dict[str, str]  # by resource; without requests: those of its topology group
+    requests: dict[str, int]  # for all pods, of the requested resources that have a flavor
 
 
 class Assignment(msgspec.Struct, frozen=True):

@@ -151,7 +151,9 @@ def assign_in_turn(
             flavors = search.flavors
             if own is not requests:
                 flavors = {name: flavor for name, flavor in flavors.items() if name in own}
-            charged = {resource: own[resource] for resource in flavors}
+                # The nodes of the group have the labels and taints of its topology flavor.
+                flavors = flavors or _topology_flavors(search_input, search.flavors)
+            charged = {resource: own[resource] for resource in flavors if resource in own}
             assigned[index] = PodSetFlavors(pod_sets[index].name, counts[index], flavors, charged)
             tried[index] = search.last_tried_flavors
     if groups is _ALONE:
@@ -180,6 +182,12 @@ def _groups(pod_sets: Sequence[PodSetShape]) -> list[list[int]]:
     for index, pod_set in enumerate(pod_sets):
         groups.setdefault(pod_set.topology.group or index, []).append(index)
     return list(groups.values())
+
+
+def _topology_flavors(search_input: FlavorSearchInput, flavors: Mapping[str, str]) -> dict[str, str]:
+    """Return those of ``flavors``, by resource, that have a topology."""
+    known = search_input.resource_flavors
+    return {name: flavor for name, flavor in flavors.items() if known[flavor].spec.topology_name}
 
 
 def _requests(search_input: FlavorSearchInput, pod_set: PodSetShape, count: int) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """Which pod sets of a workload with flavors need places in topologies, and what they ask for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.nodes.node_fit import has_other_nodes
 from quorate.queueing.nodes.pod_templates import template_of
 from quorate.queueing.pending.entry import Entry
-from quorate.queueing.pending.shape import PodSetShape, Shape
+from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.scheduling.node_check import pods_to_check
 from quorate.queueing.state import State
 from quorate.queueing.topology.elastic_slices import previous_domains
@@ -55,7 +55,6 @@ def pod_sets_to_place(
         result = pods_to_check(state, queue, workload, shape, assignment, "Require")
     is_elastic = model.gates.elastic_slices and workload.metadata.annotations.get(ELASTIC_JOB) == "true"
     replaced = state.ledger.replaced_places(workload, queue) if is_elastic else None
-    flavors_of = [assigned.flavors for assigned in assignment.pod_sets]
     for pods, assigned, pod_set in zip(
         shape.pod_sets, assignment.pod_sets, workload.spec.pod_sets, strict=True
     ):
@@ -65,7 +64,7 @@ def pod_sets_to_place(
         named = "required" if pods.topology.required else "preferred" if pods.topology.preferred else ""
         if is_elastic and named:
             return _refused(pods, f"{named} topology is not supported with ElasticJobsViaWorkloadSlices")
-        flavor = topology_flavor(model, pods, assigned.flavors, shape, flavors_of)
+        flavor = topology_flavor(model, pods, assigned.flavors)
         if isinstance(flavor, PlacementRefused):
             return flavor
         if has_other_nodes(queue.spec, flavor, state.checks):
@@ -98,23 +97,9 @@ def topology_flavor(
     model: TopologyModel,
     pods: PodSetShape,
     flavors: Mapping[str, str],
-    shape: Shape,
-    flavors_of: Sequence[Mapping[str, str]],
 ) -> frozenset[str] | PlacementRefused:
-    """Return the one topology flavor among the ``flavors`` of a pod set, as a set, or why there is none.
-
-    ``flavors_of`` has those of all pod sets of ``shape``, in order: a pod set that needs no quota gets the
-    topology flavor of its group.
-    """
+    """Return the one topology flavor among the ``flavors`` of a pod set, as a set, or why there is none."""
     found = frozenset([flavor for flavor in flavors.values() if model.is_topology_flavor(flavor)])
-    if pods.topology.group and not found:
-        found = frozenset(
-            flavor
-            for other, others in zip(shape.pod_sets, flavors_of, strict=True)
-            if other.topology.group == pods.topology.group
-            for flavor in others.values()
-            if model.is_topology_flavor(flavor)
-        )
     if len(found) == 1:
         return found
     names = ", ".join(sorted(found))

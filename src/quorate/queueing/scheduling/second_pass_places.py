@@ -63,8 +63,8 @@ class SecondPassPlaces:
             workload = reservation.workload
         # Of the pod sets of which pods have ended for good: these need no other place.
         self._needed = domains_without_ended(workload, reservation.admission, self._model.bound_pods)
-        self._shape = state.ledger.shapes.shape_of(workload)
-        self._shapes = {pod_set.name: pod_set for pod_set in self._shape.pod_sets}
+        shape = state.ledger.shapes.shape_of(workload)
+        self._shapes = {pod_set.name: pod_set for pod_set in shape.pod_sets}
         namespace = workload.metadata.namespace
         self._templates = {
             pod_set.name: template_of(namespace, pod_set.template) for pod_set in workload.spec.pod_sets
@@ -137,15 +137,10 @@ class SecondPassPlaces:
         self, delayed: list[PodSetAssignment], added: list[Place], *, is_empty: bool
     ) -> dict[str, PodSetAssignment] | Failures:
         """Return the pod sets that had no places with their first ones; add these to ``added``."""
-        assigned_flavors = {
-            assignment.name: assignment.flavors
-            for assignment in self._reservation.admission.pod_set_assignments
-        }
-        flavors_of = [assigned_flavors.get(pod_set.name, {}) for pod_set in self._shape.pod_sets]
         to_place: list[PodSetToPlace] = []
         for assigned in delayed:
             pods = self._shapes[assigned.name]
-            flavor = topology_flavor(self._model, pods, assigned.flavors, self._shape, flavors_of)
+            flavor = topology_flavor(self._model, pods, assigned.flavors)
             if isinstance(flavor, PlacementRefused):
                 return (flavor,)
             count = pods.count if assigned.count is None else assigned.count
