@@ -29,6 +29,7 @@ from quorate.api.scheduler_configuration.plugins import (
 )
 
 T = TypeVar("T")
+U = TypeVar("U")
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "scheduler-configuration.md").read_text(
     encoding="utf-8"
 )
@@ -60,9 +61,9 @@ class _RecordingArguments(Arguments):
         super().__init__(Field(decode_context("{}", ""), "", {}))
         self.read: list[str] = []
 
-    def value(self, name: str, reader: Decoder[T], default: T) -> T:
+    def take(self, name: str, reader: Decoder[T], default: U) -> T | U:
         self.read.append(name)
-        return super().value(name, reader, default)
+        return super().take(name, reader, default)
 
 
 def known_arguments(readers: Mapping[str, Callable[[Arguments], object]]) -> set[tuple[str, str]]:

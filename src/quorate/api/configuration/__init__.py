@@ -94,6 +94,7 @@ from quorate.api.decoding.strict import (
     integer,
     label_selector,
     section,
+    struct_of,
     text,
     text_matching,
 )
@@ -225,9 +226,9 @@ def _configuration(fields: Section, version: Version) -> Configuration:
     _warn_of_unused_fields(fields, version)
     fields.take("apiVersion", text, "")
     fields.take("kind", text, "")
-    return Configuration(
+    return msgspec.structs.replace(
+        _decode_fields(fields),
         namespace=namespace,
-        manage_jobs_without_queue_name=fields.take("manageJobsWithoutQueueName", boolean, False),
         managed_jobs_namespace_selector=_namespace_selector(fields, namespace),
         wait_for_pods_ready=wait,
         integrations=integrations,
@@ -237,32 +238,36 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         gates=queueing_gates(gates),
         webhook_gates=webhook_gates(gates),
         topology_gates=topology_gates(gates),
-        multikueue=fields.take("multiKueue", section(decode_multikueue), MultiKueue()),
         multikueue_gates=multikueue_gates(gates),
-        health=fields.take("health", section(decode_health), Health()),
-        leader_election=fields.take("leaderElection", section(decode_leader_election), LeaderElection()),
         metrics=_metrics(fields, gates),
-        scheduling=fields.take("scheduling", section(decode_scheduling), Scheduling()),
         node_fit=_node_fit(fields, gates),
-        outside_quota=fields.take("outsideQuota", section(decode_outside_quota), OutsideQuota()),
-        planned_starts=fields.take("plannedStarts", section(decode_planned_starts), PlannedStartRules()),
-        priority_aging=fields.take("priorityAging", section(decode_priority_aging), None),
-        audit_every_s=fields.take("auditInterval", duration(), 300.0),
-        estimates=fields.take("estimates", section(decode_estimates), EstimateRules()),
         visibility=visibility if gates.get("VisibilityOnDemand", True) else Visibility(),
-        retention=fields.take("objectRetentionPolicies", section(decode_retention), ObjectRetention()),
         gang=gang_scheduling,
         native_gangs=fields.take("gangs", choice(("none", "native")), "none") == "native",
         network_topology=_network_topology(fields, gang_scheduling),
-        client_connection=fields.take("clientConnection", section(decode_client_connection), None),
-        controllers=fields.take("controller", section(decode_controllers), Controllers()),
-        webhooks=fields.take("webhook", section(decode_webhooks), Webhooks()),
         pod_group_webhooks=group_webhooks,
-        certificates=fields.take(
-            "internalCertManagement", section(decode_certificate_management), CertificateManagement()
-        ),
         tls=_tls(fields, gates),
     )
+
+
+_decode_fields = struct_of(
+    Configuration,
+    manage_jobs_without_queue_name=("manageJobsWithoutQueueName", boolean),
+    multikueue=("multiKueue", section(decode_multikueue)),
+    health=("health", section(decode_health)),
+    leader_election=("leaderElection", section(decode_leader_election)),
+    scheduling=("scheduling", section(decode_scheduling)),
+    outside_quota=("outsideQuota", section(decode_outside_quota)),
+    planned_starts=("plannedStarts", section(decode_planned_starts)),
+    priority_aging=("priorityAging", section(decode_priority_aging)),
+    audit_every_s=("auditInterval", duration()),
+    estimates=("estimates", section(decode_estimates)),
+    retention=("objectRetentionPolicies", section(decode_retention)),
+    client_connection=("clientConnection", section(decode_client_connection)),
+    controllers=("controller", section(decode_controllers)),
+    webhooks=("webhook", section(decode_webhooks)),
+    certificates=("internalCertManagement", section(decode_certificate_management)),
+)
 
 
 def _network_topology(fields: Section, gang: GangScheduling) -> tuple[TopologyType, ...]:

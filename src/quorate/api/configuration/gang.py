@@ -8,7 +8,16 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from quorate.api.decoding.strict import Field, Section, boolean, choice, integer, list_of, text_matching
+from quorate.api.decoding.strict import (
+    boolean,
+    choice,
+    distinct,
+    integer,
+    list_of,
+    off_or,
+    struct_of,
+    text_matching,
+)
 from quorate.api.syntax import is_dns_subdomain
 
 OUR_SCHEDULER: Final = "quorate"
@@ -26,16 +35,14 @@ class GangScheduling(msgspec.Struct, frozen=True, kw_only=True):
     inherit_owner_annotations: bool = True  # copy annotations of the pods' owner to the pod group
 
 
-def decode_gang_scheduling(fields: Section) -> GangScheduling:
-    default = GangScheduling()
-    name = text_matching(is_dns_subdomain, "the name of a scheduler")
-    names = fields.take("schedulerNames", list_of(name, minimum=1), default.scheduler_names)
-    return GangScheduling(
-        managed_kinds=tuple(dict.fromkeys(fields.take("looksAfter", list_of(choice(ALL_KINDS)), ALL_KINDS))),
-        scheduler_names=tuple(dict.fromkeys(names)),
-        keep_pending_pods_on_rollback=fields.take("keepPendingPodsOnRollback", boolean, False),
-        inherit_owner_annotations=fields.take("inheritOwnerAnnotations", boolean, True),
-    )
+_scheduler_name = text_matching(is_dns_subdomain, "the name of a scheduler")
+decode_gang_scheduling = struct_of(
+    GangScheduling,
+    managed_kinds=("looksAfter", distinct(list_of(choice(ALL_KINDS)))),
+    scheduler_names=("schedulerNames", distinct(list_of(_scheduler_name, minimum=1))),
+    keep_pending_pods_on_rollback=("keepPendingPodsOnRollback", boolean),
+    inherit_owner_annotations=("inheritOwnerAnnotations", boolean),
+)
 
 
 QuotaMode = Literal["default", "strict", "off"]
@@ -52,21 +59,13 @@ class PodGroupWebhooks(msgspec.Struct, frozen=True, kw_only=True):
     max_queue_depth: int = 5  # below the root queue
 
 
-def _quota_mode(field: Field) -> QuotaMode:
-    """Decode a mode; YAML reads an ``off`` without quotes as false."""
-    return "off" if field.value is False else choice(get_args(QuotaMode))(field)
-
-
-def decode_pod_group_webhooks(fields: Section) -> PodGroupWebhooks:
-    default = PodGroupWebhooks()
-    return PodGroupWebhooks(
-        min_resources=fields.take("minResources", _quota_mode, default.min_resources),
-        failure_policy=fields.take("failurePolicy", choice(get_args(FailurePolicy)), default.failure_policy),
-        reject_pods_of_pending_groups=fields.take("rejectPodsOfPendingGroups", boolean, False),
-        gate_pods_of_pending_groups=fields.take("gatePodsOfPendingGroups", boolean, False),
-        max_pod_groups_hard=fields.take("maxPodGroupsHard", boolean, False),
-        refuse_deletion_of_used_queues=fields.take("refuseDeletionOfUsedQueues", boolean, False),
-        max_queue_depth=fields.take(
-            "maxQueueDepth", integer(minimum=1, maximum=100), default.max_queue_depth
-        ),
-    )
+decode_pod_group_webhooks = struct_of(
+    PodGroupWebhooks,
+    min_resources=("minResources", off_or(get_args(QuotaMode), "off")),
+    failure_policy=("failurePolicy", choice(get_args(FailurePolicy))),
+    reject_pods_of_pending_groups=("rejectPodsOfPendingGroups", boolean),
+    gate_pods_of_pending_groups=("gatePodsOfPendingGroups", boolean),
+    max_pod_groups_hard=("maxPodGroupsHard", boolean),
+    refuse_deletion_of_used_queues=("refuseDeletionOfUsedQueues", boolean),
+    max_queue_depth=("maxQueueDepth", integer(minimum=1, maximum=100)),
+)

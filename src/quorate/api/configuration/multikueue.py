@@ -16,6 +16,7 @@ from quorate.api.decoding.strict import (
     integer,
     list_of,
     section,
+    struct_of,
     text,
     text_matching,
 )
@@ -87,20 +88,15 @@ def decode_multikueue(fields: Section) -> MultiKueue:
     if dispatcher != INCREMENTAL and "incrementalDispatcherConfig" in fields:
         rule = f"belongs to the dispatcher {INCREMENTAL} (set dispatcherName to that, or leave it out)"
         fields.at("incrementalDispatcherConfig").reject(rule)
-    return MultiKueue(
-        gc_interval_s=fields.take("gcInterval", duration(), 60.0),
-        origin=fields.take("origin", text_matching(is_label_value, "the value of a label"), "")
-        or "multikueue",
-        worker_lost_timeout_s=fields.take("workerLostTimeout", duration(), 900.0),
-        dispatcher=dispatcher,
-        step_size=fields.take("incrementalDispatcherConfig", section(_step_size), 3),
-        external_frameworks=fields.take("externalFrameworks", list_of(section(_external_framework)), ()),
-        access_plugins=fields.take("clusterProfile", section(_access_plugins), ()),
-    )
+    return msgspec.structs.replace(_other_fields(fields), dispatcher=dispatcher)
 
 
 def _step_size(fields: Section) -> int:
     return fields.take("stepSize", integer(1), 3)
+
+
+def _origin(field: Field) -> str:
+    return text_matching(is_label_value, "the value of a label")(field) or MultiKueue().origin
 
 
 def _dispatcher(field: Field) -> str:
@@ -122,6 +118,17 @@ def _access_plugins(fields: Section) -> tuple[AccessPlugin, ...]:
         fields.reject_if_present("credentialsProviders", "is the former name of accessProviders (keep one)")
     former = fields.take("credentialsProviders", list_of(section(_access_plugin)), ())
     return fields.take("accessProviders", list_of(section(_access_plugin)), former)
+
+
+_other_fields = struct_of(
+    MultiKueue,
+    gc_interval_s=("gcInterval", duration()),
+    origin=("origin", _origin),
+    worker_lost_timeout_s=("workerLostTimeout", duration()),
+    step_size=("incrementalDispatcherConfig", section(_step_size)),
+    external_frameworks=("externalFrameworks", list_of(section(_external_framework))),
+    access_plugins=("clusterProfile", section(_access_plugins)),
+)
 
 
 def _access_plugin(fields: Section) -> AccessPlugin:

@@ -4,7 +4,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from quorate.api.decoding.strict import Section, boolean, choice, duration, integer
+from quorate.api.decoding.strict import boolean, choice, duration, integer, struct_of
 
 BACKFILL: Final = "quorate.dev/backfill"  # annotation of a ClusterQueue, or of a Queue of pod groups
 BackfillMode = Literal["None", "EASY", "Conservative"]
@@ -38,15 +38,13 @@ class PlannedStartRules(msgspec.Struct, frozen=True, kw_only=True):
         return 1 if self.backfill == "EASY" else 0
 
 
-def decode_planned_starts(fields: Section) -> PlannedStartRules:
-    return PlannedStartRules(
-        backfill=fields.take("backfill", choice(BACKFILL_MODES), "None"),
-        depth=fields.take("depth", integer(1, MAX_DEPTH), 10),
-        slack_percent=fields.take("slackPercent", integer(0, MAX_SLACK), 0),
-        reserve_after_s=fields.take("reserveAfter", duration(), 0.0),
-        default_maximum_s=fields.take(
-            "defaultMaximumExecutionTime", duration(minimum_s=LEAST_MAXIMUM_S), None
-        ),
-        enforces_default=fields.take("enforceDefault", boolean, False),
-        on_overrun=fields.take("onOverrun", choice(ON_OVERRUN), "Revise"),
-    )
+decode_planned_starts = struct_of(
+    PlannedStartRules,
+    backfill=("backfill", choice(BACKFILL_MODES)),
+    depth=("depth", integer(1, MAX_DEPTH)),
+    slack_percent=("slackPercent", integer(0, MAX_SLACK)),
+    reserve_after_s=("reserveAfter", duration()),
+    default_maximum_s=("defaultMaximumExecutionTime", duration(minimum_s=LEAST_MAXIMUM_S)),
+    enforces_default=("enforceDefault", boolean),
+    on_overrun=("onOverrun", choice(ON_OVERRUN)),
+)

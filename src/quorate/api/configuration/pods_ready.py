@@ -16,6 +16,7 @@ from quorate.api.decoding.strict import (
     number,
     satisfying,
     section,
+    struct_of,
 )
 
 Version = Literal["v1beta1", "v1beta2"]
@@ -166,17 +167,6 @@ def _flat_timestamp(fields: Section) -> RequeuingTimestamp | None:
     return fields.take("requeuingTimestamp", choice(get_args(RequeuingTimestamp)), None)
 
 
-def _requeuing(fields: Section) -> RequeuingStrategy:
-    seconds = integer(minimum=0)
-    return RequeuingStrategy(
-        timestamp=fields.take("timestamp", choice(get_args(RequeuingTimestamp)), "Eviction"),
-        backoff_limit_count=fields.take("backoffLimitCount", _limit_count, None),
-        backoff_base_s=float(fields.take("backoffBaseSeconds", seconds, 60)),
-        backoff_max_s=float(fields.take("backoffMaxSeconds", seconds, 3600)),
-        backoff_factor=fields.take("backoffFactor", _factor, 2.0),
-    )
-
-
 _factor = satisfying(number, lambda value: 1 <= value <= 10, "is out of range, must be from 1 to 10")
 
 
@@ -186,3 +176,17 @@ def _limit_count(field: Field) -> int:
             "is not a number of retries (leave the field out to retry without limit, or write 0 or more)"
         )
     return integer(minimum=0)(field)
+
+
+def _whole_seconds(field: Field) -> float:
+    return float(integer(minimum=0)(field))
+
+
+_requeuing = struct_of(
+    RequeuingStrategy,
+    timestamp=("timestamp", choice(get_args(RequeuingTimestamp))),
+    backoff_limit_count=("backoffLimitCount", _limit_count),
+    backoff_base_s=("backoffBaseSeconds", _whole_seconds),
+    backoff_max_s=("backoffMaxSeconds", _whole_seconds),
+    backoff_factor=("backoffFactor", _factor),
+)

@@ -19,12 +19,14 @@ from quorate.api.decoding.strict import (
     boolean,
     choice,
     duration,
+    if_set,
     integer,
     label_selector,
     map_of,
     number,
     satisfying,
     section,
+    struct_of,
     text,
     text_matching,
 )
@@ -81,13 +83,10 @@ class EstimateRules(msgspec.Struct, frozen=True, kw_only=True):
     cpu: float = 0.05  # the part of one core that it may use; 0: no estimates
 
 
-def decode_estimates(fields: Section) -> EstimateRules:
-    return EstimateRules(cpu=fields.take("cpu", _part_of_a_core, EstimateRules().cpu))
-
-
 _part_of_a_core = satisfying(
     number, lambda value: 0 <= value <= 1, "is no part of a core (write 0 to 1; 0 is for no estimates)"
 )
+decode_estimates = struct_of(EstimateRules, cpu=("cpu", _part_of_a_core))
 
 
 class Visibility(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,46 +118,23 @@ def decode_address(field: Field) -> Address | None:
     return found
 
 
-def decode_health(fields: Section) -> Health:
-    default = Health()
-    return Health(
-        address=fields.take_set("healthProbeBindAddress", decode_address, None),
-        liveness=fields.take_set("livenessEndpointName", _endpoint, default.liveness),
-        readiness=fields.take_set("readinessEndpointName", _endpoint, default.readiness),
-    )
+decode_health = struct_of(
+    Health,
+    address=("healthProbeBindAddress", if_set(decode_address)),
+    liveness=("livenessEndpointName", if_set(_endpoint)),
+    readiness=("readinessEndpointName", if_set(_endpoint)),
+)
 
 
 def decode_leader_election(fields: Section) -> LeaderElection:
-    default = LeaderElection()
     fields.take_set("resourceLock", choice(("leases",)), "leases")
-    lease_s = fields.take_set("leaseDuration", _whole_seconds, default.lease_s)
-    renew_deadline_s = fields.take_set("renewDeadline", duration(exclusive=True), default.renew_deadline_s)
-    retry_s = fields.take_set("retryPeriod", duration(exclusive=True), default.retry_s)
+    election = _leader_election(fields)
+    lease_s, renew_deadline_s = election.lease_s, election.renew_deadline_s
     if not renew_deadline_s < lease_s:
         fields.at("renewDeadline").reject(f"must be less than leaseDuration, which is {lease_s}s")
-    elif not retry_s < renew_deadline_s:
+    elif not election.retry_s < renew_deadline_s:
         fields.at("retryPeriod").reject(f"must be less than renewDeadline, which is {renew_deadline_s:g}s")
-    return LeaderElection(
-        elect=fields.take("leaderElect", boolean, default.elect),
-        name=fields.take_set(
-            "resourceName", text_matching(is_dns_subdomain, "the name of a Lease"), default.name
-        ),
-        namespace=fields.take_set("resourceNamespace", text_matching(is_dns_label, "a namespace's name"), ""),
-        lease_s=lease_s,
-        renew_deadline_s=renew_deadline_s,
-        retry_s=retry_s,
-    )
-
-
-def decode_metrics(fields: Section) -> Metrics:
-    default = Metrics()
-    listening = fields.take_set("bindAddress", decode_address, None)
-    return Metrics(
-        address=listening,
-        custom_labels=fields.take("customLabels", decode_custom_labels, ()),
-        cluster_queue_resources=fields.take("enableClusterQueueResources", boolean, False),
-        local_queues=fields.take("localQueueMetrics", section(_local_queues), default.local_queues),
-    )
+    return election
 
 
 def _local_queues(fields: Section) -> LabelSelector | None:
@@ -188,6 +164,22 @@ def _whole_seconds(field: Field) -> int:
     return int(seconds)
 
 
+_leader_election = struct_of(
+    LeaderElection,
+    elect=("leaderElect", boolean),
+    name=("resourceName", if_set(text_matching(is_dns_subdomain, "the name of a Lease"))),
+    namespace=("resourceNamespace", if_set(text_matching(is_dns_label, "a namespace's name"))),
+    lease_s=("leaseDuration", if_set(_whole_seconds)),
+    renew_deadline_s=("renewDeadline", if_set(duration(exclusive=True))),
+    retry_s=("retryPeriod", if_set(duration(exclusive=True))),
+)
+decode_metrics = struct_of(
+    Metrics,
+    address=("bindAddress", if_set(decode_address)),
+    custom_labels=("customLabels", decode_custom_labels),
+    cluster_queue_resources=("enableClusterQueueResources", boolean),
+    local_queues=("localQueueMetrics", section(_local_queues)),
+)
 _KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]*(?:\.[a-z0-9][-a-z0-9.]*)?")
 
 
@@ -219,16 +211,16 @@ def decode_client_connection(fields: Section) -> ClientConnection | None:
     return ClientConnection(qps=qps, burst=max(burst, 1))
 
 
-def decode_controllers(fields: Section) -> Controllers:
-    return Controllers(
-        workers=fields.take("groupKindConcurrency", _workers, {}),
-        cache_sync_timeout_s=fields.take("cacheSyncTimeout", duration(exclusive=True), None),
-    )
-
-
 def _workers(field: Field) -> dict[str, int]:
     found = map_of(integer(minimum=1))(field)
     for key in found:
         if _KIND.fullmatch(key) is None:
             field.entry(key).reject("is not a kind (write Kind.group, such as Job.batch, or Pod)")
     return found
+
+
+decode_controllers = struct_of(
+    Controllers,
+    workers=("groupKindConcurrency", _workers),
+    cache_sync_timeout_s=("cacheSyncTimeout", duration(exclusive=True)),
+)

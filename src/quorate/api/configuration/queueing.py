@@ -1,33 +1,33 @@
 """Configuration of queueing: counted resources, fair sharing, retention."""
 
 from collections.abc import Callable, Mapping
-from typing import Final, Literal, TypeVar, get_args
+from typing import Final, Literal, get_args
 
 import msgspec
 
 from quorate.api.configuration.pods_ready import Version
 from quorate.api.core import Resources
 from quorate.api.decoding.strict import (
-    Decoder,
     Field,
     InvalidValue,
     Section,
     boolean,
     choice,
     duration,
+    if_set,
     list_of,
     map_of,
     number,
+    off_or,
     quantity,
     satisfying,
     section,
+    struct_of,
     text,
     text_matching,
 )
 from quorate.api.quantity import PODS
 from quorate.api.syntax import is_dns_label, is_dns_subdomain, is_qualified_name
-
-T = TypeVar("T")
 
 # Kueue's limits of deviceClassMappings.
 MAX_MAPPINGS: Final = 16
@@ -129,15 +129,13 @@ def _preemption_strategies(field: Field) -> tuple[PreemptionStrategy, ...]:
     return strategies
 
 
-def decode_admission_fair_sharing(fields: Section) -> AdmissionFairSharing:
-    return AdmissionFairSharing(
-        usage_half_life_s=fields.take("usageHalfLifeTime", duration(), 0.0),
-        usage_sampling_interval_s=fields.take_set("usageSamplingInterval", duration(exclusive=True), 300.0),
-        resource_weights=fields.take("resourceWeights", map_of(_weight), {}),
-    )
-
-
 _weight = satisfying(number, lambda value: value >= 0, "is negative, must be at least 0")
+decode_admission_fair_sharing = struct_of(
+    AdmissionFairSharing,
+    usage_half_life_s=("usageHalfLifeTime", duration()),
+    usage_sampling_interval_s=("usageSamplingInterval", if_set(duration(exclusive=True))),
+    resource_weights=("resourceWeights", map_of(_weight)),
+)
 
 
 def decode_resources(fields: Section, gates: Mapping[str, bool]) -> ResourceOptions:
@@ -283,15 +281,15 @@ class ObjectRetention(msgspec.Struct, frozen=True, kw_only=True):
     deactivated_s: float | None = None  # of a job, since the system deactivated its workload
 
 
+_retention_of_workloads = struct_of(
+    ObjectRetention,
+    finished_s=("afterFinished", duration()),
+    deactivated_s=("afterDeactivatedByKueue", duration()),
+)
+
+
 def decode_retention(fields: Section) -> ObjectRetention:
-    return fields.take("workloads", section(_of_workloads), ObjectRetention())
-
-
-def _of_workloads(fields: Section) -> ObjectRetention:
-    return ObjectRetention(
-        finished_s=fields.take("afterFinished", duration(), None),
-        deactivated_s=fields.take("afterDeactivatedByKueue", duration(), None),
-    )
+    return fields.take("workloads", section(_retention_of_workloads), ObjectRetention())
 
 
 class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
@@ -300,9 +298,7 @@ class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool = True
 
 
-def decode_scheduling(fields: Section) -> Scheduling:
-    return Scheduling(enabled=fields.take("enabled", boolean, True))
-
+decode_scheduling = struct_of(Scheduling, enabled=("enabled", boolean))
 
 NodeFitMode = Literal["Off", "Report", "Require"]
 NODE_FIT_MODES: Final = get_args(NodeFitMode)
@@ -318,9 +314,7 @@ class NodeFit(msgspec.Struct, frozen=True, kw_only=True):
     mode: NodeFitMode = "Report"
 
 
-def decode_node_fit(fields: Section) -> NodeFit:
-    return NodeFit(mode=fields.take("mode", _mode(NODE_FIT_MODES, "Off"), "Report"))
-
+decode_node_fit = struct_of(NodeFit, mode=("mode", off_or(NODE_FIT_MODES, "Off")))
 
 OutsideQuotaMode = Literal["Off", "Count", "Delete"]
 OUTSIDE_QUOTA_MODES: Final = get_args(OutsideQuotaMode)
@@ -336,11 +330,4 @@ class OutsideQuota(msgspec.Struct, frozen=True, kw_only=True):
     mode: OutsideQuotaMode = "Count"
 
 
-def decode_outside_quota(fields: Section) -> OutsideQuota:
-    return OutsideQuota(mode=fields.take("mode", _mode(OUTSIDE_QUOTA_MODES, "Off"), "Count"))
-
-
-def _mode(modes: tuple[T, ...], off: T) -> Decoder[T]:
-    """Return a decoder of a field with one of ``modes``; YAML reads the mode ``off`` as the value false."""
-    decode = choice(modes)
-    return lambda field: off if field.value is False else decode(field)
+decode_outside_quota = struct_of(OutsideQuota, mode=("mode", off_or(OUTSIDE_QUOTA_MODES, "Off")))

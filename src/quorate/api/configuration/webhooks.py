@@ -17,6 +17,7 @@ from quorate.api.decoding.strict import (
     choice,
     integer,
     list_of,
+    struct_of,
     text,
     text_matching,
 )
@@ -75,15 +76,12 @@ def decode_webhooks(fields: Section) -> Webhooks:
     )
 
 
-def decode_certificate_management(fields: Section) -> CertificateManagement:
-    default = CertificateManagement()
-    service = text_matching(is_dns_label, "the name of a Service")
-    secret = text_matching(is_dns_subdomain, "the name of a Secret")
-    return CertificateManagement(
-        enable=fields.take("enable", boolean, default.enable),
-        service=fields.take("webhookServiceName", service, default.service),
-        secret=fields.take("webhookSecretName", secret, default.secret),
-    )
+decode_certificate_management = struct_of(
+    CertificateManagement,
+    enable=("enable", boolean),
+    service=("webhookServiceName", text_matching(is_dns_label, "the name of a Service")),
+    secret=("webhookSecretName", text_matching(is_dns_subdomain, "the name of a Secret")),
+)
 
 
 def decode_tls_options(fields: Section) -> TlsOptions:

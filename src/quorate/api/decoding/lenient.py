@@ -15,6 +15,7 @@ from quorate.api.suggestions import suggestion
 from quorate.api.syntax import MAX_DURATION_S, InvalidDuration, parse_duration
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 class LenientSection(Section):
@@ -30,7 +31,7 @@ class LenientSection(Section):
 class Arguments(LenientSection):
     """Free-form arguments; an invalid one keeps its default and produces a warning."""
 
-    def value(self, name: str, decoder: Decoder[T], default: T) -> T:
+    def take(self, name: str, decoder: Decoder[T], default: U) -> T | U:
         field = self.at(name)
         if field.value is None:
             return default

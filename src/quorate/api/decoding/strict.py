@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 
+from msgspec import UNSET, UnsetType
+
 from quorate.api.decoding.documents import Document, InvalidYaml, read_documents
 from quorate.api.findings import Finding, child_path, format_findings
 from quorate.api.meta import LabelSelector, SelectorRequirement
@@ -127,12 +129,9 @@ class Section:
         return default if field.value is None else field.decode(decoder, default)
 
     def take_set(self, name: str, decoder: Decoder[T], default: U) -> T | U:
-        """Like ``take``, but an empty text, an empty list and ``0s`` are absent values, too.
-
-        A program in Go that marshals Kueue's types writes them for fields that are not set.
-        """
-        value = self.at(name).value
-        return default if _is_zero(value) else self.take(name, decoder, default)
+        """Like ``take``, but an empty text, an empty list and ``0s`` are absent values, too."""
+        value = self.take(name, if_set(decoder), default)
+        return default if isinstance(value, UnsetType) else value
 
     def require(self, *names: str, hint: str = "") -> None:
         """Reject each field that is absent; ``hint`` says what to write."""
@@ -176,6 +175,28 @@ def section(decode_fields: Callable[[Section], T]) -> Decoder[T]:
     return decode
 
 
+def struct_of(type_: type[T], **decoders: tuple[str, Decoder[Any]]) -> Callable[[Section], T]:
+    """Return a function that decodes the fields of a mapping into a struct.
+
+    ``decoders`` has, for each attribute of the struct, the name of its field and the decoder of its value. An
+    attribute keeps its default in the struct if the field is absent or invalid.
+    """
+
+    def decode_fields(fields: Section) -> T:
+        values = {key: fields.take(name, decoder, UNSET) for key, (name, decoder) in decoders.items()}
+        return type_(**{key: value for key, value in values.items() if value is not UNSET})
+
+    return decode_fields
+
+
+def if_set(decoder: Decoder[T]) -> Decoder[T | UnsetType]:
+    """Return a decoder that returns ``UNSET`` for an empty text, an empty list and ``0s``.
+
+    A program in Go that marshals Kueue's types writes these values for fields that are not set.
+    """
+    return lambda field: UNSET if _is_zero(field.value) else decoder(field)
+
+
 def ignored_section(readers: dict[str, Decoder[Any]]) -> Decoder[None]:
     """Return a decoder of a mapping that is validated and ignored."""
 
@@ -201,6 +222,11 @@ def list_of(
         return tuple(item for item in kept if item is not None)
 
     return decode
+
+
+def distinct(decoder: Decoder[tuple[T, ...]]) -> Decoder[tuple[T, ...]]:
+    """Return a decoder of a list that omits repeated items."""
+    return lambda field: tuple(dict.fromkeys(decoder(field)))
 
 
 def map_of(decoder: Decoder[T]) -> Decoder[dict[str, T]]:
@@ -285,6 +311,12 @@ def choice(options: tuple[T, ...]) -> Decoder[T]:
         raise InvalidValue(f"is not allowed here (write {' or '.join(map(str, options))})")
 
     return decode
+
+
+def off_or(options: tuple[T, ...], off: T) -> Decoder[T]:
+    """Return a decoder that accepts one of ``options``; YAML reads the option ``off`` as the value false."""
+    decode = choice(options)
+    return lambda field: off if field.value is False else decode(field)
 
 
 def satisfying(decoder: Decoder[T], fits: Callable[[T], bool], rule: str) -> Decoder[T]:

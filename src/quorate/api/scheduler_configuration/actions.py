@@ -11,7 +11,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from quorate.api.decoding.lenient import Arguments, duration_or_seconds, exact_number, lenient_boolean
-from quorate.api.decoding.strict import Field, InvalidValue, choice
+from quorate.api.decoding.strict import Field, InvalidValue, choice, struct_of
 
 Profile = Literal["compat", "design", "native"]
 Action = Literal["enqueue", "allocate", "backfill", "preempt", "reclaim"]
@@ -59,61 +59,58 @@ class BackfillArguments(msgspec.Struct, frozen=True, kw_only=True):
     fill_fragments: bool = False
 
 
+def _positive(field: Field) -> Fraction:
+    factor = exact_number(field)
+    if factor <= 0:
+        raise InvalidValue("is too small, must be more than 0")
+    return factor
+
+
+def _limit_s(field: Field) -> float | None:
+    return duration_or_seconds()(field) or None
+
+
+_enqueue_arguments = struct_of(
+    EnqueueArguments,
+    order=("order", choice(get_args(EnqueueOrder))),
+    inqueue_timeout_s=("inqueue-timeout", _limit_s),
+    backoff_base_s=("requeue-backoff-base", duration_or_seconds()),
+    backoff_max_s=("requeue-backoff-max", duration_or_seconds()),
+    check_quota=("check-quota", lenient_boolean),
+    backfill=("backfill", choice(get_args(Backfilling))),
+)
+
+
 def decode_enqueue_arguments(given: Arguments, overcommit: Fraction | None) -> EnqueueArguments:
     """Decode arguments of enqueue; ``overcommit`` is the factor of that plugin, if configured."""
-    default = EnqueueArguments()
-    return EnqueueArguments(
-        order=given.value("order", choice(get_args(EnqueueOrder)), default.order),
-        idle_factor=given.value("idle-factor", _positive, overcommit or default.idle_factor),
-        inqueue_timeout_s=given.value("inqueue-timeout", duration_or_seconds(), default.inqueue_timeout_s)
-        or None,
-        backoff_base_s=given.value("requeue-backoff-base", duration_or_seconds(), default.backoff_base_s),
-        backoff_max_s=given.value("requeue-backoff-max", duration_or_seconds(), default.backoff_max_s),
-        check_quota=given.value("check-quota", lenient_boolean, default.check_quota),
-        backfill=given.value("backfill", choice(get_args(Backfilling)), default.backfill),
-    )
+    decoded = _enqueue_arguments(given)
+    factor = given.take("idle-factor", _positive, overcommit or decoded.idle_factor)
+    return msgspec.structs.replace(decoded, idle_factor=factor)
 
 
-def decode_allocate_arguments(given: Arguments) -> AllocateArguments:
-    default = AllocateArguments()
-    return AllocateArguments(
-        predicate_error_cache=given.value("predicateErrorCacheEnable", lenient_boolean, True),
-        repair_timeout_s=given.value("repair-within", duration_or_seconds(), default.repair_timeout_s)
-        or None,
-    )
-
-
-def decode_preempt_arguments(given: Arguments) -> PreemptArguments:
-    return PreemptArguments(
-        evict_overused=given.value("evict-overused", lenient_boolean, True),
-        evict_whole_group=given.value("evict-whole-group", lenient_boolean, True),
-    )
+decode_allocate_arguments = struct_of(
+    AllocateArguments,
+    predicate_error_cache=("predicateErrorCacheEnable", lenient_boolean),
+    repair_timeout_s=("repair-within", _limit_s),
+)
+decode_preempt_arguments = struct_of(
+    PreemptArguments,
+    evict_overused=("evict-overused", lenient_boolean),
+    evict_whole_group=("evict-whole-group", lenient_boolean),
+)
+decode_reclaim_arguments = struct_of(
+    ReclaimArguments, evict_whole_group=("evict-whole-group", lenient_boolean)
+)
+decode_gang_reclaim_arguments = struct_of(
+    ReclaimArguments, evict_whole_group=("allowWholeBundle", lenient_boolean)
+)
+decode_backfill_arguments = struct_of(BackfillArguments, fill_fragments=("fill-fragments", lenient_boolean))
 
 
 def decode_gang_preempt_arguments(given: Arguments) -> PreemptArguments:
     """Decode arguments of gangpreempt."""
     return PreemptArguments(
         evict_overused=False,
-        evict_whole_group=given.value("allowWholeBundle", lenient_boolean, True),
+        evict_whole_group=given.take("allowWholeBundle", lenient_boolean, True),
         only_lower_gangs=True,
     )
-
-
-def decode_gang_reclaim_arguments(given: Arguments) -> ReclaimArguments:
-    """Decode arguments of gangreclaim."""
-    return ReclaimArguments(evict_whole_group=given.value("allowWholeBundle", lenient_boolean, True))
-
-
-def decode_reclaim_arguments(given: Arguments) -> ReclaimArguments:
-    return ReclaimArguments(evict_whole_group=given.value("evict-whole-group", lenient_boolean, True))
-
-
-def decode_backfill_arguments(given: Arguments) -> BackfillArguments:
-    return BackfillArguments(fill_fragments=given.value("fill-fragments", lenient_boolean, False))
-
-
-def _positive(field: Field) -> Fraction:
-    factor = exact_number(field)
-    if factor <= 0:
-        raise InvalidValue("is too small, must be more than 0")
-    return factor

@@ -17,7 +17,7 @@ from quorate.api.decoding.lenient import (
     lenient_boolean,
     non_negative_integer,
 )
-from quorate.api.decoding.strict import Field, InvalidValue, text
+from quorate.api.decoding.strict import Field, InvalidValue, struct_of, text
 
 # Extension points that an entry can disable for its plugin.
 ExtensionPoint = Literal[
@@ -116,14 +116,6 @@ PluginArguments = (
 )
 
 
-def _none(given: Arguments) -> NoArguments:
-    return NoArguments()
-
-
-def _overcommit(given: Arguments) -> OvercommitArguments:
-    return OvercommitArguments(given.value("overcommit-factor", _at_least_one, OvercommitArguments().factor))
-
-
 def _at_least_one(field: Field) -> Fraction:
     factor = exact_number(field)
     if factor < 1:
@@ -131,102 +123,91 @@ def _at_least_one(field: Field) -> Fraction:
     return factor
 
 
-def _sla(given: Arguments) -> SlaArguments:
-    return SlaArguments(given.value("sla-waiting-time", duration_or_seconds(exclusive=True), None))
-
-
-def _capacity(given: Arguments) -> CapacityArguments:
-    return CapacityArguments(given.value("ancestorReclaimLevel", non_negative_integer, 0))
-
-
-def _node_group(given: Arguments) -> NodeGroupArguments:
-    return NodeGroupArguments(
-        strict=given.value("strict", lenient_boolean, True),
-        preferred_order=given.value("enablePreferredOrder", lenient_boolean, False),
-    )
-
-
 def _network_topology(given: Arguments) -> NetworkTopologyArguments:
     # The weight of all scores of the plugin, which here order HyperNodes and not nodes.
-    given.value("weight", non_negative_integer, 1)
-    prefix = "hypernode.binpack."
-    weights = {name: given.value(f"{prefix}{name}", non_negative_integer, 1) for name in ("cpu", "memory")}
-    listed = given.value(f"{prefix}resources", text, "")
-    for name in filter(None, map(str.strip, listed.split(","))):
-        weights[name] = given.value(f"{prefix}resources.{name}", non_negative_integer, 1)
+    given.take("weight", non_negative_integer, None)
+    weights = _weights(given, "hypernode.binpack")
     # Pods without networkTopology are not packed into HyperNodes.
-    if given.value(f"{prefix}normal-pod.enable", lenient_boolean, False):
-        given.at(f"{prefix}normal-pod.enable").warn("is not supported and has no effect")
-    given.value(f"{prefix}normal-pod.fading", exact_number, Fraction(4, 5))
+    _ignored_switch(given, "hypernode.binpack.normal-pod.enable")
+    given.take("hypernode.binpack.normal-pod.fading", exact_number, None)
     # No pods are evicted for gangs that must be within a HyperNode.
-    given.value("hypernode.gradient.evict.max-hypernodes", non_negative_integer, 8)
+    given.take("hypernode.gradient.evict.max-hypernodes", non_negative_integer, None)
     return NetworkTopologyArguments(weights)
 
 
 def _binpack(given: Arguments) -> BinpackArguments:
-    weights = {name: given.value(f"binpack.{name}", non_negative_integer, 1) for name in ("cpu", "memory")}
-    listed = given.value("binpack.resources", text, "")
-    for name in filter(None, map(str.strip, listed.split(","))):
-        weights[name] = given.value(f"binpack.resources.{name}", non_negative_integer, 1)
-    return BinpackArguments(given.value("binpack.weight", non_negative_integer, 1), weights)
+    weight = given.take("binpack.weight", non_negative_integer, BinpackArguments().weight)
+    return BinpackArguments(weight, _weights(given, "binpack"))
 
 
-def _node_order(given: Arguments) -> NodeOrderArguments:
-    default = NodeOrderArguments()
+def _weights(given: Arguments, prefix: str) -> dict[str, int]:
+    """Return the weights of cpu, memory and the resources that ``<prefix>.resources`` lists."""
+    weights = {name: given.take(f"{prefix}.{name}", non_negative_integer, 1) for name in ("cpu", "memory")}
+    for name in filter(None, map(str.strip, given.take(f"{prefix}.resources", text, "").split(","))):
+        weights[name] = given.take(f"{prefix}.resources.{name}", non_negative_integer, 1)
+    return weights
 
-    def weight(score: str, fallback: int) -> int:
-        return given.value(f"{score}.weight", non_negative_integer, fallback)
 
-    return NodeOrderArguments(
-        least_requested=weight("leastrequested", default.least_requested),
-        most_requested=weight("mostrequested", default.most_requested),
-        node_affinity=weight("nodeaffinity", default.node_affinity),
-        pod_affinity=weight("podaffinity", default.pod_affinity),
-        balanced_resource=weight("balancedresource", default.balanced_resource),
-        taint_toleration=weight("tainttoleration", default.taint_toleration),
-        image_locality=weight("imagelocality", default.image_locality),
-        pod_topology_spread=weight("podtopologyspread", default.pod_topology_spread),
-    )
+def _ignored_switch(given: Arguments, name: str) -> None:
+    if given.take(name, lenient_boolean, False):
+        given.at(name).warn("is not supported and has no effect")
+
+
+_enabled_predicates = struct_of(
+    PredicateArguments,
+    node_affinity=("predicate.NodeAffinityEnable", lenient_boolean),
+    node_ports=("predicate.NodePortsEnable", lenient_boolean),
+    taint_toleration=("predicate.TaintTolerationEnable", lenient_boolean),
+    pod_affinity=("predicate.PodAffinityEnable", lenient_boolean),
+    node_volume_limits=("predicate.NodeVolumeLimitsEnable", lenient_boolean),
+    volume_zone=("predicate.VolumeZoneEnable", lenient_boolean),
+    volume_binding=("predicate.VolumeBindingEnable", lenient_boolean),
+    pod_topology_spread=("predicate.PodTopologySpreadEnable", lenient_boolean),
+    devices=("predicate.DynamicResourceAllocationEnable", lenient_boolean),
+)
 
 
 def _predicates(given: Arguments) -> PredicateArguments:
-    def on(constraint: str) -> bool:
-        return given.value(f"predicate.{constraint}Enable", lenient_boolean, True)
-
     # Equal pods always share one result, whether this is enabled or not; the result is the same.
-    given.value("predicate.CacheEnable", lenient_boolean, True)
-    if given.value("predicate.ProportionalEnable", lenient_boolean, False):
-        given.at("predicate.ProportionalEnable").warn("is not supported and has no effect")
-    return PredicateArguments(
-        node_affinity=on("NodeAffinity"),
-        node_ports=on("NodePorts"),
-        taint_toleration=on("TaintToleration"),
-        pod_affinity=on("PodAffinity"),
-        node_volume_limits=on("NodeVolumeLimits"),
-        volume_zone=on("VolumeZone"),
-        volume_binding=on("VolumeBinding"),
-        pod_topology_spread=on("PodTopologySpread"),
-        devices=on("DynamicResourceAllocation"),
-    )
+    given.take("predicate.CacheEnable", lenient_boolean, True)
+    _ignored_switch(given, "predicate.ProportionalEnable")
+    return _enabled_predicates(given)
 
 
+_no_arguments = struct_of(NoArguments)
 PLUGIN_DECODERS: Final[Mapping[str, Callable[[Arguments], PluginArguments]]] = {
-    "gang": _none,
-    "priority": _none,
-    "conformance": _none,
-    "cdp": _none,
-    "pdb": _none,
-    "drf": _none,
-    "proportion": _none,
-    "capacity": _capacity,
-    "overcommit": _overcommit,
+    "gang": _no_arguments,
+    "priority": _no_arguments,
+    "conformance": _no_arguments,
+    "cdp": _no_arguments,
+    "pdb": _no_arguments,
+    "drf": _no_arguments,
+    "proportion": _no_arguments,
+    "capacity": struct_of(
+        CapacityArguments, ancestor_reclaim_level=("ancestorReclaimLevel", non_negative_integer)
+    ),
+    "overcommit": struct_of(OvercommitArguments, factor=("overcommit-factor", _at_least_one)),
     "predicates": _predicates,
-    "nodeorder": _node_order,
+    "nodeorder": struct_of(
+        NodeOrderArguments,
+        least_requested=("leastrequested.weight", non_negative_integer),
+        most_requested=("mostrequested.weight", non_negative_integer),
+        node_affinity=("nodeaffinity.weight", non_negative_integer),
+        pod_affinity=("podaffinity.weight", non_negative_integer),
+        balanced_resource=("balancedresource.weight", non_negative_integer),
+        taint_toleration=("tainttoleration.weight", non_negative_integer),
+        image_locality=("imagelocality.weight", non_negative_integer),
+        pod_topology_spread=("podtopologyspread.weight", non_negative_integer),
+    ),
     "binpack": _binpack,
     "network-topology-aware": _network_topology,
-    "nodegroup": _node_group,
-    "resourcequota": _none,
-    "sla": _sla,
+    "nodegroup": struct_of(
+        NodeGroupArguments,
+        strict=("strict", lenient_boolean),
+        preferred_order=("enablePreferredOrder", lenient_boolean),
+    ),
+    "resourcequota": _no_arguments,
+    "sla": struct_of(SlaArguments, waiting_s=("sla-waiting-time", duration_or_seconds(exclusive=True))),
 }
 HIERARCHICAL_PLUGINS: Final = frozenset(
     {"capacity", "drf", "nodegroup"}
