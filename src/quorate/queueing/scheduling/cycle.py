@@ -61,15 +61,11 @@ class AdmissionCycle:
         self._plans.wake(now)
         decisions |= {decision.key: decision for decision in self._plans.evict_overruns(now)}
         samples = self._state.ledger.sample_consumed_usage(now)
-        times = (samples.next_at, self._state.advance_windows(now))
-        wake_at = min((time for time in times if time is not None), default=None)
-        if (ages_at := self._state.ledger.age(now)) < math.inf:
-            wake_at = ages_at if wake_at is None else min(wake_at, ages_at)
+        times = [samples.next_at, self._state.advance_windows(now), self._state.ledger.age(now)]
         with self.second_pass(now) as second_pass:
             decisions |= {decision.key: decision for decision in second_pass.decide()}
             faults += second_pass.faults
-            if second_pass.next_at is not None:
-                wake_at = second_pass.next_at if wake_at is None else min(wake_at, second_pass.next_at)
+            times.append(second_pass.next_at)
             while (round_ := self._next_round()) is not None:
                 roots |= round_.roots
                 for decision in round_.run(now, pauses):
@@ -80,22 +76,19 @@ class AdmissionCycle:
                 recomputations += round_.pop_recomputations()
                 is_paused = round_.is_paused or (pauses is not None and pauses())
                 if is_paused or len(decisions) >= MAX_DECISIONS or updates.is_head_missing:
-                    wake_at = now
+                    times.append(now)
                     break
         changed, announced = self._plans.review(roots, now), self._state.ledger.announced
         for key in decisions.keys() & announced.keys():
             decision = decisions[key]
             if isinstance(decision, Hold):
                 decisions[key] = replace(decision, announced=announced[key])
-        planned_at = self._plans.next_at()
-        if planned_at is not None:
-            wake_at = planned_at if wake_at is None else min(wake_at, planned_at)
-        if updates.are_pending:
-            wake_at = now
+        times.append(self._plans.next_at())
+        wake_at = now if updates.are_pending else min(time for time in times if time is not None)
         skips, parked = tuple(preemption_skips.values()), self._state.ledger.take_parked()
         return CycleResult(
             tuple(decisions.values()),
-            wake_at,
+            wake_at if math.isfinite(wake_at) else None,
             skips,
             tuple(faults),
             samples.changed,

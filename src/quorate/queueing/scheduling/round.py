@@ -306,33 +306,42 @@ class Round:
             nomination.reasons = nomination.assignment.reasons
             nomination.is_recomputed = True
             return self._decide(nomination, now)
-        reserved = self._reserved(nomination, assignment, now) if self._ledger.planned else None
-        if reserved is not None and not reserved.shortages:
-            elsewhere = self._plans.placed_elsewhere(nomination, assignment, now)
-            if elsewhere is not None:
-                nomination.assignment = assignment = elsewhere
-                reserved = self._reserved(nomination, assignment, now)
-        if reserved is not None:
-            nomination.entry.last_assignment = None  # the flavor that was found was not used
-            planned = self._ledger.planned.get(nomination.queue.name, ())
-            if any(entry.key == reserved.workload for entry in planned):
-                self._offer_plan(nomination)
-            return [self._keep_pending(nomination, RequeueReason.RESERVED, (reserved,))]
+        if self._ledger.planned:
+            reserved = self._reserved(nomination, assignment, now)
+            if reserved is not None and not reserved.shortages:
+                elsewhere = self._plans.placed_elsewhere(nomination, assignment, now)
+                if elsewhere is not None:
+                    nomination.assignment = assignment = elsewhere
+                    reserved = self._reserved(nomination, assignment, now)
+            if reserved is not None:
+                return [self._await_planned_start(nomination, reserved)]
         if self._ledger.windows and (kept := self._windows.refusal(nomination, assignment, now)):
-            self._ledger.awaiting_windows[root] = None
-            self._offer_plan(nomination)
-            flavors = {flavor for pods in assignment.pod_sets for flavor in pods.flavors.values()}
-            if len(assignment.pod_sets) == len(flavors) == 1:
-                pass_over(nomination, *flavors)
-            else:  # other pod sets or resources may have passed flavors that they need then
-                nomination.entry.last_assignment = None
-            # Of the same shape and queue a workload of another namespace may be an owner.
-            return [self._keep_pending(nomination, RequeueReason.GENERIC, (kept,))]
+            return [self._await_window(nomination, assignment, kept)]
         if nomination.targets:
             return self._preempt(nomination, assignment)
         self._changed_roots.add(root)
         self._earlier.last_served[root] = nomination.entry.key
         return [reserve(self._state, nomination.queue, nomination.entry, assignment, now)]
+
+    def _await_planned_start(self, nomination: Nomination, reserved: ReservedForEarlierWorkload) -> Hold:
+        """Keep a head pending that would delay the planned start of an earlier workload."""
+        nomination.entry.last_assignment = None  # the flavor that was found was not used
+        planned = self._ledger.planned.get(nomination.queue.name, ())
+        if any(entry.key == reserved.workload for entry in planned):
+            self._offer_plan(nomination)
+        return self._keep_pending(nomination, RequeueReason.RESERVED, (reserved,))
+
+    def _await_window(self, nomination: Nomination, assignment: Assignment, kept: ReservedWindow) -> Hold:
+        """Keep a head pending that may run into a window, which keeps what the head needs."""
+        self._ledger.awaiting_windows[nomination.queue.node.root] = None
+        self._offer_plan(nomination)
+        flavors = {flavor for pods in assignment.pod_sets for flavor in pods.flavors.values()}
+        if len(assignment.pod_sets) == len(flavors) == 1:
+            pass_over(nomination, *flavors)
+        else:  # other pod sets or resources may have passed flavors that they need then
+            nomination.entry.last_assignment = None
+        # Of the same shape and queue a workload of another namespace may be an owner.
+        return self._keep_pending(nomination, RequeueReason.GENERIC, (kept,))
 
     def _is_gated(self, nomination: Nomination) -> bool:
         is_obeyed = self._configuration.multikueue_gates.orchestrated_preemption
