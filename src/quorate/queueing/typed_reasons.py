@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from quorate.api.explanation import Reason
 from quorate.api.meta import Condition
 from quorate.queueing import conditions as c
@@ -53,47 +55,43 @@ def numbers_text(reason: Reason) -> str:
 
 def reason_of(reason: InadmissibleReason) -> Reason:
     """Return the reason with its text and its numbers."""
-    name = type(reason).__name__
+    code = type(reason).__name__
     if not isinstance(reason, PodSetReason):
         missing = reason.short_by if isinstance(reason, DevicesUncounted) else 0
-        return Reason(code=name, text=workload_reason_text(reason), short_by=str(missing or ""))
-    text = pod_set_reason_text(reason)
+        return Reason(code=code, text=workload_reason_text(reason), short_by=str(missing or ""))
+    found = Reason(code=code, text=pod_set_reason_text(reason), pod_set=reason.pod_set)
     match reason:
-        case QuotaShort(pod_set, flavor, resource) | QuotaExceeded(pod_set, flavor, resource):
-            needed, free, short_by, at_most = (
-                str(as_quantity(resource, amount))
-                for amount in (reason.needed, reason.available, reason.short_by, reason.maximum)
-            )
-            return Reason(
-                code=name, text=text, pod_set=pod_set, flavor=flavor, resource=resource,
-                needed=needed, free=free, short_by=short_by, at_most=at_most,
-            )  # fmt: skip
-        case ResourceUncovered(pod_set, resource):
-            return Reason(code=name, text=text, pod_set=pod_set, resource=resource)
-        case FlavorMissing(pod_set, flavor) | AffinityMismatched(pod_set, flavor):
-            return Reason(code=name, text=text, pod_set=pod_set, flavor=flavor)
-        case TaintUntolerated(pod_set, flavor) | TopologyMismatched(pod_set, flavor):
-            return Reason(code=name, text=text, pod_set=pod_set, flavor=flavor)
-        case PlacementRefused(pod_set, requested=0):
-            return Reason(code=name, text=text, pod_set=pod_set)
-        case PlacementRefused(pod_set, _, fitting, requested):
-            needed, free, short_by = (str(number) for number in (requested, fitting, requested - fitting))
-            at_most = "" if reason.at_most is None else str(reason.at_most)
-            return Reason(
-                code=name, text=text, pod_set=pod_set, resource=PODS,
-                needed=needed, free=free, short_by=short_by, at_most=at_most,
-            )  # fmt: skip
-        case NodesLackRoom(pod_set, requested, fitting, resource=resource):
-            if not resource:
-                return Reason(code=name, text=text, pod_set=pod_set, resource=PODS, needed=str(requested),
-                              free=str(fitting), short_by=str(requested - fitting))  # fmt: skip
-            free_now = max(0, reason.best)
-            needed, free, short_by, at_most = (
-                str(as_quantity(resource, amount))
-                for amount in (reason.needed, free_now, reason.needed - free_now, reason.at_most)
-            )
-            return Reason(
-                code=name, text=text, pod_set=pod_set, resource=resource,
-                needed=needed, free=free, short_by=short_by, at_most=at_most,
-            )  # fmt: skip
+        case QuotaShort(_, flavor, resource) | QuotaExceeded(_, flavor, resource):
+            found = replace(found, flavor=flavor)
+            return _with_amounts(found, resource, reason.needed, reason.available, reason.maximum)
+        case ResourceUncovered(_, resource):
+            return replace(found, resource=resource)
+        case FlavorMissing(_, flavor) | AffinityMismatched(_, flavor):
+            return replace(found, flavor=flavor)
+        case TaintUntolerated(_, flavor) | TopologyMismatched(_, flavor):
+            return replace(found, flavor=flavor)
+        case PlacementRefused(requested=0):
+            return found
+        case PlacementRefused():
+            return _with_amounts(found, PODS, reason.requested, reason.fitting, reason.at_most)
+        case NodesLackRoom(resource=""):
+            return _with_amounts(found, PODS, reason.requested, reason.fitting, None)
+        case NodesLackRoom(resource=resource):
+            return _with_amounts(found, resource, reason.needed, max(0, reason.best), reason.at_most)
     assert_never(reason)
+
+
+def _with_amounts(reason: Reason, resource: str, needed: int, free: int, at_most: int | None) -> Reason:
+    """Return ``reason`` with amounts of ``resource``, given in base units; ``at_most`` is None if unknown."""
+
+    def text(amount: int) -> str:
+        return str(as_quantity(resource, amount))
+
+    return replace(
+        reason,
+        resource=resource,
+        needed=text(needed),
+        free=text(free),
+        short_by=text(needed - free),
+        at_most="" if at_most is None else text(at_most),
+    )

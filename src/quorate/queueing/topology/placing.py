@@ -295,20 +295,9 @@ def _place_unit(
     is_empty: bool,
 ) -> list[PodSetPlaces] | PlacementRefused | NodesLackRoom:
     topology_flavors = () if workers.on_hosts else tuple(flavors)
-    by_leaf: dict[int, dict[str, int]] = {}
-    pods_by_leaf: dict[int, list[Pods]] = {}
-    for each in assumed:
-        leaf = tree.leaf_of(each.values)
-        is_here = each.on_host if tree.has_hosts else each.flavors == topology_flavors
-        if leaf is not None and is_here:
-            amounts = by_leaf.setdefault(leaf, {})
-            for resource, amount in each.amounts.items():
-                amounts[resource] = amounts.get(resource, 0) + amount
-            if not tree.has_hosts and each.pods:
-                pods_by_leaf.setdefault(leaf, []).append((host_request(each), each.pods))
     gates = model.gates
     profile = Profile(gates.mixed_profile, gates.balanced_placement, gates.preferred_affinity)
-    capacity = Capacity(tree, by_leaf, is_empty, pods_by_leaf)
+    capacity = _capacity_beside(tree, topology_flavors, assumed, is_empty=is_empty)
     request = without_kept_nodes(tree, workers, pod_set_request(model, workers))
     as_of: int | None = None
     if workers.on_hosts:
@@ -337,6 +326,24 @@ def _place_unit(
         return result
     kept = [each.previous for each in (workers, leader) if each is not None]
     return [replace(places, kept=domains) for places, domains in zip(result, kept, strict=True)]
+
+
+def _capacity_beside(
+    tree: DomainTree, topology_flavors: tuple[str, ...], assumed: Sequence[Place], *, is_empty: bool
+) -> Capacity:
+    """Return what the leaves of ``tree`` have left beside the places in ``assumed``."""
+    by_leaf: dict[int, dict[str, int]] = {}
+    pods_by_leaf: dict[int, list[Pods]] = {}
+    for each in assumed:
+        leaf = tree.leaf_of(each.values)
+        is_here = each.on_host if tree.has_hosts else each.flavors == topology_flavors
+        if leaf is not None and is_here:
+            amounts = by_leaf.setdefault(leaf, {})
+            for resource, amount in each.amounts.items():
+                amounts[resource] = amounts.get(resource, 0) + amount
+            if not tree.has_hosts and each.pods:
+                pods_by_leaf.setdefault(leaf, []).append((host_request(each), each.pods))
+    return Capacity(tree, by_leaf, is_empty, pods_by_leaf)
 
 
 def lack_of_room(model: TopologyModel, pod_set: PodSetToPlace) -> NodesLackRoom | None:
