@@ -65,6 +65,9 @@ def gang_feeds(model: Model, clock: Clock, *, disruption_budgets: bool = False) 
     ``disruption_budgets``: whether PodDisruptionBudgets are read, for the plugin pdb.
     """
     constraints, storage = model.constraints, model.storage
+    budgets = Feed(
+        POD_DISRUPTION_BUDGETS, model.set_disruption_budget, model.remove_disruption_budget, _budgets_differ
+    )
 
     def put_namespace(namespace: Namespace) -> None:
         constraints.set_namespace(namespace.metadata.name, namespace.metadata.labels)
@@ -95,18 +98,7 @@ def gang_feeds(model: Model, clock: Clock, *, disruption_budgets: bool = False) 
         cluster_feed(QUEUES, model.set_queue, model.remove_queue, _queues_differ),
         cluster_feed(PRIORITY_CLASSES, model.set_priority_class, model.remove_priority_class),
         Feed(RESOURCE_QUOTAS, lambda quota: model.set_quota(quota, clock.now()), model.remove_quota),
-        *(
-            (
-                Feed(
-                    POD_DISRUPTION_BUDGETS,
-                    model.set_disruption_budget,
-                    model.remove_disruption_budget,
-                    _budgets_differ,
-                ),
-            )
-            if disruption_budgets
-            else ()
-        ),
+        *((budgets,) if disruption_budgets else ()),
         Feed(POD_GROUPS, model.set_group, model.remove_group, set_aside=set_aside_group),
         Feed(
             PLACEABLE_PODS, model.set_pod, model.remove_pod, is_decisive=_pods_differ, set_aside=set_aside_pod
@@ -114,16 +106,32 @@ def gang_feeds(model: Model, clock: Clock, *, disruption_budgets: bool = False) 
     )
 
 
-def hyper_node_feed(model: Model) -> Feed[HyperNode]:
-    """Return the feed of HyperNodes, which most clusters do not serve."""
-    return cluster_feed(HYPER_NODES, model.set_hyper_node, model.remove_hyper_node, _specs_differ)
+def optional_feeds(model: Model, native_group_removed: Callable[[Key], object]) -> tuple[Feed[Any], ...]:
+    """Return the feeds of kinds that not every cluster serves, in the order in which they are read.
+
+    ``native_group_removed`` is called with the key of the gang of each of Kubernetes' pod groups that is
+    deleted.
+    """
+    devices = model.devices
+    return (
+        cluster_feed(HYPER_NODES, model.set_hyper_node, model.remove_hyper_node, _specs_differ),
+        Feed(PLACED_WORKLOADS, model.set_workload, model.remove_workload, _places_differ),
+        native_group_feed(model, native_group_removed),
+        cluster_feed(RESERVATIONS, model.set_reservation, model.remove_reservation, _specs_differ),
+        cluster_feed(DEVICE_CLASSES, devices.set_class, devices.remove_class),
+        cluster_feed(RESOURCE_SLICES, devices.set_slice, devices.remove_slice),
+        Feed(RESOURCE_CLAIMS, devices.set_claim, devices.remove_claim),
+    )
+
+
+async def find_served(client: Client, resource: Resource[Any]) -> Resource[Any] | None:
+    """Return a kind in the version that the API server serves; None if it serves no supported version."""
+    versions = native_groups.VERSIONS if resource == NATIVE_POD_GROUPS else (resource.version,)
+    return await served_version(client, resource, versions)
 
 
 def native_group_feed(model: Model, removed: Callable[[Key], object]) -> Feed[native_groups.PodGroup]:
-    """Return the feed of Kubernetes' own pod groups, which most clusters do not serve.
-
-    ``removed`` is called with the key of the gang of each group that is deleted.
-    """
+    """Return the feed of Kubernetes' own pod groups; ``removed`` is called with the gang of a deleted one."""
 
     def put(group: native_groups.PodGroup) -> None:
         model.set_group(as_volcano_group(group), group.spec)
@@ -165,47 +173,19 @@ def _queue_of(fault: ObjectFault) -> str:
         return ""
 
 
-def reservation_feed(model: Model) -> Feed[Reservation]:
-    """Return the feed of Reservations, which clusters with older definitions do not serve."""
-    return cluster_feed(RESERVATIONS, model.set_reservation, model.remove_reservation, _specs_differ)
-
-
-def device_feeds(model: Model) -> tuple[Feed[Any], ...]:
-    """Return the feeds of devices and claims for them, which old clusters do not serve."""
-    devices = model.devices
-    return (
-        cluster_feed(DEVICE_CLASSES, devices.set_class, devices.remove_class),
-        cluster_feed(RESOURCE_SLICES, devices.set_slice, devices.remove_slice),
-        Feed(RESOURCE_CLAIMS, devices.set_claim, devices.remove_claim),
-    )
-
-
 async def load_model(
     client: Client, clock: Clock, schedulers: Collection[str], *, disruption_budgets: bool = False
 ) -> Model:
     """Return the model that a scheduler with the names ``schedulers`` would have if it started now."""
     model = Model(tuple(schedulers))
     feeds = gang_feeds(model, clock, disruption_budgets=disruption_budgets)
-    optional: tuple[Feed[Any], ...] = (
-        hyper_node_feed(model),
-        placed_workload_feed(model),
-        native_group_feed(model, lambda _: None),
-        reservation_feed(model),
-        *device_feeds(model),
-    )
     served: list[Feed[Any]] = []
-    for feed in optional:
-        versions = native_groups.VERSIONS if feed.resource == NATIVE_POD_GROUPS else (feed.resource.version,)
-        found = await served_version(client, feed.resource, versions)
+    for feed in optional_feeds(model, lambda _: None):
+        found = await find_served(client, feed.resource)
         if found is not None:
             served.append(replace(feed, resource=found))
     await load(client, (*served, *feeds))
     return model
-
-
-def placed_workload_feed(model: Model) -> Feed[PlacedWorkload]:
-    """Return the feed of workloads that hold places, which clusters without queueing do not serve."""
-    return Feed(PLACED_WORKLOADS, model.set_workload, model.remove_workload, _places_differ)
 
 
 def _labels_differ(old: Namespace, new: Namespace) -> bool:

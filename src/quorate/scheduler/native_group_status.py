@@ -41,14 +41,10 @@ class NativeGroupStatusWriter:
         self._client = client
         self._clock = clock
         self._written: dict[Key, tuple[Uid, Condition]] = {}  # by gang, the last PodGroupScheduled
-        self._resource = NATIVE_POD_GROUPS
+        self.resource: Resource[PodGroup] = NATIVE_POD_GROUPS  # in the version that the API server has
         self._writer = LatestValueWriter("native pod groups", self._write, clock, workers=GROUP_WORKERS)
         self._after_binds = WritesAfterBinds(self._writer, gate)
         self._disruptions = LatestValueWriter("disrupted pod groups", self._write, clock, workers=1)
-
-    def write_to(self, resource: Resource[PodGroup]) -> None:
-        """Write to ``resource``, the pod groups in the version that the API server has."""
-        self._resource = resource
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -93,12 +89,12 @@ class NativeGroupStatusWriter:
         assert key is not None, f"{gang} is no native group"
         body: dict[str, Any] = codec.to_builtins(condition)
         if condition.type == POD_GROUP_SCHEDULED:
-            body["type"] = SCHEDULED_TYPES[self._resource.version]
+            body["type"] = SCHEDULED_TYPES[self.resource.version]
         body["message"] = body.get("message", "").encode()[:MAX_MESSAGE_BYTES].decode(errors="ignore")
         patch: dict[str, Any] = {"status": {"conditions": [body]}}
         if uid is not None:
             patch["metadata"] = {"uid": uid}
         with suppress(NotFound, Conflict):  # deleted, or another group with the same name
             await self._client.patch(
-                self._resource, key, patch, subresource="status", kind=PatchKind.STRATEGIC
+                self.resource, key, patch, subresource="status", kind=PatchKind.STRATEGIC
             )

@@ -8,7 +8,7 @@ cluster costs nothing.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -17,7 +17,6 @@ from quorate.api.core import ResourceQuota
 from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
-from quorate.api.native_groups import VERSIONS
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import UNSCHEDULABLE, PodGroup, Queue
 from quorate.gang.cache.gang import Gang
@@ -28,7 +27,6 @@ from quorate.gang.pending_reasons import AwaitsPlannedStart, NotEnoughNodes, Not
 from quorate.gang.session_run import SessionFailed, run_session
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, Timer
-from quorate.kube.discovery import served_version
 from quorate.kube.events import EventRecorder
 from quorate.kube.fault_conditions import FaultCondition, FaultConditionWriter
 from quorate.kube.feed import Feed
@@ -50,13 +48,10 @@ from quorate.scheduler.bind_gate import BindGate
 from quorate.scheduler.binder import Binder
 from quorate.scheduler.device_binder import DeviceBinder
 from quorate.scheduler.feeds import (
-    device_feeds,
+    find_served,
     gang_feeds,
-    hyper_node_feed,
-    native_group_feed,
-    placed_workload_feed,
+    optional_feeds,
     report_unsupported_scopes,
-    reservation_feed,
     subscribe_informers,
 )
 from quorate.scheduler.limits import (
@@ -88,10 +83,6 @@ class Options:
     period_s: float = 0.05  # the least time from the end of one session to the next
     bind_workers: int = 64
     provisioning_class: str = ""  # of ProvisioningRequests for missing nodes; "": create none
-
-
-def _ignore(_: object) -> None:
-    pass
 
 
 class Scheduler:
@@ -178,12 +169,7 @@ class Scheduler:
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers.values():
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
-            await self._follow_if_served(tasks, hyper_node_feed(self.model))
-            await self._follow_if_served(tasks, placed_workload_feed(self.model))
-            native_groups = native_group_feed(self.model, self._native_statuses.forget)
-            await self._follow_if_served(tasks, native_groups, VERSIONS, self._native_statuses.write_to)
-            await self._follow_if_served(tasks, reservation_feed(self.model))
-            for feed in device_feeds(self.model):
+            for feed in optional_feeds(self.model, self._native_statuses.forget):
                 await self._follow_if_served(tasks, feed)
             for informer in self._informers.values():
                 await informer.synced.wait()
@@ -203,28 +189,20 @@ class Scheduler:
             self._status.ready.set()
             await self._run_sessions(tasks)
 
-    async def _follow_if_served(
-        self,
-        tasks: asyncio.TaskGroup,
-        feed: Feed[Any],
-        versions: Sequence[str] = (),
-        on_served: Callable[[Resource[Any]], None] = _ignore,
-    ) -> None:
+    async def _follow_if_served(self, tasks: asyncio.TaskGroup, feed: Feed[Any]) -> None:
         """Read a kind before the first session if it is served, otherwise as soon as it is.
 
-        ``versions``: any of these will do.  ``on_served`` is called with the kind in the version it has.
         Gangs that must be within a HyperNode wait for their kind.
         """
         client, clock, name = self._client, self._clock, feed.resource.plural
         informer = subscribe_informers(client, (feed,), self._changed.set)[feed.resource]
 
         async def is_served() -> bool:
-            wanted = versions or (feed.resource.version,)
-            find = partial(served_version, client, feed.resource, wanted)
-            found = await until_answered(find, clock, client.rng)
+            found = await until_answered(partial(find_served, client, feed.resource), clock, client.rng)
             if found is not None:
                 informer.resource = found
-                on_served(found)
+            if found is not None and feed.resource == NATIVE_POD_GROUPS:
+                self._native_statuses.resource = found
             return found is not None
 
         async def run_when_served() -> None:
