@@ -98,10 +98,9 @@ async def _refresh_while_needed(
     waited_at = refresh_at = clock.now()  # when something last waited, and when the next refresh is due
     share, needed_s = SavedShare(rules.cpu, clock.now()), FIRST_S
     while replica.view is changes.view and clock.now() - waited_at < IDLE_S:
-        await changes.send(worker.stdin)
         question = await _question(replica.estimates, clock, max(refresh_at, share.is_saved_at(needed_s)))
+        await changes.send(worker.stdin)  # at this moment, so that a run begins with what is there now
         if question is not None:
-            await changes.send(worker.stdin)
             processor_s = await answer_question(worker.stdin, worker.stdout, question, clock.now())
             waited_at = clock.now()
             share.use(processor_s, waited_at)

@@ -6,7 +6,7 @@ stop when they are evicted, and controllers of admission checks that answer afte
 instant happen in a fixed order, so a run depends on its world alone.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from random import Random
 
 from msgspec.structs import replace
@@ -59,6 +59,7 @@ def play(
 
 def play_until_started(
     world: World,
+    existing: Iterable[ExistingJob],
     resolution_ms: int,
     is_over: Callable[[], bool] = lambda: False,
     awaited: Key | None = None,
@@ -66,11 +67,19 @@ def play_until_started(
 ) -> Run:
     """Play the world until each workload that existed is admitted or cannot be, or to the end of ``play``.
 
+    ``existing``: the ``existing_jobs`` of ``world``.
     ``awaited``: only this workload is waited for.  Jobs end at multiples of ``resolution_ms``, the next after
     their time, so that many end together: a cycle for each of them would cost most of the time of a run with
     thousands of waiting workloads.
     """
-    player = Player(world, resolution_ms=resolution_ms, until_started=True, awaited=awaited, at_rest=at_rest)
+    player = Player(
+        world,
+        existing=existing,
+        resolution_ms=resolution_ms,
+        until_started=True,
+        awaited=awaited,
+        at_rest=at_rest,
+    )
     return player.run(is_over)
 
 
@@ -92,6 +101,7 @@ class Player:
         observe: Observer | None = None,
         resolution_ms: int = 1,
         *,
+        existing: Iterable[ExistingJob] | None = None,
         until_started: bool = False,
         awaited: Key | None = None,
         runs_elsewhere: bool = False,
@@ -100,6 +110,8 @@ class Player:
         on_ended: Callable[[SimulatedJob], object] = _ignore,
     ) -> None:
         """``on_started`` gets each job that is admitted, ``on_ended`` each job that ends.
+
+        ``existing``: the ``existing_jobs`` of ``world``, if the caller has drawn them already.
 
         ``runs_elsewhere``: other clusters run the jobs; the caller tells with ``started`` and ``end`` what
         they do.
@@ -137,7 +149,7 @@ class Player:
         self._execution = JobExecution(
             world, self._clock, self._events, self._recorder, self._state, self._write
         )
-        for job in existing_jobs(world):
+        for job in existing_jobs(world) if existing is None else existing:
             self._take_over(job)
 
     def _load(self) -> None:

@@ -5,7 +5,7 @@ ends once each workload that waits has started.
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -14,12 +14,14 @@ import msgspec
 from quorate.api.explanation import FEWEST_RUNS, Confidence, StartAnswer
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
+from quorate.kube.resources import WORKLOADS
+from quorate.queueing.conditions import is_finished
 from quorate.queueing.explain import outcome_of, spare_quota
 from quorate.queueing.inadmissible_reasons import QueueInactive, QueueMissing
 from quorate.queueing.state import State
 from quorate.simulate.engine.player import Rest, play_until_started
 from quorate.simulate.engine.records import NEVER
-from quorate.simulate.inputs.existing import existing_jobs
+from quorate.simulate.inputs.existing import ExistingJob, existing_jobs, is_running
 from quorate.simulate.inputs.world import World
 from quorate.simulate.limits import (
     COARSE_STEPS,
@@ -158,10 +160,11 @@ def forecast_one(
 
 def waiting_workloads(world: World) -> dict[int, Workload]:
     """Return the workloads that wait for admission, by their number in a run."""
+    existing = (workload for workload in world.of_kind(WORKLOADS) if not is_finished(workload))
     return {
-        number: job.workload
-        for number, job in enumerate(existing_jobs(world))
-        if job.admitted_ms is None and job.workload.spec.active
+        number: workload
+        for number, workload in enumerate(existing)
+        if workload.spec.active and not is_running(workload)
     }
 
 
@@ -183,16 +186,18 @@ def play_waiting(
     """Play the world until what waits has started, or ``awaited`` has; each number is another run."""
     scenario = msgspec.structs.replace(world.scenario, seed=world.scenario.seed + number)
     again = msgspec.structs.replace(world, scenario=scenario)
-    resolution_ms = 1 if awaited and len(waiting) < MANY_WAITING else _resolution_ms(again, len(waiting))
-    run = play_until_started(again, resolution_ms, is_over, awaited, at_rest)
+    existing = tuple(existing_jobs(again))
+    is_exact = awaited is not None and len(waiting) < MANY_WAITING
+    resolution_ms = 1 if is_exact else _resolution_ms(existing, len(waiting))
+    run = play_until_started(again, existing, resolution_ms, is_over, awaited, at_rest)
     admitted = {job: run.jobs.admitted_ms[job] for job in waiting}  # existing workloads are the first jobs
     starts_s = {job: math.inf if ms == NEVER else ms / 1000 for job, ms in admitted.items()}
     return WaitingRun(starts_s, run.ended_ms / 1000)
 
 
-def _resolution_ms(world: World, waiting: int) -> int:
+def _resolution_ms(existing: Iterable[ExistingJob], waiting: int) -> int:
     """Return a part of the usual run time: starts need not be more exact."""
-    runs_ms = [existing_job.submission.runs_ms for existing_job in existing_jobs(world)]
+    runs_ms = [job.submission.runs_ms for job in existing]
     return max(1, int(median(runs_ms)) // (FINE_STEPS if waiting < MANY_WAITING else COARSE_STEPS))
 
 

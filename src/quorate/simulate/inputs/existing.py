@@ -45,10 +45,15 @@ def existing_jobs(world: World) -> Iterator[ExistingJob]:
             yield _existing(workload, number, first + index, classes[index], world.begins_s, rng)
 
 
+def is_running(workload: Workload) -> bool:
+    """Return True if a workload that has not finished runs when a run begins: it does not wait."""
+    return c.is_admitted(workload) and not c.is_evicted(workload)
+
+
 def _existing(
     workload: Workload, number: int, class_index: int, job_class: JobClass, begins_s: float, rng: Random
 ) -> ExistingJob:
-    is_admitted = c.is_admitted(workload) and not c.is_evicted(workload)
+    is_admitted = is_running(workload)
     admitted_ms = _since_ms(workload, c.ADMITTED, begins_s) if is_admitted else None
     ready_ms = _since_ms(workload, c.PODS_READY, begins_s) if is_admitted else None
     starts_ms = round(draw(job_class.starts, rng) * MS)
