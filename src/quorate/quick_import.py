@@ -12,8 +12,8 @@ _AUTHORITIES: Final = "SSL_CERT_FILE"
 def quick_import(module: str, *, reads_authorities: bool) -> ModuleType:
     """Return a module, imported without garbage collections, a tenth of the time: what it creates is kept.
 
-    At its import aiohttp reads the certificate authorities of the machine, twice, a tenth of the CPU time of
-    a list and 3 MB, for requests without a TLS context of their own; unless ``reads_authorities`` is False.
+    At its import aiohttp reads the certificate authorities of the machine, twice, which takes 3 MB, for
+    requests without a TLS context of their own; unless ``reads_authorities`` is False.
     """
     was_enabled, authorities = gc.isenabled(), os.environ.get(_AUTHORITIES)
     gc.disable()

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-import aiohttp
 import pytest
 from aiohttp import web
 from hypothesis import given
@@ -18,7 +17,10 @@ from quorate.kube.flowcontrol import Backoff
 from quorate.kube.informer import Change, Informer
 from quorate.kube.limits import BATCH_BYTES, PROMPT_READS
 from quorate.kube.resources import PLACEABLE_PODS
-from quorate.kube.rest.bounded_reads import batched_chunks
+from quorate.kube.rest.bounded_reads import batched_pieces
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.connection_pool import ConnectionPool
+from quorate.kube.rest.connection_pool import Request as PoolRequest
 from tests.kube.fake_server import FakeServer, Request, Stream, frame, listing, pod
 from tests.kube.test_informer import wait_for
 
@@ -53,13 +55,15 @@ async def opened(
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     try:
         host, port = runner.addresses[0][:2]
-        async with aiohttp.ClientSession() as session, session.get(f"http://{host}:{port}") as response:
+        pool = ConnectionPool(RestConfig(f"http://{host}:{port}"), None)
+        async with pool.stream(PoolRequest("GET /", "GET", "/", {})) as connection:
             body = await bodies.get()
-            pieces = batched_chunks(response, prompt=prompt, per_second=per_second)
+            pieces = batched_pieces(connection, None, prompt=prompt, per_second=per_second)
             await body.write(b"first")
             assert await anext(pieces) == b"first"
             yield body.write, is_over, pieces
             is_over.set()
+        await pool.close()
     finally:
         await runner.cleanup()
 

@@ -19,8 +19,8 @@ class LazyCommand(TyperCommand):
 
     def load(self) -> TyperCommand | TyperGroup:
         module, _, name = self._target.partition(":")
-        has_own_context = f"{module}:".startswith(_WITH_OWN_CONTEXT)
-        target = getattr(quick_import(module, reads_authorities=not has_own_context), name)
+        reads_authorities = module not in _WITH_OWN_CONTEXT
+        target = getattr(quick_import(module, reads_authorities=reads_authorities), name)
         if isinstance(target, typer.Typer):
             loaded: Any = typer.main.get_group(target)
         elif isinstance(target, TyperCommand):
@@ -34,10 +34,8 @@ class LazyCommand(TyperCommand):
         return loaded
 
 
-# Modules of commands that send every request with the TLS context of a kubeconfig, or of a service account.
-_WITH_OWN_CONTEXT: Final = (
-    "quorate.cli.controllers:", "quorate.cli.scheduler:", "quorate.cli.verbs.", "quorate.cli.witness:",
-)  # fmt: skip
+# Modules of processes that send every request with the TLS context of a kubeconfig, or of a service account.
+_WITH_OWN_CONTEXT: Final = ("quorate.cli.controllers", "quorate.cli.scheduler", "quorate.cli.witness")
 
 
 class LazyGroup(TyperGroup):

@@ -6,25 +6,26 @@ only the fields we read: patch existing objects, and replace only objects that w
 """
 
 import asyncio
-import functools
-import io
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from enum import StrEnum
 from typing import Any, Final, Self
 
-import aiohttp
-from yarl import URL
-
 from quorate.api import codec
-from quorate.api.limits import LARGE_BYTES
 from quorate.api.meta import Key, ObjectMeta
 from quorate.kube.cancellation import end_tasks, retrieve_exception
-from quorate.kube.errors import AnswerTooLarge, ApiError, Gone, NotFound, Unauthorized, Unreachable
+from quorate.kube.errors import (
+    AnswerTooLarge,
+    ApiError,
+    Gone,
+    NotFound,
+    Unauthorized,
+    Unreachable,
+    error_from_answer,
+)
 from quorate.kube.flowcontrol import TokenBucketRateLimiter, retry_delay_s
 from quorate.kube.limits import (
-    CONNECT_S,
     MAX_ANSWER_BYTES,
     MAX_FULL_PAGES,
     PAGE_SIZE,
@@ -35,9 +36,10 @@ from quorate.kube.limits import (
 from quorate.kube.object_faults import ObjectFault, ObjectFaults
 from quorate.kube.own_writes import OwnWrites
 from quorate.kube.resources import Body, Resource, T
-from quorate.kube.rest.bounded_reads import Lines, pieces, read_bounded
+from quorate.kube.rest.bounded_reads import Lines, batched_pieces, pieces
 from quorate.kube.rest.config import RestConfig
-from quorate.kube.rest.connector import Connector, Permit, refusal, unreachable
+from quorate.kube.rest.connection import TransportFailed
+from quorate.kube.rest.connection_pool import ConnectionPool, Permit, Request
 from quorate.kube.rest.decoding import (
     Bookmark,
     Listing,
@@ -58,11 +60,6 @@ from quorate.kube.rest.encoding import (
 )
 
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-
-# asyncio keeps the deadlines: aiohttp's own timer swallows a cancellation that arrives in the iteration
-# of the event loop in which it expires, because each of the two blocks it guards (ClientSession._request,
-# ClientResponse.start) uncancels once, and the cancelled task continues for ever.
-UNTIMED = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
 
 
 class PatchKind(StrEnum):
@@ -111,28 +108,17 @@ class Client:
         self.permit = permit
         self._deadline_s = deadline_s
         self._field_manager = field_manager
-        self._session: aiohttp.ClientSession | None = None
-        self._is_closed = False
+        self._pool = ConnectionPool(config, permit)
         # Writes without a response yet, including those of cancelled callers.
         self._writes: set[asyncio.Task[bytes]] = set()
 
     async def __aenter__(self) -> Self:
-        connector = Connector(self.permit, ssl=self.config.tls or True)
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            auto_decompress=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            proxy=self.config.proxy or None,
-            # Compression costs the server more than the transfer over a cluster network.
-            headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "quorate"},
-        )
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        assert self._session is not None, "exited without being entered"
-        self._is_closed = True
+        self._pool.refuse()
         await end_tasks(self._writes)
-        await self._session.close()
+        await self._pool.close()
 
     async def get(self, resource: Resource[T], key: Key) -> T:
         path = resource.path(key.namespace, key.name)
@@ -323,10 +309,8 @@ class Client:
                 await self.config.credentials.renew()
                 authorization = self.config.credentials.authorization()
                 try:
-                    send = functools.partial(
-                        self._open, method, self._url(path, query), authorization, UNTIMED, body, headers
-                    )
-                    exchange = self._exchange(method, path, send, deadline)
+                    sent = self._new_request(method, method, path, query, authorization, body, headers)
+                    exchange = self._exchange(sent, path, deadline)
                     return await (exchange if method == "GET" else self._shielded(exchange))
                 except Unauthorized:
                     # Credentials expire; the rejected request had no effect and is sent with fresh ones.
@@ -358,25 +342,18 @@ class Client:
         if self._writes:
             await asyncio.wait(self._writes)
 
-    async def _exchange(
-        self,
-        method: str,
-        path: str,
-        send: Callable[[], aiohttp.client._RequestContextManager],
-        deadline: float,
-    ) -> bytes:
-        request, clock, code = f"{method} {path}", asyncio.get_running_loop().time, 0
+    async def _exchange(self, request: Request, path: str, deadline: float) -> bytes:
+        clock, code = asyncio.get_running_loop().time, 0
         began = clock()
         try:
-            async with asyncio.timeout_at(deadline), send() as response:
-                answer = await read_bounded(response, request, self._answer_bytes)
-            code = response.status
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise unreachable(request, self.config.server, error) from error
+            async with asyncio.timeout_at(deadline):
+                code, answer, retry_after_s = await self._pool.exchange(request, self._answer_bytes)
+        except (TransportFailed, TimeoutError) as error:
+            raise self._unreachable(request.name, error) from error
         finally:
-            self._on_response(method, path, code, clock() - began)
-        if response.status >= 400:
-            raise refusal(request, response, answer)
+            self._on_response(request.method, path, code, clock() - began)
+        if code >= 400:
+            raise error_from_answer(request.name, code, answer, retry_after_s)
         return answer
 
     async def watch(
@@ -430,60 +407,54 @@ class Client:
         The deadline applies to its start; after ``silence_s`` the connection is taken for broken.  ``verb``
         is for messages and metrics.  Raises ``ApiError`` for a refusal and ``Unreachable``.
         """
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=silence_s)
         clock, code = asyncio.get_running_loop().time, 0
         await self.config.credentials.renew()
         authorization, began = self.config.credentials.authorization(), clock()
+        request = self._new_request(verb, "GET", path, query, authorization)
         try:
-            try:
-                async with asyncio.timeout(self._deadline_s):
-                    response = await self._open("GET", self._url(path, query), authorization, timeout)
-                code = response.status
-            finally:
-                self._on_response(verb, path, code, clock() - began)
-            async with response:
+            async with AsyncExitStack() as stack:
+                try:
+                    async with asyncio.timeout(self._deadline_s):
+                        connection = await stack.enter_async_context(self._pool.stream(request))
+                    code = connection.status
+                finally:
+                    self._on_response(verb, path, code, clock() - began)
                 if code >= 400:
-                    request = f"{verb} {path}"
-                    answer = await read_bounded(response, request, self._answer_bytes)
-                    raise refusal(request, response, answer)
+                    answer = await connection.read(request.name, self._answer_bytes)
+                    raise error_from_answer(request.name, code, answer, connection.retry_after_s)
                 on_open()
-                async for chunk in pieces(response, batched=batched):
-                    yield chunk
+                read = batched_pieces if batched else pieces
+                async for piece in await stack.enter_async_context(aclosing(read(connection, silence_s))):
+                    yield piece
         except Unauthorized:
             await self.config.credentials.refresh(authorization)  # for the caller's next attempt
             raise
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise unreachable(f"{verb} {path}", self.config.server, error) from error
+        except (TransportFailed, TimeoutError) as error:
+            raise self._unreachable(request.name, error) from error
 
-    def _open(
+    def _new_request(
         self,
+        verb: str,
         method: str,
-        url: URL,
+        path: str,
+        query: Mapping[str, str] | None,
         authorization: str,
-        timeout: aiohttp.ClientTimeout,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> aiohttp.client._RequestContextManager:
-        assert self._session is not None, "a Client is used within `async with`"
-        if self._is_closed:  # a task that waited for a slot, a rate or an attempt does not know it yet
-            raise aiohttp.ClientConnectionError("this client is closed")
-        sent = {"Content-Type": "application/json"} if body is not None else {}
+    ) -> Request:
+        sent = {"Accept": "application/json"}
+        if body is not None:
+            sent["Content-Type"] = "application/json"
         if authorization:
             sent["Authorization"] = authorization
-        return self._session.request(
-            method,
-            url,
-            data=io.BytesIO(body) if body is not None and len(body) > LARGE_BYTES else body,
-            headers=sent | dict(headers or {}),
-            timeout=timeout,
-            allow_redirects=False,
-            server_hostname=self.config.tls_server_name or None,
-            ssl=self.config.credentials.tls or self.config.tls or True,
-        )
+        if headers is not None:
+            sent.update(headers)
+        target = f"{path}?{encoded_query(tuple(query.items()))}" if query else path
+        return Request(f"{verb} {path}", method, target, sent, body)
 
-    def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
-        tail = f"?{encoded_query(tuple(query.items()))}" if query else ""
-        return URL(f"{self.config.server}{path}{tail}", encoded=True)
+    def _unreachable(self, request: str, error: TransportFailed | TimeoutError) -> Unreachable:
+        is_sent = not isinstance(error, TransportFailed) or error.sent
+        return Unreachable(request, self.config.server, str(error) or "the deadline passed", is_sent)
 
     def _query(self, dry_run: bool) -> dict[str, str]:
         return {"fieldManager": self._field_manager} | ({"dryRun": "All"} if dry_run else {})

@@ -6,6 +6,9 @@ from typing import Final
 PAGE_SIZE: Final = 500  # objects of one page of a list, as client-go
 ATTEMPTS: Final = 5  # of one request: about 1.5 s in all when the server sends no Retry-After
 CONNECT_S: Final = 10.0  # until a connection counts as failed
+FALLBACK_S: Final = 0.25  # until the next address of a host is tried beside the first (RFC 8305)
+KEEPALIVE_S: Final = 60.0  # of an idle connection; API servers close theirs after 90 s
+MAX_IDLE_CONNECTIONS: Final = 100  # that are kept
 WATCH_S: Final = 300.0  # after which the server ends a watch; the next one may go to another replica
 WATCH_SLACK_S: Final = 30.0  # silence beyond the end of a watch means that the connection is dead
 DISCOVERY_INTERVAL_S: Final = 5.0  # one small request for each kind that is not served
@@ -13,6 +16,8 @@ UNATTENDED_S: Final = 60.0  # the longest run of an exec plugin that cannot ask 
 
 # Responses.  An API server stores at most 1.5 MiB of an object, which JSON makes at most a few times larger.
 MAX_LINE_BYTES: Final = 16 * 2**20  # one change of one object in a watch
+MAX_HEAD_BYTES: Final = 64 * 1024  # status line and headers; API servers send less than 1 KiB
+MAX_UNREAD_BYTES: Final = 128 * 1024  # of a stream, after which the connection is not read for a while
 MAX_ANSWER_BYTES: Final = 2**30  # any other response, such as 100,000 pods that are listed in one page
 MAX_FULL_PAGES: Final = 16  # of that size, in all pages of one list
 SMALL_PAGE_SIZE: Final = 16  # objects of a page, if that with PAGE_SIZE is too large

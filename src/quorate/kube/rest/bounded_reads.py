@@ -8,40 +8,48 @@ with cold caches.
 import asyncio
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
-
-import aiohttp
 
 from quorate.kube.errors import AnswerTooLarge
 from quorate.kube.flowcontrol import TokenBucketRateLimiter
 from quorate.kube.limits import BATCH_BYTES, MAX_LINE_BYTES, PROMPT_READS, READS_PER_SECOND
+from quorate.kube.rest.connection import Connection
 
 
-async def batched_chunks(
-    response: aiohttp.ClientResponse, *, prompt: int = PROMPT_READS, per_second: float = READS_PER_SECOND
-) -> AsyncIterator[bytes]:
-    """Yield what the connection of ``response`` receives, each piece as soon as it arrives while few do.
+async def pieces(connection: Connection, silence_s: float | None) -> AsyncGenerator[bytes, None]:
+    """Yield the body that a connection receives, in pieces as they arrive (see ``Connection.piece``)."""
+    while piece := await connection.piece(silence_s):
+        yield piece
+
+
+async def batched_pieces(
+    connection: Connection,
+    silence_s: float | None,
+    *,
+    prompt: int = PROMPT_READS,
+    per_second: float = READS_PER_SECOND,
+) -> AsyncGenerator[bytes, None]:
+    """Yield the body that a connection receives, each piece as soon as it arrives while few do.
 
     After ``prompt`` pieces the kernel reports bytes ``per_second`` times a second, or once it has
     ``BATCH_BYTES``, or when the connection ends: reading never pauses, so no server waits for it.
     """
-    transport = None if response.connection is None else response.connection.transport
     limiter = TokenBucketRateLimiter(per_second, prompt)
     timer: asyncio.TimerHandle | None = None
 
     def report_at_once() -> None:
         nonlocal timer
         timer = None
-        _report_from(1, transport)
+        _report_from(1, connection.transport)
 
     limiter.reserve_s()  # the first piece
     try:
-        async for chunk in response.content.iter_any():
+        while piece := await connection.piece(silence_s):
             if timer is None and (wait_s := limiter.reserve_s()) > 0:
-                _report_from(BATCH_BYTES, transport)
+                _report_from(BATCH_BYTES, connection.transport)
                 timer = asyncio.get_running_loop().call_later(wait_s, report_at_once)
-            yield chunk
+            yield piece
     finally:
         if timer is not None:
             timer.cancel()
@@ -53,41 +61,9 @@ def _report_from(least_bytes: int, transport: asyncio.Transport | None) -> None:
     # Other systems do not report what has arrived when the limit falls; Linux does since 4.18.
     if sys.platform != "linux" or transport is None or transport.is_closing():
         return
-    if (connection := transport.get_extra_info("socket")) is not None:
+    if (connected := transport.get_extra_info("socket")) is not None:
         with suppress(OSError):  # it has ended
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least_bytes)
-
-
-async def read_bounded(response: aiohttp.ClientResponse, request: str, limit: int) -> bytes:
-    """Return the body of ``response``.  Raises ``AnswerTooLarge`` if it has more than ``limit`` bytes."""
-    parts, size = [], 0
-    announced = response.content_length or 0
-    if 0 < announced <= limit:  # most responses; the parser reads no byte more
-        try:
-            return await response.content.read()
-        except RuntimeError as error:
-            raise _payload_error(error) from error
-    async for piece in pieces(response):
-        size += len(piece)
-        if max(size, announced) > limit:
-            response.close()  # the rest is not read
-            raise AnswerTooLarge(request, limit)
-        parts.append(piece)
-    return b"".join(parts)
-
-
-async def pieces(response: aiohttp.ClientResponse, *, batched: bool = False) -> AsyncIterator[bytes]:
-    """Yield the pieces of a body.  Raises ``aiohttp.ClientError`` if the connection ends before the body."""
-    try:
-        async for piece in batched_chunks(response) if batched else response.content.iter_any():
-            yield piece
-    except RuntimeError as error:
-        raise _payload_error(error) from error
-
-
-def _payload_error(error: RuntimeError) -> aiohttp.ClientPayloadError:
-    """Return what aiohttp's error means if the connection had ended when it was to be read."""
-    return aiohttp.ClientPayloadError(str(error))
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, least_bytes)
 
 
 class Lines:
