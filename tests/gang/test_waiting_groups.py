@@ -1,16 +1,22 @@
 """The report on waiting groups lists all failed checks with amounts and agrees with the scheduler."""
 
+from json import dumps
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.api.names.volcano import MEMBER_REQUESTS
 from quorate.gang.reports import waiting_groups
-from tests.gang.enqueue_worlds import group, rq, world
+from quorate.gang.shortage import NEVER_FITS
+from tests.gang.enqueue_worlds import group, group_states, message, rq, running, world
 
 Json = dict[str, Any]
 
 
-def report(given: Json, **arguments: Any) -> dict[str, str]:
+def report(content: Json, **arguments: Any) -> dict[str, str]:
     """Return the position and the failed checks of each waiting group."""
-    here = world(given, **arguments)
+    here = world(content, **arguments)
     found = {}
     for key, outlook in waiting_groups(here.model, here.settings, here.now).items():
         against = [
@@ -58,3 +64,43 @@ def test_back_off_and_blocked_groups_are_reported() -> None:
             group("b", "1", queue="f", created=2),
         ],
     }) == {"a": "1/2 not before 1200", "b": "2/2 blocked"}  # fmt: skip
+
+
+@given(
+    nodes=st.lists(st.tuples(st.integers(1, 6), st.booleans()), min_size=1, max_size=4),
+    roles=st.lists(st.tuples(st.integers(1, 6), st.integers(1, 3)), min_size=1, max_size=2),
+    factor=st.sampled_from(("1", "1.5")),
+)
+def test_a_group_of_which_equal_members_exceed_the_empty_nodes_never_fits(
+    nodes: list[tuple[int, bool]], roles: list[tuple[int, int]], factor: str
+) -> None:
+    """``nodes``: cpu of each, and whether it is full; ``roles``: cpu of a member, and their number."""
+    content = {
+        "nodes": [{"name": f"n{index}", "cpu": cpu} for index, (cpu, _) in enumerate(nodes)],
+        "pods": [
+            running("r", str(cpu), name=f"r-{index}", node=f"n{index}")
+            for index, (cpu, is_full) in enumerate(nodes)
+            if is_full
+        ],
+        "podGroups": [
+            group("r", phase="Running"),
+            group(
+                "g",
+                str(sum(cpu * pods for cpu, pods in roles)),
+                minMember=sum(pods for _, pods in roles),
+                minTaskMember={f"role{index}": pods for index, (_, pods) in enumerate(roles)},
+                annotations={
+                    MEMBER_REQUESTS: dumps(
+                        {f"role{index}": {"cpu": cpu} for index, (cpu, _) in enumerate(roles)}
+                    )
+                },
+            ),
+        ],
+    }
+    here = world(content, idle_factor=factor)
+    here.session()
+    never = any(sum(cpu // each for cpu, _ in nodes) < pods for each, pods in roles)
+    waits = group_states(here)["g"] != "Inqueue"
+    assert waits or not never
+    if waits and (never or len(roles) == 1):
+        assert (NEVER_FITS in message(here, "g")) == never

@@ -66,13 +66,15 @@ class NotEnoughNodes:
     needed: int
     best: int  # the most of it that a node has left beside the members that fit
     nodes: int
+    never_fits: bool = False  # these members do not fit either if the nodes have no pods, as all numbers say
 
     def __str__(self) -> str:
         need, have = rounded_up(self.resource, self.needed), rounded_down(self.resource, max(0, self.best))
-        return (
-            f"nodes: {self.fitting} of {self.members} members fit: {self.resource}: need {need}, "
-            f"have {have} on the best of {counted(self.nodes, 'node')}"
-        )
+        amounts = f"{self.resource}: need {need}, have {have} on the best of {counted(self.nodes, 'node')}"
+        if self.never_fits:
+            fit = f"{self.fitting} of {self.members} members fit without any other pods"
+            return f"nodes: {fit}: {amounts}, {NEVER_FITS}"
+        return f"nodes: {self.fitting} of {self.members} members fit: {amounts}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,7 +453,7 @@ def can_never_fit(reason: PendingReason) -> bool:
             return any(shortage.never_fits for shortage in reason.shortages)
         case QueuePodGroupLimit():
             return reason.limit == 0
-        case GangUnschedulable() | NetworkTopologyUnsatisfied():
+        case NotEnoughNodes() | GangUnschedulable() | NetworkTopologyUnsatisfied():
             return reason.never_fits
         case HyperNodesTooSmall() | NoSuchTier():
             return True
@@ -469,7 +471,7 @@ def equivalence_key(reason: PendingReason) -> object:
             shortages = tuple(shortage.equivalence_key for shortage in reason.shortages)
             return (reason.reason, reason.source, shortages)
         case NotEnoughNodes():
-            return (NotEnoughNodes, reason.members, reason.resource, reason.needed)
+            return (NotEnoughNodes, reason.members, reason.resource, reason.needed, reason.never_fits)
         case AwaitsEvictions():
             return (AwaitsEvictions, reason.nodes)
         case AwaitsPlannedStart():

@@ -62,7 +62,7 @@ def _parts(reason: PendingReason, namespace: str) -> tuple[Reason, ...]:
             name = ObjectName(kind="ResourceQuota", name=quota, namespace=namespace)
             return tuple(_of_shortage(shortage, reason.source, name) for shortage in shortages)
         case NotEnoughNodes(members, fitting, resource, needed, best, nodes):
-            short = _amounts(resource, needed, best)
+            short = _amounts(resource, needed, best, best if reason.never_fits else None)
             return (replace(short, text=text, on_nodes=_on_nodes(members, fitting, nodes)),)
         case GangUnschedulable(missing, needed, cause):
             return _of_cause(text, cause, needed, needed - missing)

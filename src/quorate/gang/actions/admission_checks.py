@@ -182,7 +182,7 @@ class AdmissionChecks:
         This costs no search.
         """
         match short:
-            case NotEnoughResources() | NotEnoughNodes():
+            case NotEnoughResources() | NotEnoughNodes(never_fits=False):
                 return not self.shortages(node_claim_of(gang), self._plans.at_most(gang))
             case QueueQuotaExceeded(shortages=shortages):
                 bound = self._plans.at_most(gang, in_queue=not self._is_hierarchical)
@@ -232,7 +232,8 @@ class AdmissionChecks:
 
     def _check_nodes(self, gang: Gang) -> NotEnoughResources | NotEnoughNodes | None:
         shortages = self.shortages(node_claim_of(gang), NOTHING)
-        no_nodes = None if shortages else self._members.check(gang)
+        never_fits = any(shortage.never_fits for shortage in shortages)
+        no_nodes = None if never_fits else self._members.check(gang, is_short=bool(shortages))
         if not (shortages or no_nodes) or self._session.is_overdue(gang):
             return None
         return no_nodes or NotEnoughResources(tuple(shortages))

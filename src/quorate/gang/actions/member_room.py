@@ -8,6 +8,8 @@ role.  Of other groups only the sum is checked, since their members may differ: 
 An idle factor above 1 (plugin ``overcommit``) lets groups be admitted beyond the idle resources: as many
 equal members as that part of the cluster has room for need no node now, but all must fit nodes without pods.
 Of unequal members only the fit on nodes without pods is checked then.
+
+Members that do not fit the nodes without any pods, those included that are not ready, never fit.
 """
 
 from collections import Counter
@@ -21,20 +23,27 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import TaskStatus
 from quorate.gang.pending_reasons import NotEnoughNodes
 from quorate.placement.cluster import Cluster
-from quorate.placement.vectors import Matrix, Vector, np
+from quorate.placement.vectors import Mask, Matrix, Vector, np
 
 _MANY: Final = 2**31 - 1  # members that request nothing
 
 _Amounts = tuple[tuple[str, int], ...]
 
 
-class _Room(NamedTuple):
-    """How many equal members of some requests have room."""
+class _Fit(NamedTuple):
+    """How many equal members of some requests fit some nodes."""
 
-    fitting: int  # now
-    admissible: int  # with the idle factor
-    scarcest: str  # the resource that is short for one more
-    best: int  # the most that a node has left of it
+    fitting: int
+    scarcest: str = ""  # the resource that is short for one more
+    best: int = 0  # the most that a node has left of it
+
+
+class _Room(NamedTuple):
+    """The room for equal members of some requests."""
+
+    now: _Fit
+    empty: _Fit  # on all nodes, without any pods
+    admissible: int  # how many members have room with the idle factor
 
 
 class MemberRoom:
@@ -54,26 +63,44 @@ class MemberRoom:
             self._ready = np.zeros_like(cluster.ready)
             self._ready[within] = cluster.ready[within]
         self._idle_factor = idle_factor
-        self._found: dict[_Amounts, _Room] = {}
+        self._rooms: dict[_Amounts, _Room] = {}  # by what a member requests
 
-    def check(self, gang: Gang) -> NotEnoughNodes | None:
-        """Return which members do not fit; None if all do, or may."""
+    def check(self, gang: Gang, *, is_short: bool = False) -> NotEnoughNodes | None:
+        """Return which members do not fit; None if all do, or may.
+
+        ``is_short``: the nodes together have too little now, so only members that never fit are looked for.
+        """
         needed_pods = gang.min_member - gang.rooms.held.pods
         amounts = amounts_of_member(gang)
         if needed_pods <= 0 or (amounts is None and gang.rooms.held.pods):
             return None  # it is not known which of unequal members have the room that is held
-        if amounts is None:
-            return self._check_unequal(unequal_members(gang))
-        key = tuple(sorted(amounts.items()))
-        found = self._found.get(key)
-        if found is None:
-            found = self._found[key] = self._room(amounts)
-        if found.admissible >= needed_pods:
-            return None
-        needed, nodes = amounts.get(found.scarcest, 0), int(self._ready.sum())
-        return NotEnoughNodes(needed_pods, found.fitting, found.scarcest, needed, found.best, nodes)
+        members = unequal_members(gang) if amounts is None else [Members(amounts, needed_pods)]
+        lack = None
+        if not is_short:
+            lack = self._lack_of_equal(*members) if amounts is not None else self._lack_of_unequal(members)
+            if lack is None:
+                return None
+        return next(filter(None, map(self._never_fit, members)), lack)
 
-    def _check_unequal(self, members: Sequence[Members]) -> NotEnoughNodes | None:
+    def _never_fit(self, members: Members) -> NotEnoughNodes | None:
+        """Return what equal members lack on nodes without pods; None if they fit there."""
+        fit = self._room(members.amounts).empty
+        if fit.fitting >= members.pods:
+            return None
+        needed, nodes = members.amounts.get(fit.scarcest, 0), sum(1 for _ in self._cluster.names())
+        return NotEnoughNodes(
+            members.pods, fit.fitting, fit.scarcest, needed, fit.best, nodes, never_fits=True
+        )
+
+    def _lack_of_equal(self, members: Members) -> NotEnoughNodes | None:
+        room = self._room(members.amounts)
+        if room.admissible >= members.pods:
+            return None
+        fit, nodes = room.now, int(self._ready.sum())
+        needed = members.amounts.get(fit.scarcest, 0)
+        return NotEnoughNodes(members.pods, fit.fitting, fit.scarcest, needed, fit.best, nodes)
+
+    def _lack_of_unequal(self, members: Sequence[Members]) -> NotEnoughNodes | None:
         if not members:
             return None
         cluster = self._cluster
@@ -88,33 +115,37 @@ class MemberRoom:
         return cluster.allocatable - cluster.used + cluster.releasing - cluster.pipelined + self._more
 
     def _room(self, amounts: Mapping[str, int]) -> _Room:
-        ready, rows = self._ready, self._cluster.rows
-        nodes = int(ready.sum())
-        nothing = np.zeros(nodes, np.int64)
+        key = tuple(sorted(amounts.items()))
+        room = self._rooms.get(key)
+        if room is None:
+            room = self._rooms[key] = self._room_of(amounts)
+        return room
 
-        def by_resource(free: Matrix) -> dict[str, Vector]:
-            return {name: free[rows[name], ready] if name in rows else nothing for name in sorted(amounts)}
-
-        idle = by_resource(self._future_idle())
-        fitting = _fitting(idle, amounts, nodes)
-        best = {name: int((have - fitting * amounts[name]).max(initial=0)) for name, have in idle.items()}
-        scarcest = min(best, key=lambda name: (best[name] / amounts[name], name), default="")
-        fitting_now = admissible = min(int(fitting.sum()), _MANY)
+    def _room_of(self, amounts: Mapping[str, int]) -> _Room:
+        ready, allocatable = self._ready, self._cluster.allocatable
+        now = self._fit(self._future_idle(), ready, amounts)
+        admissible = now.fitting
         if self._idle_factor > 1:
-            allocatable = by_resource(self._cluster.allocatable)
             beyond = self._idle_factor - 1
-            extra = [int(int(have.sum()) * beyond) // amounts[name] for name, have in allocatable.items()]
-            in_empty = min(int(_fitting(allocatable, amounts, nodes).sum()), _MANY)
-            admissible = min(fitting_now + min(extra, default=0), in_empty)
-        return _Room(fitting_now, admissible, scarcest, best.get(scarcest, 0))
+            of_ready = self._by_resource(allocatable, ready, amounts)
+            extra = [int(int(have.sum()) * beyond) // amounts[name] for name, have in of_ready.items()]
+            in_empty = self._fit(allocatable, ready, amounts).fitting
+            admissible = min(now.fitting + min(extra, default=0), in_empty)
+        return _Room(now, self._fit(allocatable, np.ones_like(ready), amounts), admissible)
 
+    def _fit(self, free: Matrix, nodes: Mask, amounts: Mapping[str, int]) -> _Fit:
+        """Return how many members with ``amounts`` fit ``nodes``, which have ``free`` left."""
+        left = self._by_resource(free, nodes, amounts)
+        fitting = np.full(int(nodes.sum()), _MANY, np.int64)
+        for name, have in left.items():
+            fitting = np.minimum(fitting, np.maximum(have // amounts[name], 0))
+        best = {name: int((have - fitting * amounts[name]).max(initial=0)) for name, have in left.items()}
+        scarcest = min(best, key=lambda name: (best[name] / amounts[name], name), default="")
+        return _Fit(min(int(fitting.sum()), _MANY), scarcest, best.get(scarcest, 0))
 
-def _fitting(free: Mapping[str, Vector], amounts: Mapping[str, int], nodes: int) -> Vector:
-    """Return how many members each node takes, by resource what each has left."""
-    fitting = np.full(nodes, _MANY, np.int64)
-    for name, have in free.items():
-        fitting = np.minimum(fitting, np.maximum(have // amounts[name], 0))
-    return fitting
+    def _by_resource(self, free: Matrix, nodes: Mask, amounts: Mapping[str, int]) -> dict[str, Vector]:
+        rows, nothing = self._cluster.rows, np.zeros(int(nodes.sum()), np.int64)
+        return {name: free[rows[name], nodes] if name in rows else nothing for name in sorted(amounts)}
 
 
 def unequal_members(gang: Gang) -> list[Members]:
