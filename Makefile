@@ -65,6 +65,8 @@ demo: $(STAMP) ## watch two jobs deadlock, then the same jobs complete, in two w
 lint: $(STAMP) ## format, lint, layers, strict types, dead code, spelling, language
 	@$(MAKE) --no-print-directory --keep-going --jobs $(CORES) $(filter --output-sync,$(.FEATURES:%=--%)) $(LINTS)
 
+$(LINTS): $(STAMP)
+
 lint-format:
 	@$(BIN)/ruff format --check .
 
