@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable, Iterable
 import pytest
 
 from quorate.api.meta import Key
-from quorate.kube.controller.reconcile import Reconciler
+from quorate.kube.controller.reconcile import Reconcile, Reconciler
 from quorate.kube.errors import Conflict
+from quorate.kube.limits import RUNS_IN_ONE_TURN
 from tests.kube.virtual_clock import VirtualClock, settle
 
 A, B = Key("", "a"), Key("", "b")
@@ -16,7 +17,7 @@ A, B = Key("", "a"), Key("", "b")
 
 def play(
     story: Callable[[Reconciler, VirtualClock], Awaitable[None]],
-    reconcile: Callable[[Key], Awaitable[float | None]],
+    reconcile: Reconcile,
     workers: int = 4,
 ) -> None:
     async def run() -> None:
@@ -75,6 +76,35 @@ def test_a_delay_has_its_length_although_the_wall_clock_is_set(off_s: float) -> 
 
     recorded = Recorded()
     play(story, recorded)
+
+
+def test_runs_of_a_plain_function_need_no_task_and_leave_turns_to_others() -> None:
+    keys = [Key("", str(number)) for number in range(2 * RUNS_IN_ONE_TURN)]
+    runs: list[Key] = []
+    began = asyncio.Event()
+    answers: dict[Key, float | Exception] = {keys[0]: 1010.0, keys[-1]: Conflict("PATCH /a", 409, "", "")}
+
+    def reconcile(key: Key) -> float | None:
+        runs.append(key)
+        began.set()
+        answer = answers.pop(key, None)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def story(reconciler: Reconciler, clock: VirtualClock) -> None:
+        for key in keys:
+            reconciler.enqueue(key)
+        await began.wait()
+        assert runs == keys[:RUNS_IN_ONE_TURN], "another task runs between two turns"
+        await reconciler.drained()
+        assert runs == keys
+        await clock.advance_to(1001.0)
+        assert runs[len(keys) :] == [keys[-1]], "a failed run is repeated"
+        await clock.advance_to(1010.0)
+        assert runs[len(keys) :] == [keys[-1], keys[0]], "a run comes at the time that was returned"
+
+    play(story, reconcile)
 
 
 def test_an_earlier_key_shortens_the_wait() -> None:

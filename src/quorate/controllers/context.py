@@ -1,19 +1,19 @@
 """What every controller needs besides its own informers, created once for each run."""
 
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, ObjectMeta, epoch
+from quorate.api.meta import ObjectMeta, epoch
 from quorate.controllers.informers import Informers
 from quorate.controllers.limits import EVENT_SHARE, EVENT_WORKERS
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.computations import Computations
-from quorate.kube.controller.reconcile import Reconciler
+from quorate.kube.controller.reconcile import Reconcile, Reconciler
 from quorate.kube.events import EventRecorder
 from quorate.kube.resources import WORKLOADS, Resource
 from quorate.kube.selection import Watched
@@ -103,7 +103,7 @@ class ControllerContext:
     def reconciler(
         self,
         name: str,
-        reconcile: Callable[[Key], Awaitable[float | None]],
+        reconcile: Reconcile,
         objects: Watched,
         workers: int,
         written: Resource[Any] | None = None,

@@ -3,6 +3,7 @@
 ``queueing.lifecycle`` decides what must happen; this module writes it.
 """
 
+from collections.abc import Awaitable
 from typing import Final
 
 from quorate.api.core import LimitRange, Namespace
@@ -15,6 +16,7 @@ from quorate.controllers.core.queues import is_equivalent
 from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.informers import POINTS_TO, unscheduled_since, workloads_of
 from quorate.controllers.limits import FEW_WORKERS, NEW_WORKLOAD_S, WORKERS
+from quorate.kube.controller.reconcile import NextRun
 from quorate.kube.informer import Change
 from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOADS, reference_to
@@ -108,7 +110,7 @@ class WorkloadController:
         for workload in self._informers.workloads.by_index(index, value):
             self.reconciler.enqueue(workload.metadata.key)
 
-    async def reconcile(self, key: Key) -> float | None:
+    def reconcile(self, key: Key) -> Awaitable[NextRun] | NextRun:
         workload = self._informers.workloads.get(key)
         if workload is None:
             return None
@@ -121,12 +123,16 @@ class WorkloadController:
             unscheduled_since(self._informers.unscheduled_pods, key),
             self._state.replaced_by(key),
         )
-        if writes := _writes(workload, transition):  # after most changes there are none
-            await send(self._client, writes)
+        writes = _writes(workload, transition)  # after most changes there are none
+        is_done = not writes and not transition.events
+        return transition.wake_at if is_done else self._carry_out(workload, transition, writes)
+
+    async def _carry_out(self, workload: Workload, transition: Transition, writes: list[Write]) -> NextRun:
+        await send(self._client, writes)
         for event in transition.events:
             regarding = reference_to(WORKLOADS, workload.metadata)
             self._events.event(regarding, event.type, event.reason, event.message)
-            self._log.info("event", key=key, reason=event.reason, detail=event.message)
+            self._log.info("event", key=workload.metadata.key, reason=event.reason, detail=event.message)
         return transition.wake_at
 
 

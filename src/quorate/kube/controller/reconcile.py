@@ -2,7 +2,8 @@
 
 Contract of ``reconcile``: it gets a key, reads the current state, decides once and writes.  It returns the
 time (epoch seconds) of the next run, or None if the next change is early enough.  It never runs twice
-concurrently for one key.
+concurrently for one key.  It may be a plain function that returns the time if there is nothing to write, else
+an awaitable of the time: most runs then need no task of their own.
 
 After an error of ``kube.errors`` the key is retried with a backoff of its own until a run succeeds.  Any
 other exception is a bug: it is retried in the same way, so that one object cannot stop the work on all
@@ -18,16 +19,19 @@ from quorate.kube.clock import Clock, Timer
 from quorate.kube.controller.work_queue import WorkQueue
 from quorate.kube.errors import ApiError, Conflict, Unreachable, Unreadable
 from quorate.kube.flowcontrol import Backoff
+from quorate.kube.limits import RUNS_IN_ONE_TURN
 from quorate.kube.log import logger
 
 RETRY = Backoff(first_s=0.01, cap_s=60.0)
+NextRun = float | None  # epoch seconds
+Reconcile = Callable[[Key], Awaitable[NextRun] | NextRun]
 
 
 class Reconciler:
     def __init__(
         self,
         name: str,
-        reconcile: Callable[[Key], Awaitable[float | None]],
+        reconcile: Reconcile,
         clock: Clock,
         workers: int = 4,
         *,
@@ -81,21 +85,34 @@ class Reconciler:
             async with asyncio.TaskGroup() as tasks:
                 while not self._stopping:
                     self._queue_changed.clear()
-                    self._start_runs(tasks)
+                    if self._start_runs(tasks) == RUNS_IN_ONE_TURN:
+                        await asyncio.sleep(0)
+                        continue
                     if self._busy < self._workers:
                         self._timer.reset(self._queue.next_due())
                     await self._queue_changed.wait()
         finally:
             self._timer.reset(None)
 
-    def _start_runs(self, tasks: asyncio.TaskGroup) -> None:
-        while self._busy < self._workers:
+    def _start_runs(self, tasks: asyncio.TaskGroup) -> int:
+        """Start the runs of ready keys; return how many have ended, at most ``RUNS_IN_ONE_TURN``."""
+        ended = 0
+        while self._busy < self._workers and ended < RUNS_IN_ONE_TURN:
             key = self._queue.get(self._steady.now())
             if key is None:
                 break
             self._busy += 1
             self._idle.clear()
-            tasks.create_task(self._run_once(key))
+            try:
+                run = self._reconcile(key)
+            except Exception as error:
+                run = _failed(error)
+            if run is None or isinstance(run, float):
+                self._ended(key, self._after_success(key, run))
+                ended += 1
+            else:
+                tasks.create_task(self._run_once(key, run))
+        return ended
 
     def _reported(self, key: Key, error: Exception) -> bool:
         """Return False without ``report``, or if that raises, which must not end the other reconciles."""
@@ -108,31 +125,39 @@ class Reconciler:
             return False
         return True
 
-    async def _run_once(self, key: Key) -> None:
-        retry_in_s: float | None
+    async def _run_once(self, key: Key, run: Awaitable[NextRun]) -> None:
+        again_in_s = None
         try:
-            run_at = await self._reconcile(key)
+            again_in_s = self._after_success(key, await run)
         except (ApiError, Unreachable, Unreadable) as error:
-            retry_in_s = self._after_failure(key)
+            again_in_s = self._after_failure(key)
             if not isinstance(error, Conflict):  # conflicts are normal: another client wrote first
-                self._log.warning("retrying", key=key, problem=str(error), retry_in_s=retry_in_s)
+                self._log.warning("retrying", key=key, problem=str(error), retry_in_s=again_in_s)
         except Exception as error:
-            retry_in_s = self._after_failure(key)
+            again_in_s = self._after_failure(key)
             if not self._reported(key, error) and self._failures[key] == 1:
-                self._log.fault("reconcile raised", error, key=key, retry_in_s=retry_in_s)
-            self._log.warning("retrying", key=key, problem=repr(error), retry_in_s=retry_in_s)
-        else:
-            retry_in_s = None if run_at is None else run_at - self._clock.now()
-            self._failures.pop(key, None)
+                self._log.fault("reconcile raised", error, key=key, retry_in_s=again_in_s)
+            self._log.warning("retrying", key=key, problem=repr(error), retry_in_s=again_in_s)
         finally:
-            self._busy -= 1
-            self._queue.done(key)
             self._queue_changed.set()
-            if self._queue.idle:
-                self._idle.set()
-        if retry_in_s is not None:
-            self._queue.add_at(key, self._steady.now() + retry_in_s)
+            self._ended(key, again_in_s)
+
+    def _ended(self, key: Key, again_in_s: float | None) -> None:
+        self._busy -= 1
+        self._queue.done(key)
+        if self._queue.idle:
+            self._idle.set()
+        if again_in_s is not None:
+            self._queue.add_at(key, self._steady.now() + again_in_s)
+
+    def _after_success(self, key: Key, run_at: NextRun) -> float | None:
+        self._failures.pop(key, None)
+        return None if run_at is None else run_at - self._clock.now()
 
     def _after_failure(self, key: Key) -> float:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         return RETRY.delay_s(failures)
+
+
+async def _failed(error: Exception) -> NextRun:
+    raise error
