@@ -103,7 +103,7 @@ ABSENT_FEATURES: Final = frozenset(
         "KueueDRAIntegrationPrioritizedList",
         "MultiKueueRayInTreeAutoscaling", "SchedulerLibraryIntegration", "SchedulerLongRequeueInterval",
         "SkipChildJobSuspension", "TASGroupedPodSetSlicing",
-        "TASPartialSlices", "TASReplaceMultipleFailedNodes", "TASTopologySpreading",
+        "TASReplaceMultipleFailedNodes", "TASTopologySpreading",
     )
 )  # fmt: skip
 # Gates that have one value here, and why.
@@ -118,6 +118,7 @@ FIXED_GATES: Final = {
     "SkipAncestorCheckForDeletedWorkloads": "the ancestors of a deleted job are not read",
     "TASLeaderPodSetFeasibility": "the constraints of a leader are always checked",
     "TASNodeFeasibilityForAllLevels": "nodes are checked in every topology",
+    "TASPartialSlices": "the last slice of a pod set may have fewer pods",
     "VectorizedResourceRequests": "it concerns only how Kueue stores requests",
 }
 

@@ -9,17 +9,17 @@ from quorate.api.decoding.strict import InvalidConfiguration, InvalidValue
 from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
 from quorate.inspect.errors import UsageError
 from quorate.processes.local.cluster_description import DEFAULT, ClusterDescription
+from quorate.processes.local.node_pools import EXAMPLE as POOL_EXAMPLE
 from quorate.processes.local.node_pools import (
-    EXAMPLE,
     FLAVOR,
     TOPOLOGY,
+    TOPOLOGY_EXAMPLE,
     NodePoolDescription,
     NodeTopology,
     check_pools,
     parse_node_topology,
     parse_pool,
 )
-from quorate.processes.local.node_pools import EXAMPLE as POOL_EXAMPLE
 from quorate.processes.local.pod_runtime import Runtime
 
 
@@ -73,8 +73,8 @@ NodeLevels = Annotated[
     NodeTopology | None,
     _of_nodes(
         "--topology", parser=topology_option, metavar="LEVELS",
-        help=f"Blocks, racks or other domains of nodes, instead of --nodes: [b]{EXAMPLE}[/b] makes 2 blocks "
-        f"of 4 racks of 8 hosts, the Topology {TOPOLOGY} and the ResourceFlavor {FLAVOR}.",
+        help=f"Blocks, racks or other domains of nodes, instead of --nodes: [b]{TOPOLOGY_EXAMPLE}[/b] makes "
+        f"2 blocks of 4 racks of 8 hosts, the Topology {TOPOLOGY} and the ResourceFlavor {FLAVOR}.",
     ),
 ]  # fmt: skip
 NodePools = Annotated[

@@ -18,8 +18,7 @@ def place(
 ) -> GroupPlacement | PlacementFailure:
     """Place the pods of ``workers``, and one pod of ``leader``, in the leaves of the topology.
 
-    Fewer pods than a slice has need the room of a whole slice.  Pods beyond the last whole slice get no
-    place, as in Kueue.
+    The last slice may be smaller, and needs the room of a whole one.
     ``within``: only these leaves may be used.
     """
     tree = capacity.tree

@@ -84,7 +84,7 @@ class Profile(msgspec.Struct, frozen=True):
 class SearchParameters(msgspec.Struct, frozen=True):
     """A request in terms of the levels of one tree, by index."""
 
-    count: int  # pods, at least those of one slice
+    count: int  # pods, with those that the last slice lacks
     has_leader: bool
     level: int  # where the search begins
     required: bool
@@ -129,7 +129,7 @@ def resolve(
     if isinstance(inner_sizes, str):
         return inner_sizes
     return SearchParameters(
-        count=max(count, outer.size) if count else 0,
+        count=-(-count // outer.size) * outer.size,
         has_leader=has_leader,
         level=level,
         required=bool(request.required),

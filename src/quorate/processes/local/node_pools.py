@@ -194,7 +194,7 @@ def _present(taint: Taint) -> Mapping[str, str]:
 TOPOLOGY: Final = "default"
 FLAVOR: Final = "tas-flavor"
 NODE_LABELS: Final[Mapping[str, str]] = {"cloud.provider.com/node-group": "tas"}
-_TOPOLOGY_EXAMPLE: Final = "block=2,rack=4,host=8"
+TOPOLOGY_EXAMPLE: Final = "block=2,rack=4,host=8"
 
 _LEVEL_PREFIX: Final = "cloud.provider.com/topology-"
 _HOST: Final = "host"
@@ -241,10 +241,10 @@ def parse_node_topology(text: str) -> NodeTopology:
     for item in text.split(","):
         name, equals, number = item.strip().partition("=")
         if not equals or not name:
-            raise InvalidValue(f"has {item.strip()!r}, which is not NAME=NUMBER (write {_TOPOLOGY_EXAMPLE})")
+            raise InvalidValue(f"has {item.strip()!r}, which is not NAME=NUMBER (write {TOPOLOGY_EXAMPLE})")
         if not (number.isascii() and number.isdigit() and len(number) < 10 and int(number) > 0):
             raise InvalidValue(
-                f"has {number!r} for {name}, which is not a number from 1 (write {_TOPOLOGY_EXAMPLE})"
+                f"has {number!r} for {name}, which is not a number from 1 (write {TOPOLOGY_EXAMPLE})"
             )
         if name in counts:
             raise InvalidValue(f"has {name} twice (drop one of the two)")
@@ -256,7 +256,7 @@ def parse_node_topology(text: str) -> NodeTopology:
         raise InvalidValue(f"has {len(counts)} levels, must have at most {_MAX_LEVELS}")
     topology = NodeTopology(tuple(_level(name, counts[name]) for name in above), counts[last])
     if len({level.label for level in topology.levels}) < len(above):
-        raise InvalidValue(f"has two levels with the same label (write {_TOPOLOGY_EXAMPLE})")
+        raise InvalidValue(f"has two levels with the same label (write {TOPOLOGY_EXAMPLE})")
     if topology.nodes > MOST_NODES:
         raise InvalidValue(f"makes {topology.nodes} nodes, must make at most {MOST_NODES}")
     return topology
@@ -266,7 +266,7 @@ def _level(name: str, count: int) -> FleetLevel:
     label = name if "/" in name else f"{_LEVEL_PREFIX}{name}"
     if not is_qualified_name(label) or label == HOSTNAME:
         raise InvalidValue(
-            f"has {name!r}, which is neither a word nor a node label (write {_TOPOLOGY_EXAMPLE})"
+            f"has {name!r}, which is neither a word nor a node label (write {TOPOLOGY_EXAMPLE})"
         )
     # Values of the label begin with this, and have a number for each level.
     short = label.rpartition("/")[2].removeprefix("topology-")[:_PREFIX_CHARACTERS].strip("-_.")

@@ -53,7 +53,7 @@ def replace_hosts(
         within = _incomplete_slice(tree, healthy, missing, layer)
         if within is not None:
             request = replace(request, topology=_remainder(pods, missing))
-    elif near and pods.topology.required:
+    if within is None and near and pods.topology.required:
         level = tree.level_of(pods.topology.required)
         if level is not None:
             within = tree.leaves_below(level, _domain_of(tree, near[0][0], level))
@@ -68,16 +68,23 @@ def replace_hosts(
 
 
 def _incomplete_slice(tree: DomainTree, healthy: Domains, missing: int, layer: SliceLayer) -> slice | None:
-    """Return the leaves of the first domain in which the missing pods complete the slices of ``layer``."""
+    """Return the leaves of the first domain in which the missing pods complete the slices of ``layer``.
+
+    Without one it is the domain of the last slice, if that was smaller and some of its pods are left.
+    """
     level = tree.level_of(layer.level)
     if level is None:
         return None
+    last = (missing + sum(count for _, count in healthy)) % layer.size
     pods: dict[int, int] = {}
     for values, count in healthy:
         domain = _domain_of(tree, values, level)
         pods[domain] = pods.get(domain, 0) + count
-    whole = [domain for domain in sorted(pods) if (pods[domain] + missing) % layer.size == 0]
-    return tree.leaves_below(level, whole[0]) if whole else None
+    for size in (0, last):
+        for domain in sorted(pods):
+            if (pods[domain] + missing) % layer.size == size and pods[domain] % layer.size:
+                return tree.leaves_below(level, domain)
+    return None
 
 
 def _domain_of(tree: DomainTree, values: Path, level: int) -> int:
