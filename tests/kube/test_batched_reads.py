@@ -56,7 +56,8 @@ async def opened(
     try:
         host, port = runner.addresses[0][:2]
         pool = ConnectionPool(RestConfig(f"http://{host}:{port}"), None)
-        async with pool.stream(PoolRequest("GET /", "GET", "/", {})) as connection:
+        deadline = asyncio.get_running_loop().time() + 20
+        async with pool.stream(PoolRequest("GET /", "GET", "/", {}), deadline) as connection:
             body = await bodies.get()
             pieces = batched_pieces(connection, None, prompt=prompt, per_second=per_second)
             await body.write(b"first")

@@ -174,7 +174,7 @@ def test_a_server_that_never_answers_is_unreachable_at_the_deadline() -> None:
             await never.wait()
             return Answer()
 
-        async with FakeServer(lambda request: silence()) as server, server.client(deadline_s=0.1) as client:
+        async with FakeServer(lambda request: silence()) as server, server.client(deadline_s=0.5) as client:
             with pytest.raises(Unreachable, match="the deadline passed") as caught:
                 await client.patch(PODS, A, {})
             assert caught.value.sent

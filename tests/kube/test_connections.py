@@ -6,6 +6,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ class RawServer:
     """Sends the bytes that ``serve`` writes for each request, the head of which it gets."""
 
     serve: Serve
+    greeting: bytes | None = b""  # sent at once; None: the connection is closed
     url: str = ""
     connections: int = 0  # that were opened
     heads: list[bytes] = field(default_factory=list)
@@ -42,6 +44,9 @@ class RawServer:
         self.connections += 1
         self.open.add(writer)
         try:
+            if self.greeting is None:
+                return
+            writer.write(self.greeting)
             while head := await reader.readuntil(b"\r\n\r\n"):
                 self.heads.append(head)
                 await self.serve(head, reader, writer)
@@ -50,6 +55,9 @@ class RawServer:
         finally:
             self.open.discard(writer)
             writer.close()
+
+    def has_opened(self, count: int) -> bool:
+        return self.connections == count
 
     async def until_open(self, count: int) -> None:
         await wait_for(lambda: len(self.open) == count)
@@ -68,10 +76,12 @@ def sending(*parts: bytes, closes: bool = False) -> Serve:
 
 
 @asynccontextmanager
-async def raw_server(serve: Serve) -> AsyncIterator[RawServer]:
-    raw = RawServer(serve)
-    server = await asyncio.start_server(raw.accept, "127.0.0.1", 0, backlog=200)
-    raw.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+async def raw_server(
+    serve: Serve, greeting: bytes | None = b"", tls: ssl.SSLContext | None = None
+) -> AsyncIterator[RawServer]:
+    raw = RawServer(serve, greeting)
+    server = await asyncio.start_server(raw.accept, "127.0.0.1", 0, backlog=200, ssl=tls)
+    raw.url = f"http{'s' if tls else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield raw
     finally:
@@ -79,6 +89,16 @@ async def raw_server(serve: Serve) -> AsyncIterator[RawServer]:
         for writer in raw.open:
             writer.transport.abort()
         await raw.until_open(0)
+
+
+def serving_tls(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Return the TLS contexts of a server and of its client."""
+    authority = new_authority(WallClock().now())
+    pair = new_server_certificate(authority, WallClock().now())
+    (tmp_path / "pair.pem").write_bytes(pair.certificate + pair.key)
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(tmp_path / "pair.pem")
+    return serving, ssl.create_default_context(cadata=authority.certificate.decode())
 
 
 def client_of(url: str, **options: Any) -> Client:
@@ -234,18 +254,22 @@ def test_a_connection_is_not_used_again_after_its_reader_was_cancelled(sent: byt
     asyncio.run(story())
 
 
-@pytest.mark.parametrize("steps", range(8))
-def test_a_read_that_is_cancelled_after_any_step_leaves_nothing(steps: int) -> None:
+@pytest.mark.parametrize("uses_tls", [False, True])
+def test_a_read_that_is_cancelled_after_any_step_leaves_nothing(tmp_path: Path, uses_tls: bool) -> None:
+    serving, trusting = serving_tls(tmp_path) if uses_tls else (None, None)
+
     async def story() -> None:
-        async with raw_server(sending(WHOLE)) as server:
-            async with client_of(server.url) as client:
-                reading = asyncio.create_task(client.request("GET", "/"))
-                for _ in range(steps):
-                    await asyncio.sleep(0)
-                reading.cancel()
-                await asyncio.gather(reading, return_exceptions=True)
-                assert await client.request("GET", "/") == b"{}"
-            await server.until_open(0)
+        async with raw_server(sending(WHOLE), tls=serving) as server:
+            for steps in range(16):
+                async with client_of(server.url, tls=trusting) as client:
+                    reading = asyncio.create_task(client.request("GET", "/"))
+                    for _ in range(steps):
+                        await asyncio.sleep(0)
+                    reading.cancel()
+                    await asyncio.gather(reading, return_exceptions=True)
+                    assert await client.request("GET", "/") == b"{}"
+                    await server.until_open(1)
+                await server.until_open(0)
 
     asyncio.run(story())
 
@@ -272,7 +296,7 @@ def test_a_silent_stream_fails_after_its_time() -> None:
         ):
             stream = client.chunks("GET", "/log", {}, 0.05)
             assert await anext(stream) == b"abc"
-            with pytest.raises(Unreachable, match="no byte arrived"):
+            with pytest.raises(Unreachable, match="no byte for"):
                 await anext(stream)
             await server.until_open(0)
 
@@ -363,14 +387,49 @@ async def proxy_server(
         yield server
 
 
-def serving_tls(tmp_path: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """Return the TLS contexts of a server and of its client."""
-    authority = new_authority(WallClock().now())
-    pair = new_server_certificate(authority, WallClock().now())
-    (tmp_path / "pair.pem").write_bytes(pair.certificate + pair.key)
-    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    serving.load_cert_chain(tmp_path / "pair.pem")
-    return serving, ssl.create_default_context(cadata=authority.certificate.decode())
+@pytest.mark.parametrize(
+    ("greeting", "problem"),
+    [
+        pytest.param(b"", "no connection until the deadline", id="silence"),
+        pytest.param(b"HTTP/1.1 400 Bad Request\r\n\r\n", "certificate-authority", id="no TLS"),
+        pytest.param(None, "is the API server running", id="the end"),
+    ],
+)
+def test_a_handshake_that_fails_leaves_no_connection(
+    tmp_path: Path, greeting: bytes | None, problem: str
+) -> None:
+    _, trusting = serving_tls(tmp_path)
+
+    async def story() -> None:
+        async with (
+            raw_server(sending(WHOLE), greeting) as server,
+            client_of(server.url.replace("http", "https"), tls=trusting, deadline_s=0.3) as client,
+        ):
+            for _ in range(3):
+                with pytest.raises(Unreachable, match=problem) as caught:
+                    await client.request("POST", "/", body=b"{}")
+                assert not caught.value.sent
+            await server.until_open(0)
+
+    asyncio.run(story())
+
+
+def test_a_cancelled_handshake_leaves_no_connection(tmp_path: Path) -> None:
+    _, trusting = serving_tls(tmp_path)
+
+    async def story() -> None:
+        async with (
+            raw_server(sending(WHOLE)) as server,
+            client_of(server.url.replace("http", "https"), tls=trusting) as client,
+        ):
+            for number in range(1, 4):
+                reading = asyncio.create_task(client.request("GET", "/"))
+                await wait_for(partial(server.has_opened, number))
+                reading.cancel()
+                await asyncio.wait([reading])
+                await server.until_open(0)
+
+    asyncio.run(story())
 
 
 @pytest.mark.parametrize("version", [b"1.0", b"1.1"])

@@ -346,10 +346,9 @@ class Client:
         clock, code = asyncio.get_running_loop().time, 0
         began = clock()
         try:
-            async with asyncio.timeout_at(deadline):
-                code, answer, retry_after_s = await self._pool.exchange(request, self._answer_bytes)
-        except (TransportFailed, TimeoutError) as error:
-            raise self._unreachable(request.name, error) from error
+            code, answer, retry_after_s = await self._pool.exchange(request, self._answer_bytes, deadline)
+        except TransportFailed as error:
+            raise Unreachable(request.name, self.config.server, str(error), error.sent) from error
         finally:
             self._on_response(request.method, path, code, clock() - began)
         if code >= 400:
@@ -414,13 +413,14 @@ class Client:
         try:
             async with AsyncExitStack() as stack:
                 try:
-                    async with asyncio.timeout(self._deadline_s):
-                        connection = await stack.enter_async_context(self._pool.stream(request))
+                    opened = self._pool.stream(request, began + self._deadline_s)
+                    connection = await stack.enter_async_context(opened)
                     code = connection.status
                 finally:
                     self._on_response(verb, path, code, clock() - began)
                 if code >= 400:
-                    answer = await connection.read(request.name, self._answer_bytes)
+                    deadline = clock() + self._deadline_s
+                    answer = await connection.read(request.name, self._answer_bytes, deadline)
                     raise error_from_answer(request.name, code, answer, connection.retry_after_s)
                 on_open()
                 read = batched_pieces if batched else pieces
@@ -429,8 +429,8 @@ class Client:
         except Unauthorized:
             await self.config.credentials.refresh(authorization)  # for the caller's next attempt
             raise
-        except (TransportFailed, TimeoutError) as error:
-            raise self._unreachable(request.name, error) from error
+        except TransportFailed as error:
+            raise Unreachable(request.name, self.config.server, str(error), error.sent) from error
 
     def _new_request(
         self,
@@ -451,10 +451,6 @@ class Client:
             sent.update(headers)
         target = f"{path}?{encoded_query(tuple(query.items()))}" if query else path
         return Request(f"{verb} {path}", method, target, sent, body)
-
-    def _unreachable(self, request: str, error: TransportFailed | TimeoutError) -> Unreachable:
-        is_sent = not isinstance(error, TransportFailed) or error.sent
-        return Unreachable(request, self.config.server, str(error) or "the deadline passed", is_sent)
 
     def _query(self, dry_run: bool) -> dict[str, str]:
         return {"fieldManager": self._field_manager} | ({"dryRun": "All"} if dry_run else {})

@@ -55,10 +55,11 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_reusable(self) -> bool:
-        if self.transport is None or self._in_flight or not self._keeps_alive or not self.is_open:
+        transport = self.transport
+        if transport is None or self._in_flight or not self._keeps_alive or transport.is_closing():
             return False
         # A server that did not wait for the whole request may not read the rest of it.
-        return self.transport.get_write_buffer_size() == 0
+        return transport.get_write_buffer_size() == 0
 
     @property
     def retry_after_s(self) -> float | None:
@@ -74,8 +75,8 @@ class Connection(asyncio.Protocol):
         self._in_flight, self._ends_with_connection = True, False
         self.transport.write(request)
 
-    async def read(self, request: str, limit: int) -> bytes:
-        """Return the whole rest of the body.
+    async def read(self, request: str, limit: int, deadline: float) -> bytes:
+        """Return the whole rest of the body, if it has arrived until ``deadline``, a loop time.
 
         Raises ``AnswerTooLarge`` of ``request`` beyond ``limit`` bytes, and ``TransportFailed``.
         """
@@ -83,17 +84,17 @@ class Connection(asyncio.Protocol):
         if self._is_paused:
             self._pause(False)
         if self._in_flight and self._failure is None and max(self._unread, self._announced) <= limit:
-            await self._wait()
+            await self._wait_until(deadline)
         if max(self._unread, self._announced) > limit:
             raise AnswerTooLarge(request, limit)
         self._raise_failure()
         return b"".join(self._parts)
 
-    async def head(self) -> None:
-        """Return once the headers are complete.  Raises ``TransportFailed``."""
+    async def head(self, deadline: float) -> None:
+        """Return once the headers are complete.  Raises ``TransportFailed``, also at ``deadline``."""
         self._wakes_at = 0
         if self._in_flight and not self.status and self._failure is None:
-            await self._wait()
+            await self._wait_until(deadline)
         if not self.status:
             self._raise_failure()
 
@@ -105,11 +106,10 @@ class Connection(asyncio.Protocol):
         """
         self._wakes_at = 1
         if not self._parts and self._in_flight and self._failure is None:
-            try:
-                async with asyncio.timeout(silence_s):
-                    await self._wait()
-            except TimeoutError:
-                raise TransportFailed(f"no byte arrived for {silence_s:.0f} s") from None
+            if silence_s is None:
+                await self._wait()
+            else:
+                await self._wait_until(self._loop.time() + silence_s, f"no byte for {silence_s:.0f} s")
         if self._parts:
             piece = b"".join(self._parts)
             self._parts, self._unread = [], 0
@@ -128,6 +128,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
+        if not self._keeps_alive:
+            self.abort()
 
     def data_received(self, data: bytes) -> None:
         if not self._in_flight or self._failure is not None:
@@ -213,6 +215,14 @@ class Connection(asyncio.Protocol):
                 self.transport.pause_reading()
             else:
                 self.transport.resume_reading()
+
+    async def _wait_until(self, deadline: float, problem: str = "the deadline passed") -> None:
+        # No asyncio.timeout, which costs three times as much.
+        timer = self._loop.call_at(deadline, self._fail, problem)
+        try:
+            await self._wait()
+        finally:
+            timer.cancel()
 
     async def _wait(self) -> None:
         self._waiter = self._loop.create_future()

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import os
-import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -22,7 +21,6 @@ from quorate.kube.rest.connection import Connection, TransportFailed
 Permit = Callable[[], str]
 
 _PORTS: Final = {"http": 80, "https": 443}
-_CONTROL_CHARACTER: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class Request(NamedTuple):
@@ -61,33 +59,33 @@ class ConnectionPool:
             self._prefix = f"http://{host}{self._prefix}"
             self._fixed_headers += _proxy_authorization(self._proxy)
         # Compression costs the server more than the transfer over a cluster network.
-        self._fixed_headers += "Accept-Encoding: identity\r\nUser-Agent: quorate\r\n"
+        self._fixed_headers += "Accept-Encoding: identity\r\nUser-Agent: quorate\r\n\r\n"
         self._open: dict[Connection, ssl.SSLContext | None] = {}
         self._idle: list[tuple[float, Connection]] = []  # with the loop time of its release, in this order
         self._sweep: asyncio.TimerHandle | None = None
         self._is_closed = False
 
-    async def exchange(self, request: Request, limit: int) -> Answer:
-        """Return the response, with a body of at most ``limit`` bytes.
+    async def exchange(self, request: Request, limit: int, deadline: float) -> Answer:
+        """Return the response, with a body of at most ``limit`` bytes, if it has arrived until ``deadline``.
 
-        Raises ``TransportFailed``, ``AnswerTooLarge`` and ``WriteNotPermitted``.
+        The deadline is a loop time.  Raises ``TransportFailed``, ``AnswerTooLarge``, ``WriteNotPermitted``.
         """
-        connection = await self._send(request)
+        connection = await self._send(request, deadline)
         try:
-            body = await connection.read(request.name, limit)
+            body = await connection.read(request.name, limit, deadline)
             return Answer(connection.status, body, connection.retry_after_s)
         finally:
             self._release(connection)
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[Connection]:
-        """Yield the connection of a response after its headers have arrived; its body is read next.
+    async def stream(self, request: Request, deadline: float) -> AsyncIterator[Connection]:
+        """Yield the connection of a response if its headers have arrived until ``deadline``.
 
-        Raises the same as ``exchange``.
+        Its body is read next.  Raises the same as ``exchange``.
         """
-        connection = await self._send(request)
+        connection = await self._send(request, deadline)
         try:
-            await connection.head()
+            await connection.head(deadline)
             yield connection
         finally:
             self._release(connection)
@@ -107,13 +105,13 @@ class ConnectionPool:
             connection.abort()
         await asyncio.gather(*ends)
 
-    async def _send(self, request: Request) -> Connection:
+    async def _send(self, request: Request, deadline: float) -> Connection:
         """Send a request and return its connection."""
         encoded = self._encode(request)
         if self._is_closed:  # a task that waited for a slot, a rate or an attempt does not know it yet
             raise TransportFailed("this client is closed")
         tls = self._config.credentials.tls or self._tls
-        connection = self._take(tls) or await self._connect(tls)
+        connection = self._take(tls) or await self._connect(tls, deadline)
         if self._permit is not None and request.method != "GET" and (problem := self._permit()):
             self._release(connection)
             raise WriteNotPermitted(request.name, self._config.server, problem)
@@ -121,16 +119,17 @@ class ConnectionPool:
         return connection
 
     def _encode(self, request: Request) -> bytes:
-        lines = [f"{request.method} {self._prefix}{request.target} HTTP/1.1"]
-        lines += [f"{name}: {value}" for name, value in request.headers.items()]
-        if _CONTROL_CHARACTER.search("".join(lines)) or " " in request.target:
+        _, method, target, headers, body = request
+        lines = [f"{method} {self._prefix}{target} HTTP/1.1"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        if not "".join(lines).isprintable() or " " in target:
             raise TransportFailed(
                 "its path or a header, such as a token, has a control character", sent=False
             )
-        if request.body is not None:
-            lines.append(f"Content-Length: {len(request.body)}")
-        head = "\r\n".join(lines)
-        return f"{head}\r\n{self._fixed_headers}\r\n".encode() + (request.body or b"")
+        if body is not None:
+            lines.append(f"Content-Length: {len(body)}")
+        lines.append(self._fixed_headers)
+        return "\r\n".join(lines).encode() + (body or b"")
 
     def _take(self, tls: ssl.SSLContext | None) -> Connection | None:
         """Return an idle connection with this TLS context; close those with an earlier one."""
@@ -164,13 +163,14 @@ class ConnectionPool:
                 connection.abort()
         self._sweep = loop.call_later(KEEPALIVE_S, self._close_expired) if self._idle else None
 
-    async def _connect(self, tls: ssl.SSLContext | None) -> Connection:
+    async def _connect(self, tls: ssl.SSLContext | None, deadline: float) -> Connection:
         hint = "is the API server running?" if self._proxy is None else "is the proxy running?"
+        deadline = min(deadline, asyncio.get_running_loop().time() + CONNECT_S)
         try:
-            async with asyncio.timeout(CONNECT_S):
-                connection = await self._connected(tls)
+            async with asyncio.timeout_at(deadline):
+                connection = await self._connected(tls, deadline)
         except TimeoutError as error:
-            problem = str(error) or f"no connection within {CONNECT_S:.0f} s"
+            problem = str(error) or "no connection until the deadline"
             raise TransportFailed(f"{problem} ({hint})", sent=False) from error
         except ssl.SSLError as error:
             hint = "does the kubeconfig's certificate-authority belong to this server?"
@@ -185,7 +185,7 @@ class ConnectionPool:
             raise TransportFailed(problem, sent=self._is_closed)
         return connection
 
-    async def _connected(self, tls: ssl.SSLContext | None) -> Connection:
+    async def _connected(self, tls: ssl.SSLContext | None, deadline: float) -> Connection:
         server_name = self._config.tls_server_name or self._server.hostname or ""
         if self._proxy is None:
             _, connection = await _connection_to(self._server, tls, server_name)
@@ -201,7 +201,7 @@ class ConnectionPool:
             host = f"{self._server.hostname}:{_port(self._server)}"
             authorization = _proxy_authorization(self._proxy)
             proxied.send(f"CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n{authorization}\r\n".encode())
-            await proxied.head()
+            await proxied.head(deadline)
             if proxied.status != 200:
                 raise TransportFailed(f"the proxy refused the connection: {proxied.status}", sent=False)
             loop, connection = asyncio.get_running_loop(), Connection()
@@ -223,12 +223,16 @@ async def _connection_to(
     except socket.gaierror:  # a name
         addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
     connected = await start_connection(addresses, happy_eyeballs_delay=FALLBACK_S, socket_factory=_socket)
+    connection = Connection()
     try:
         return await loop.create_connection(
-            Connection, sock=connected, ssl=tls, server_hostname=server_name if tls is not None else None
+            lambda: connection,
+            sock=connected,
+            ssl=tls,
+            server_hostname=server_name if tls is not None else None,
         )
     except BaseException:
-        connected.close()
+        connection.abort()  # asyncio goes on with a handshake that was cancelled before it began
         raise
 
 
