@@ -18,9 +18,10 @@ from quorate.api.crds import (
     QUORATE_FIELDS,
     VOLCANO_FIELDS,
     custom_resource_definitions,
+    read_texts,
+    source_of,
     to_yaml,
 )
-from quorate.api.crds.descriptions import read_texts, source_of
 from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.local.objects.cel.evaluation import Budget, evaluate
 from quorate.local.objects.crd import definition as local

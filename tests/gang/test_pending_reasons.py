@@ -2,9 +2,8 @@
 
 import pytest
 
-from quorate.gang.no_fit_message import no_fit_message
 from quorate.gang.pending_reasons import NotEnoughNodes, NotEnoughResources
-from quorate.gang.shortage import Shortage
+from quorate.gang.shortage import Shortage, no_fit_message
 from quorate.placement.diagnosis import Diagnosis, InsufficientResource
 
 GI = 1 << 30

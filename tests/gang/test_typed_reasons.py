@@ -10,9 +10,8 @@ import pytest
 from quorate.api.explanation import Holder, Reason
 from quorate.api.meta import Key
 from quorate.gang import pending_reasons as r
-from quorate.gang.no_fit_message import no_fit_message
 from quorate.gang.remedies import group_facts
-from quorate.gang.shortage import Shortage
+from quorate.gang.shortage import Shortage, no_fit_message
 from quorate.gang.topology_reasons import HyperNodesTooSmall, NetworkTopologyUnsatisfied, NoSuchTier
 from quorate.gang.typed_reasons import reasons_of
 from quorate.placement.diagnosis import Diagnosis, FilteredNodes, InsufficientResource

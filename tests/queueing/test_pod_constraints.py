@@ -10,9 +10,9 @@ from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
 from quorate.queueing.nodes.audit import ConstraintMismatch, PlaceSums, audit_pods, held_differences
-from quorate.queueing.nodes.constraint_view import ConstraintView
 from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.nodes.places import NO_PLACES, Place, Places
+from quorate.queueing.nodes.pod_constraints import ConstraintView
 from quorate.queueing.nodes.pod_templates import Template
 from tests.queueing.notation import Json
 from tests.steps import steps_of

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.api.quorate import ReservedNodes
-from quorate.api.quorate.nodes import reserved_nodes
+from quorate.api.quorate import ReservedNodes, reserved_nodes
 from quorate.queueing.inadmissible_reasons import ReservedWindow
 from tests.queueing.notation import Json
 from tests.queueing.test_reserved_windows import CLOSES, EPOCH, NOW, OPENS, a_reservation, reasons, started

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from quorate.gang.cache.gang import Gang
-from quorate.gang.cache.refused_plans import RefusedPlans
+from quorate.gang.cache.refused_searches import RefusedPlans
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.job_status import renew_evicted_groups
 from quorate.gang.session.session import Session

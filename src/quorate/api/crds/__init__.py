@@ -6,7 +6,7 @@ kube-apiserver accepts their cost.
 """
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal
 
@@ -15,8 +15,53 @@ import yaml
 from msgspec.structs import replace
 
 from quorate.api.codec import Json, convert
-from quorate.api.crds.descriptions import Texts, described, read_texts
 from quorate.api.kueue.conversion import CONVERTED_KINDS
+
+Texts = Mapping[str, Mapping[str, str]]
+
+ROOT: Final = "root"
+ANYWHERE: Final = "anywhere"
+
+
+@lru_cache(maxsize=1)
+def read_texts(text: str) -> Texts:
+    """Return texts by section and path; sections are kinds (``group/kind``), ``root`` and ``anywhere``."""
+    return convert(dict[str, dict[str, str]], yaml.load(text, Loader=yaml.CSafeLoader) or {})
+
+
+def described(schema: Json, kind: str, texts: Texts, path: str = "") -> Json:
+    """Return ``schema`` of ``kind`` (``group/kind``) with the descriptions that ``texts`` has."""
+    result = dict(schema)
+    if (found := source_of(kind, path, texts)) is not None:
+        section, key = found
+        result = {"description": texts[section][key], **result}
+    for holder, mark in (("items", "[]"), ("additionalProperties", "{}")):
+        if holder in schema:
+            result[holder] = described(schema[holder], kind, texts, path + mark)
+    if "properties" in schema:
+        result["properties"] = {
+            name: described(inner, kind, texts, f"{path}.{name}" if path else name)
+            for name, inner in schema["properties"].items()
+        }
+    return result
+
+
+def source_of(kind: str, path: str, texts: Texts) -> tuple[str, str] | None:
+    """Return section and path of the text for a field; None: there is none."""
+    if path in texts.get(kind, {}):
+        return kind, path
+    if path in texts.get(ROOT, {}):
+        return ROOT, path
+    general = texts.get(ANYWHERE, {})
+    return next(((ANYWHERE, end) for end in _ends(path) if end in general), None)
+
+
+def _ends(path: str) -> Iterator[str]:
+    """Yield the path and its ends at a field, the longest first."""
+    while path:
+        yield path
+        path = path.partition(".")[2]
+
 
 KUEUE_FIELDS: Final = "kueue.yaml"
 VOLCANO_FIELDS: Final = "volcano.yaml"

@@ -1,10 +1,12 @@
 """quorate.dev/v1alpha1: the kind Reservation, which keeps quota or nodes for a time."""
 
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from itertools import islice
 from typing import Final, Literal
 
 from quorate.api.core import Resources
-from quorate.api.meta import Condition, Int32, Int64, Key, LabelSelector, ObjectMeta, Struct
+from quorate.api.meta import Condition, Int32, Int64, Key, LabelSelector, ObjectMeta, Struct, matches_selector
 
 GROUP: Final = "quorate.dev"
 VERSION: Final = "v1alpha1"
@@ -65,3 +67,20 @@ class Reservation(Struct):
     metadata: ObjectMeta
     spec: ReservationSpec
     status: ReservationStatus = ReservationStatus()
+
+
+Labels = Mapping[str, str]
+
+
+def reserved_nodes(reserved: ReservedNodes, nodes: Iterable[tuple[str, Labels]]) -> frozenset[str]:
+    """Return the names of the nodes that are meant, of ``nodes`` with their names and labels.
+
+    Of a number of nodes they are the first in the order of their names.
+    """
+    if reserved.names or (reserved.selector is None and reserved.count is None):
+        return frozenset(reserved.names)
+    selector = reserved.selector
+    selected: Iterator[str] = (
+        name for name, labels in sorted(nodes) if selector is None or matches_selector(selector, labels)
+    )
+    return frozenset(selected if reserved.count is None else islice(selected, max(0, reserved.count)))

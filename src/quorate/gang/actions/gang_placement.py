@@ -19,11 +19,11 @@ from quorate.gang.actions.repair import is_partially_bound
 from quorate.gang.actions.topology_placement import TopologyPlacement
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskStatus
-from quorate.gang.no_fit_message import no_fit_message
 from quorate.gang.pending_reasons import Cause, GangUnschedulable
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Statement
 from quorate.gang.session.waiting_causes import cause_without_refusals, refusal_by_queue
+from quorate.gang.shortage import no_fit_message
 from quorate.placement.colocation import choose_anchor_node, requires_affinity
 from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.framework import Capacity

@@ -25,12 +25,12 @@ from quorate.gang.actions.refused_placements import Trials
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.sub_groups import SubGroup, SubGroupKey, TierLimit, tier_limit
 from quorate.gang.cache.task import Task, TaskStatus
-from quorate.gang.no_fit_message import no_fit_message
 from quorate.gang.pending_reasons import Cause, GangUnschedulable, PendingReason
 from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Move, Statement
 from quorate.gang.session.waiting_causes import cause_without_refusals
+from quorate.gang.shortage import no_fit_message
 from quorate.gang.topology_reasons import NetworkTopologyUnsatisfied
 from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.framework import Capacity

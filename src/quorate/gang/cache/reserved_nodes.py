@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 
 from quorate.api.meta import Key
 from quorate.api.names.kueue import MAX_EXEC_TIME_SECONDS, QUEUE_NAME
-from quorate.api.quorate import Reservation
-from quorate.api.quorate.nodes import reserved_nodes
+from quorate.api.quorate import Reservation, reserved_nodes
 from quorate.api.quorate.occurrences import Interval, Occurrences, occurrences
 from quorate.api.syntax import positive_int32
 from quorate.gang.cache.gang import Gang

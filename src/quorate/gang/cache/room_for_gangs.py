@@ -1,13 +1,18 @@
 """Room on nodes that is held for gangs while nodes are chosen, and lent to each in its turn."""
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterator
 from contextlib import contextmanager
 
+from quorate.gang.cache.expected_members import TOLERATES_ALL, missing_by_role
 from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.reservations import lost_claim_of
 from quorate.placement.cluster import Cluster
 from quorate.placement.cluster.occupants import HeldRoom
 from quorate.placement.shapes import Shape
+from quorate.placement.vectors import np
+from quorate.quota.amount import PODS
 
 
 class RoomForGangs(ABC):
@@ -57,3 +62,49 @@ class RoomForGangs(ABC):
 
     def _owner(self, gang: Gang) -> Hashable:
         return type(self), gang.key
+
+
+class LeftRoom(RoomForGangs):
+    """The room of members that gangs lost, kept until their replacements have nodes.
+
+    A gang that is short of members because pods failed or were deleted holds nodes for nothing until the
+    replacements have nodes, too, if a controller creates them.  The room of a failed pod is held on its node.
+    The room of a pod that does not exist is held on the node that fits it most tightly.
+    """
+
+    def _next_room(self, gang: Gang) -> Iterator[tuple[Shape, str]]:
+        if not gang.owner.creates_members or gang.rooms.held.pods or not lost_claim_of(gang):
+            return
+        for shape, preferred in _lost_members(gang):
+            if node := self._node_for(shape, preferred):
+                gang.rooms.lost = self._room_of(gang)
+                yield shape, node
+
+    def _node_for(self, shape: Shape, preferred: str) -> str:
+        """Return ``preferred`` if ``shape`` fits it, else the node with the least room left, or ""."""
+        cluster, request = self._cluster, self._cluster.request(shape)
+        left = cluster.allocatable - cluster.used - request[:, np.newaxis]
+        fits = (left >= 0).all(axis=0) & cluster.ready
+        index = cluster.index(preferred) if preferred else None
+        if index is not None and fits[index]:
+            return preferred
+        if not fits.any():
+            return ""
+        beside = np.where(fits, left[request > 0].sum(axis=0), np.iinfo(np.int64).max)
+        return cluster.name(int(beside.argmin()))
+
+
+def _lost_members(gang: Gang) -> Iterator[tuple[Shape, str]]:
+    """Yield the members that ``gang`` lacks and that do not wait: failed ones first, with their node."""
+    missing = Counter(missing_by_role(gang))
+    claim = Counter(lost_claim_of(gang)) - gang.requests.pending
+    for task in sorted(gang.failed_to_replace, key=lambda task: task.key):
+        role = task.role if missing[task.role] > 0 else ""
+        if missing[role] > 0:
+            missing[role] -= 1
+            claim -= Counter(task.request)
+            yield task.shape, task.node
+    number = missing.total()
+    for role in missing.elements():
+        known = gang.owner.requests_of(role) or {name: n // number for name, n in claim.items()}
+        yield Shape(amounts={**known, PODS: 1}, tolerations=TOLERATES_ALL), ""

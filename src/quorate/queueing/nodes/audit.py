@@ -16,11 +16,10 @@ from quorate.api.meta import Key
 from quorate.placement.cluster import Cluster
 from quorate.placement.cluster.audit import SumMismatch, audit_cluster
 from quorate.placement.topology.tree import MAX_AMOUNT, Path
-from quorate.queueing.nodes.constraint_view import HeldKey
 from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.nodes.occupants import Name, Nominated
 from quorate.queueing.nodes.places import Amounts, Places, UsedBy
-from quorate.queueing.nodes.pod_constraints import PodConstraints
+from quorate.queueing.nodes.pod_constraints import HeldKey, PodConstraints
 from quorate.queueing.nodes.trees import KnownTree
 from quorate.queueing.nodes.used_places import UsedPlaces
 

@@ -20,9 +20,11 @@ from quorate.api.core.scheduling import Node, PodSpec
 from quorate.api.core.volumes import CSINode, PersistentVolumeClaim
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Key
+from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.claim_requirements import NO_VOLUMES
 from quorate.placement.cluster import Cluster
 from quorate.placement.cluster.occupants import AllocationState
+from quorate.placement.filters.engine import ConstraintEngine
 from quorate.placement.filters.volumes.requirements import volume_requirements
 from quorate.placement.filters.volumes.storage import StorageIndex
 from quorate.placement.resources import EMPTY_AMOUNTS
@@ -32,11 +34,47 @@ from quorate.placement.topology.pod_limits import PodLimits, limit_pods, limits_
 from quorate.placement.topology.request import PodSetRequest
 from quorate.placement.vectors import np
 from quorate.queueing.limits import MAX_TEMPLATES
-from quorate.queueing.nodes.constraint_view import SLICE_SIZE, ConstraintView, HeldKey
 from quorate.queueing.nodes.foreign_pods import offer_the_same, offered_amounts
 from quorate.queueing.nodes.occupants import Name, Occupant, Occupants
 from quorate.queueing.nodes.places import Amounts, Place
 from quorate.queueing.nodes.pod_templates import Template
+
+SLICE_SIZE: Final = 200  # objects
+
+
+HeldKey = tuple[str, Template]  # the host and the template of pods with places
+
+
+class ConstraintView:
+    """The filters over the cluster of the topology model, and what they have not read yet, in order.
+
+    A new view reads nothing.  The filters read the nodes, and the pods and places get what filters read of
+    them, in slices, between which other tasks run.  What changes meanwhile is read at once.
+    """
+
+    def __init__(
+        self, cluster: Cluster, drivers: Iterable[str], pods: Iterable[Name], held: Iterable[HeldKey]
+    ) -> None:
+        self.cluster = cluster
+        self.engine = ConstraintEngine(cluster, PredicateArguments())
+        self.checked: dict[tuple[object, ...], Shape] = {}
+        self.has_rows = False  # the filters have read all nodes
+        self.drivers = dict.fromkeys(drivers)  # not read, by node
+        self.pods = dict.fromkeys(pods)  # not read
+        self.held = dict.fromkeys(held)  # not read
+
+    @property
+    def is_complete(self) -> bool:
+        return self.has_rows and not (self.drivers or self.pods or self.held)
+
+    def set_drivers(self, drivers: CSINode) -> None:
+        self.drivers.pop(drivers.metadata.name, None)
+        self.engine.set_drivers(drivers)
+
+    def remove_drivers(self, node: str) -> None:
+        self.drivers.pop(node, None)
+        self.engine.remove_drivers(node)
+
 
 _NO_CONSTRAINTS: Final = PodSpec()
 VOLUMES_UNKNOWN: Final = "the volumes of the cluster are not known yet"

@@ -4,18 +4,19 @@ For each flavor the refusals of an evaluation become changes, and the workload i
 were made, until it fits.  The rules that decide about it therefore also decide whether a change is enough.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
 
-from quorate.api.core import Taint
-from quorate.api.explanation import Change, ObjectName, Remedy
+from quorate.api.core import NodeSelectorTerm, Taint
+from quorate.api.explanation import Change, Nodes, ObjectName, Remedy
 from quorate.api.kueue import ResourceFlavor, Workload
+from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import ObjectMeta
-from quorate.placement.supposed_nodes import NAMINGS, nodes_text, supposed_nodes
+from quorate.placement.supposed_nodes import MAX_PROVIDED_NODES, NAMINGS, nodes_text, supposed_nodes
 from quorate.queueing.assignment import Assignment, AssignmentMode
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import (
@@ -30,13 +31,15 @@ from quorate.queueing.inadmissible_reasons import (
     TaintUntolerated,
 )
 from quorate.queueing.limits import MAX_REMEDIES, MAX_SEARCHED_FLAVORS, STEP
+from quorate.queueing.nodes.model import TopologyModel
+from quorate.queueing.nodes.trees import labels_of
 from quorate.queueing.pending.changed_pods import with_priority, with_request, with_selector, with_toleration
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.ordering import effective_priority, queue_order
+from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.preemption.candidates import Target
 from quorate.queueing.scheduling.flavor_assigner import NominatedFlavors
 from quorate.queueing.scheduling.nomination import Nomination, Supposition, evaluate_supposing
-from quorate.queueing.scheduling.provided_nodes import nodes_for
 from quorate.queueing.scheduling.reserved_windows import ReservedWindows
 from quorate.queueing.state import State
 from quorate.quota import tree
@@ -388,3 +391,45 @@ def _needed(found: Iterable[Remedy | None]) -> Iterator[Remedy]:
 
 def _is_part(changes: Sequence[Change], of: Sequence[Change]) -> bool:
     return len(changes) < len(of) and all(change in of for change in changes)
+
+
+def nodes_for(
+    model: TopologyModel,
+    shape: PodSetShape,
+    flavors: Sequence[str],
+    refusal: NodesLackRoom | PlacementRefused,
+) -> Iterator[Nodes]:
+    """Yield nodes that may be enough for the pods of a pod set that have none, the smallest first."""
+    topology, levels = shape.topology, _levels(model, flavors)
+    pods = refusal.requested - refusal.fitting
+    if isinstance(refusal, PlacementRefused) and (topology.required or topology.layers):
+        pods = refusal.requested  # in one domain that no other pods use
+    if pods <= 0 or not shape.on_node:
+        return
+    labels = {
+        **dict(labels_of(model.flavors[name] for name in flavors if name in model.flavors)),
+        **_labels_of_affinity(shape.affinity or ()),
+        **shape.node_selector,
+    }
+    fewest = -(-pods // MAX_PROVIDED_NODES)
+    slices = [layer.size for layer in topology.layers]
+    for on_each in dict.fromkeys((fewest, *(size for size in sorted(slices) if size >= fewest), pods)):
+        amounts = {resource: amount * on_each for resource, amount in shape.on_node.items() if amount}
+        free = {resource: str(as_quantity(resource, amount)) for resource, amount in amounts.items()}
+        same = tuple(level for level in levels if level != HOSTNAME and level not in labels)
+        yield Nodes(count=-(-pods // on_each), labels=labels, free=free, same=same)
+
+
+def _levels(model: TopologyModel, flavors: Sequence[str]) -> Sequence[str]:
+    """Return the levels of the topology of the flavors; empty without one."""
+    return next((levels for name in flavors if (levels := model.levels(name)) is not None), ())
+
+
+def _labels_of_affinity(terms: Sequence[NodeSelectorTerm]) -> Mapping[str, str]:
+    """Return labels of a node that matches the first term, where it asks for labels."""
+    expressions = terms[0].match_expressions if terms else ()
+    return {
+        expression.key: expression.values[0] if expression.values else ""
+        for expression in expressions
+        if expression.operator in ("In", "Exists")
+    }

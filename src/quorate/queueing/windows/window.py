@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
-from quorate.api.quorate import Reservation
-from quorate.api.quorate.nodes import reserved_nodes
+from quorate.api.quorate import Reservation, reserved_nodes
 from quorate.api.quorate.occurrences import Interval, Occurrences
 from quorate.quota.amount import FlavorResource, base_units
 
