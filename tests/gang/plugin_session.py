@@ -46,11 +46,11 @@ class PluginSession:
         return str(self.session.invalid_queue_reason(self.queue(self.gang(gang).queue)) or "")
 
     def admit(self, gang: str) -> None:
-        for callback in all_callbacks(self.session.callbacks.job_enqueued):
+        for callback in self.session.callbacks.job_enqueued:
             callback(self.gang(gang))
 
     def withdraw(self, gang: str) -> None:
-        for callback in all_callbacks(self.session.callbacks.job_dequeued):
+        for callback in self.session.callbacks.job_dequeued:
             callback(self.gang(gang))
 
     def queue_order(self) -> list[str]:

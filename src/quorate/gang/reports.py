@@ -22,7 +22,7 @@ from quorate.gang.cache.queue_accounts import Account, add
 from quorate.gang.deserved import dominant_share
 from quorate.gang.pending_reasons import PendingReason
 from quorate.gang.profile_rules import PROFILE_RULES
-from quorate.gang.session.callbacks import QueueShare, all_callbacks
+from quorate.gang.session.callbacks import QueueShare
 from quorate.gang.session_opening import open_session
 from quorate.placement.resources import Amounts
 
@@ -146,7 +146,7 @@ def queue_reports(model: Model, settings: SchedulerConfiguration, now: float) ->
             request=account.request,
             reserved=account.reserved,
             capability=queue.capability,
-            share=next((callback(queue) for callback in all_callbacks(session.callbacks.queue_share)), None),
+            share=next((callback(queue) for callback in session.callbacks.queue_share), None),
         )
     return reports
 

@@ -14,7 +14,7 @@ from quorate.gang.cache.model import Model
 from quorate.gang.job_status import renew_lost_groups
 from quorate.gang.plugins import PLUGINS
 from quorate.gang.plugins.nodegroup import node_group_rules
-from quorate.gang.session.callbacks import PluginCallbacks, SessionCallbacks, all_callbacks
+from quorate.gang.session.callbacks import PluginCallbacks, SessionCallbacks
 from quorate.gang.session.session import Session
 from quorate.placement.scoring import Scoring
 
@@ -98,11 +98,11 @@ def _open_plugin(session: Session, entry: PluginEntry, stopwatch: Stopwatch) -> 
 
 
 def _predicates(callbacks: SessionCallbacks) -> PredicateArguments:
-    return next(iter(all_callbacks(callbacks.predicates)), _NO_PREDICATES)
+    return next(iter(callbacks.predicates), _NO_PREDICATES)
 
 
 def _scoring(callbacks: SessionCallbacks) -> Scoring:
-    arguments = list(all_callbacks(callbacks.node_order))
+    arguments = callbacks.node_order
     return Scoring(
         node_order=next(
             (argument for argument in arguments if isinstance(argument, NodeOrderArguments)), None

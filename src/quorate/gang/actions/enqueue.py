@@ -43,7 +43,7 @@ from quorate.gang.pending_reasons import (
     can_never_fit,
 )
 from quorate.gang.pod_group_conditions import is_true
-from quorate.gang.session.callbacks import Vote, all_callbacks
+from quorate.gang.session.callbacks import Vote
 from quorate.gang.session.session import Session
 from quorate.gang.volcano_messages import rejection_message
 
@@ -109,7 +109,7 @@ def _may_wait(gang: Gang) -> bool:
 def _admit(session: Session, gang: Gang, plan: EvictionPlan | None = None) -> None:
     session.set_phase(gang, INQUEUE)
     session.pending_reasons.pop(gang.key, None)
-    for callback in all_callbacks(session.callbacks.job_enqueued):
+    for callback in session.callbacks.job_enqueued:
         callback(gang)
     victims = () if plan is None else plan.victims
     session.admitted.append(AdmittedGang(gang.key, gang.queue, session.now - gang.created, victims))
@@ -144,7 +144,7 @@ class EnqueuePass:
         unstarted.sort(key=self._admitted_at)
         # All reservations end first: a group is checked without the reservations of those after it.
         for gang in unstarted:
-            for callback in all_callbacks(self._session.callbacks.job_dequeued):
+            for callback in self._session.callbacks.job_dequeued:
                 callback(gang)
         for gang in unstarted:
             self._recheck(gang)
@@ -193,7 +193,7 @@ class EnqueuePass:
             self._roll_back(gang, reason)
             return
         self.admission.charge(gang)
-        for callback in all_callbacks(self._session.callbacks.job_enqueued):
+        for callback in self._session.callbacks.job_enqueued:
             callback(gang)
         self._session.wake(gang.admission.times_out_at(self._rules))
 

@@ -35,7 +35,7 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.reservations import node_claim_of
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.outcome import EvictionAction
-from quorate.gang.session.callbacks import Tiers, all_callbacks
+from quorate.gang.session.callbacks import Callbacks
 from quorate.gang.session.session import Session
 from quorate.gang.session_opening import open_session
 from quorate.gang.surplus import MinResourcesSurplus
@@ -216,8 +216,8 @@ class EvictionPlans:
         self._count(self._session.callbacks.on_allocate, victims)
         return False
 
-    def _count(self, callbacks: Tiers[Callable[[Task], None]], tasks: Sequence[Task]) -> None:
-        for callback in all_callbacks(callbacks):
+    def _count(self, callbacks: Callbacks[Callable[[Task], None]], tasks: Sequence[Task]) -> None:
+        for callback in callbacks:
             for task in tasks:
                 callback(task)
 

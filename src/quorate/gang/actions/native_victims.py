@@ -14,7 +14,6 @@ from quorate.gang.actions.room_without_victims import amounts_of, free_beside, h
 from quorate.gang.actions.whole_gang_eviction import is_evictable
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import EVICTABLE_STATUSES, Task
-from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
 from quorate.placement.vectors import Matrix
 
@@ -84,7 +83,7 @@ class NativeVictims:
 
     def _possible_victims(self, queue: str, priority: int) -> Iterator[VictimUnit]:
         session = self._session
-        protections = list(all_callbacks(session.callbacks.protected))
+        protections = session.callbacks.protected
         for gang in session.gangs:
             if gang.queue != queue:
                 continue

@@ -22,7 +22,6 @@ from quorate.gang.actions.victim_search import awaits_evictions, carry_out
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import EVICTABLE_STATUSES, Task, TaskStatus
 from quorate.gang.outcome import EvictionAction
-from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Statement
 from quorate.placement.hyper_nodes.part_finder import LimitedNodeFinder
@@ -241,7 +240,7 @@ def is_evictable(session: Session, gang: Gang) -> bool:
     A task that is being bound would be left behind.
     """
     tasks = gang.with_status(*EVICTABLE_STATUSES)
-    protections = list(all_callbacks(session.callbacks.protected))
+    protections = session.callbacks.protected
     arriving = gang.with_status(TaskStatus.ALLOCATED, TaskStatus.BINDING)
     return (
         bool(tasks)
@@ -254,7 +253,7 @@ def is_evictable(session: Session, gang: Gang) -> bool:
 
 
 def _is_protected(session: Session, gang: Gang) -> bool:
-    return any(protects(gang) for protects in all_callbacks(session.callbacks.gang_protected))
+    return any(protects(gang) for protects in session.callbacks.gang_protected)
 
 
 def _in_order(gangs: Iterable[Gang]) -> list[Gang]:

@@ -1,7 +1,7 @@
 """The memory of searches for victims that found nothing.
 
-``RefusedSearches``: a search of a session is repeated only after a change.  ``RefusedPlans``: the searches for
-groups that wait for admission are limited, and every waiting group gets one in its turn.
+``RefusedSearches``: a search of a session is repeated only after a change.  ``RefusedPlans``: the searches
+for groups that wait for admission are limited, and every waiting group gets one in its turn.
 """
 
 from collections.abc import Hashable

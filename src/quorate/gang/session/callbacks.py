@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from fractions import Fraction
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from quorate.api.scheduler_configuration.plugins import (
     BinpackArguments,
@@ -35,7 +35,8 @@ from quorate.quota.amount import Amount
 C = TypeVar("C")
 T = TypeVar("T")
 
-Tiers = Sequence[Sequence[C]]  # callbacks in the order of the plugins in the configuration
+Callbacks = Sequence[C]  # in the order of the plugins in the configuration
+Tiers = Sequence[Callbacks[C]]
 SortKey = tuple[Any, ...]  # of numbers, texts and such tuples
 ChooseVictims = Callable[[Task, Sequence[Task]], Sequence[Task] | None]  # of the candidates, in their order
 
@@ -124,57 +125,69 @@ class PluginCallbacks:
         return replace(self, **dict.fromkeys(points))
 
 
-class SessionCallbacks:
-    """The callbacks of all plugins by extension point: ``callbacks.job_order``, and so on."""
+# Extension points at which the callbacks of a tier may decide before those of the next one.
+_TIERED: Final = frozenset(
+    {
+        "job_enqueueable", "job_pipelined", "job_starving", "preemptable", "reclaimable", "beyond_share",
+        "not_preemptable", "not_reclaimable",
+    }
+)  # fmt: skip
 
-    job_order: Tiers[Callable[[Gang], SortKey]]
-    queue_order: Tiers[Callable[[Queue], SortKey]]
-    admission_order: Tiers[Callable[[Queue], SortKey]]
-    task_order: Tiers[Callable[[Task], SortKey]]
-    victim_queue_order: Tiers[Callable[[Queue, Queue], SortKey]]
-    queue_valid: Tiers[Callable[[Queue], PendingReason | None]]
-    job_valid: Tiers[Callable[[Gang], PendingReason | None]]
-    job_ready: Tiers[Callable[[Gang], bool]]
+
+class SessionCallbacks:
+    """The callbacks of all plugins by extension point: ``callbacks.job_order``, and so on.
+
+    They are in the order of the plugins in the configuration, and by tier where tiers make a difference.
+    """
+
+    job_order: Callbacks[Callable[[Gang], SortKey]]
+    queue_order: Callbacks[Callable[[Queue], SortKey]]
+    admission_order: Callbacks[Callable[[Queue], SortKey]]
+    task_order: Callbacks[Callable[[Task], SortKey]]
+    victim_queue_order: Callbacks[Callable[[Queue, Queue], SortKey]]
+    queue_valid: Callbacks[Callable[[Queue], PendingReason | None]]
+    job_valid: Callbacks[Callable[[Gang], PendingReason | None]]
+    job_ready: Callbacks[Callable[[Gang], bool]]
     job_pipelined: Tiers[Callable[[Gang], Vote]]
     job_starving: Tiers[Callable[[Gang], bool]]
     job_enqueueable: Tiers[Callable[[Gang], Vote | PendingReason]]
-    job_enqueued: Tiers[Callable[[Gang], None]]
-    job_dequeued: Tiers[Callable[[Gang], None]]
-    accounts_renewed: Tiers[Callable[[Mapping[str, Account]], None]]
-    job_overdue: Tiers[Callable[[Gang], bool]]
-    overused: Tiers[Callable[[Queue], bool]]
-    allocatable: Tiers[Callable[[Queue, Amounts], bool]]
-    share_shortage: Tiers[Callable[[Queue, Amounts], QueueQuotaExceeded | None]]
-    full_node_groups: Tiers[Callable[[Queue, Amounts], Collection[str]]]
-    backfillable: Tiers[Callable[[Queue, Task], bool]]
-    preemptive: Tiers[Callable[[Queue, Amounts], bool]]
-    reclaims_back: Tiers[Callable[[Queue, Amounts, Queue, Amounts], bool]]
-    protected: Tiers[Callable[[Task], bool]]
-    gang_protected: Tiers[Callable[[Gang], bool]]
+    job_enqueued: Callbacks[Callable[[Gang], None]]
+    job_dequeued: Callbacks[Callable[[Gang], None]]
+    accounts_renewed: Callbacks[Callable[[Mapping[str, Account]], None]]
+    job_overdue: Callbacks[Callable[[Gang], bool]]
+    overused: Callbacks[Callable[[Queue], bool]]
+    allocatable: Callbacks[Callable[[Queue, Amounts], bool]]
+    share_shortage: Callbacks[Callable[[Queue, Amounts], QueueQuotaExceeded | None]]
+    full_node_groups: Callbacks[Callable[[Queue, Amounts], Collection[str]]]
+    backfillable: Callbacks[Callable[[Queue, Task], bool]]
+    preemptive: Callbacks[Callable[[Queue, Amounts], bool]]
+    reclaims_back: Callbacks[Callable[[Queue, Amounts, Queue, Amounts], bool]]
+    protected: Callbacks[Callable[[Task], bool]]
+    gang_protected: Callbacks[Callable[[Gang], bool]]
     preemptable: Tiers[ChooseVictims]
     reclaimable: Tiers[ChooseVictims]
     beyond_share: Tiers[Callable[[Task, Sequence[Task]], Sequence[Task]]]
     not_preemptable: Tiers[Callable[[Gang, Gang], bool]]
     not_reclaimable: Tiers[Callable[[Gang, Gang], bool]]
-    gang_reclaimable: Tiers[Callable[[Gang, Queue], bool]]
-    queue_share: Tiers[Callable[[Queue], QueueShare]]
-    predicates: Tiers[PredicateArguments]
-    node_order: Tiers[NodeOrderArguments | BinpackArguments]
-    hyper_node_order: Tiers[NetworkTopologyArguments]
-    on_allocate: Tiers[Callable[[Task], None]]
-    on_deallocate: Tiers[Callable[[Task], None]]
+    gang_reclaimable: Callbacks[Callable[[Gang, Queue], bool]]
+    queue_share: Callbacks[Callable[[Queue], QueueShare]]
+    predicates: Callbacks[PredicateArguments]
+    node_order: Callbacks[NodeOrderArguments | BinpackArguments]
+    hyper_node_order: Callbacks[NetworkTopologyArguments]
+    on_allocate: Callbacks[Callable[[Task], None]]
+    on_deallocate: Callbacks[Callable[[Task], None]]
 
     def __init__(self, tiers: Sequence[Sequence[PluginCallbacks]]) -> None:
         for point in fields(PluginCallbacks):
-            callbacks = tuple(
+            by_tier = tuple(
                 tuple(callback for plugin in tier if (callback := getattr(plugin, point.name)) is not None)
                 for tier in tiers
             )
-            setattr(self, point.name, callbacks)
+            setattr(self, point.name, by_tier if point.name in _TIERED else tuple(all_callbacks(by_tier)))
 
 
 def all_callbacks(tiers: Tiers[C]) -> Iterable[C]:
-    """Return the callbacks of all tiers in order, for points where tiers make no difference."""
+    """Return the callbacks of all tiers in order."""
     return (callback for tier in tiers for callback in tier)
 
 

@@ -8,7 +8,7 @@ only what the objects say and the decisions that are being written.
 """
 
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, partial
 from heapq import merge
@@ -50,7 +50,6 @@ from quorate.gang.session.callbacks import (
     SortKey,
     Tiers,
     Vote,
-    all_callbacks,
     first_rejection,
     first_tier_agrees,
 )
@@ -124,14 +123,14 @@ class Session:
         """Have the plugins count no reservation for members that got nodes earlier in the session."""
         if self.binds or self.evictions or self._held:
             accounts = self.model.queue_accounts(self.gangs)
-            for callback in all_callbacks(self.callbacks.accounts_renewed):
+            for callback in self.callbacks.accounts_renewed:
                 callback(accounts)
 
     @cached_property
     def domain_search(self) -> DomainSearch:
         """The search among the HyperNodes, for gangs that require something of the network."""
         self.model.hyper_nodes.refresh()
-        weights = next(iter(all_callbacks(self.callbacks.hyper_node_order)), NetworkTopologyArguments())
+        weights = next(iter(self.callbacks.hyper_node_order), NetworkTopologyArguments())
         return DomainSearch(self.model.hyper_nodes, self.node_finder, weights.resources)
 
     def domain_search_for(self, limit: TierLimit | None) -> DomainSearch:
@@ -181,20 +180,20 @@ class Session:
 
     def plugin_job_order(self, gang: Gang) -> SortKey:
         """Return the keys of the plugins alone, which may be equal."""
-        return tuple(callback(gang) for callback in all_callbacks(self.callbacks.job_order))
+        return tuple(callback(gang) for callback in self.callbacks.job_order)
 
     def queue_order_key(self, queue: Queue) -> SortKey:
-        keys = tuple(callback(queue) for callback in all_callbacks(self.callbacks.queue_order))
+        keys = tuple(callback(queue) for callback in self.callbacks.queue_order)
         return (*keys, queue.creation_order)
 
     def admission_order_key(self, queue: Queue) -> SortKey:
         """Return a key like ``queue_order_key`` that counts what admitted gangs may still allocate."""
-        keys = tuple(callback(queue) for callback in all_callbacks(self.callbacks.admission_order))
+        keys = tuple(callback(queue) for callback in self.callbacks.admission_order)
         return (*keys, queue.creation_order)
 
     def in_task_order(self, tasks: Iterable[Task]) -> list[Task]:
         """Sort tasks by the plugins' keys, then by index, or by creation if one of two has no index."""
-        callbacks = tuple(all_callbacks(self.callbacks.task_order))
+        callbacks = self.callbacks.task_order
 
         def plugin_keys(task: Task) -> SortKey:
             return tuple(callback(task) for callback in callbacks)
@@ -217,7 +216,7 @@ class Session:
 
     def is_ready(self, gang: Gang) -> bool:
         """Return True if the allocated tasks of ``gang`` may be bound (Volcano: jobReady)."""
-        for callback in self._job_ready:  # noqa: SIM110 - as in allocatable
+        for callback in self.callbacks.job_ready:  # noqa: SIM110 - as in allocatable
             if not callback(gang):
                 return False
         return True
@@ -242,19 +241,19 @@ class Session:
 
     def invalid_reason(self, gang: Gang) -> PendingReason | None:
         """Return why ``gang`` cannot be placed as it is (jobValid), such as missing members."""
-        reasons = (callback(gang) for callback in all_callbacks(self.callbacks.job_valid))
+        reasons = (callback(gang) for callback in self.callbacks.job_valid)
         return self.invalid_queue_reason(self.queue_of(gang)) or first_reason(reasons)
 
     def invalid_queue_reason(self, queue: Queue) -> PendingReason | None:
         """Return why ``queue`` serves no gang at all; None if it serves gangs."""
-        return first_reason(callback(queue) for callback in all_callbacks(self.callbacks.queue_valid))
+        return first_reason(callback(queue) for callback in self.callbacks.queue_valid)
 
     def is_overdue(self, gang: Gang) -> bool:
         """Return True if ``gang`` has waited so long that it is admitted without a check of the nodes."""
-        return any(callback(gang) for callback in all_callbacks(self.callbacks.job_overdue))
+        return any(callback(gang) for callback in self.callbacks.job_overdue)
 
     def is_overused(self, queue: Queue) -> bool:
-        return any(callback(queue) for callback in all_callbacks(self.callbacks.overused))
+        return any(callback(queue) for callback in self.callbacks.overused)
 
     def allocatable(self, queue: Queue, task: Task) -> bool:
         """Return True if ``queue`` may allocate ``task`` now, and the gang has quota for it."""
@@ -273,7 +272,7 @@ class Session:
 
     def allows(self, queue: Queue, request: Amounts) -> bool:
         """Return True if ``queue`` may allocate ``request`` now."""
-        for callback in self._allocatable:  # noqa: SIM110 - a generator would cost as much as the callback
+        for callback in self.callbacks.allocatable:  # noqa: SIM110  a generator costs as much as they do
             if not callback(queue, request):
                 return False
         return True
@@ -283,7 +282,7 @@ class Session:
         return self.allows(queue, request) and not self._groups_too_full(queue, request)
 
     def _groups_too_full(self, queue: Queue, request: Amounts) -> set[str]:
-        return {group for callback in self._full_node_groups for group in callback(queue, request)}
+        return {group for callback in self.callbacks.full_node_groups for group in callback(queue, request)}
 
     def shape_of(self, task: Task) -> Shape:
         """Return the shape for which ``task`` is placed now; see ``shape_for``."""
@@ -291,7 +290,7 @@ class Session:
 
     def shape_for(self, queue: Queue, shape: Shape) -> Shape:
         """Return ``shape`` without the node groups in which ``queue`` may not allocate another such pod."""
-        if not self._full_node_groups:
+        if not self.callbacks.full_node_groups:
             return shape
         full = self._groups_too_full(queue, shape.amounts)
         if not full:
@@ -304,23 +303,23 @@ class Session:
     def backfillable(self, queue: Queue, task: Task) -> bool:
         """Return True if ``queue`` may allocate ``task`` beyond its share, from unused shares."""
         return self.gang_of(task).has_quota_for(task) and all(
-            callback(queue, task) for callback in all_callbacks(self.callbacks.backfillable)
+            callback(queue, task) for callback in self.callbacks.backfillable
         )
 
     def preemptive(self, queue: Queue, request: Amounts) -> bool:
         """Return True if tasks of other queues may be reclaimed for ``request`` of ``queue``."""
-        return all(callback(queue, request) for callback in all_callbacks(self.callbacks.preemptive))
+        return all(callback(queue, request) for callback in self.callbacks.preemptive)
 
     def reclaims_back(self, queue: Queue, claim: Amounts, other: Queue, request: Amounts) -> bool:
         """Return True if ``queue``, from which ``other`` has reclaimed ``request``, may reclaim ``claim``."""
-        callbacks = all_callbacks(self.callbacks.reclaims_back)
+        callbacks = self.callbacks.reclaims_back
         return self.preemptive(queue, claim) and all(
             callback(queue, claim, other, request) for callback in callbacks
         )
 
     def gang_reclaimable(self, gang: Gang, queue: Queue) -> bool:
         """Return True if ``queue``, which is not the gang's, may have all of ``gang`` evicted."""
-        callbacks = tuple(all_callbacks(self.callbacks.gang_reclaimable))
+        callbacks = self.callbacks.gang_reclaimable
         return bool(callbacks) and all(callback(gang, queue) for callback in callbacks)
 
     # Results.
@@ -354,28 +353,8 @@ class Session:
         if (move.from_status in CHARGED_STATUSES) == (move.to_status in CHARGED_STATUSES):
             return
         is_charged = move.to_status in CHARGED_STATUSES
-        for callback in self._on_allocate if is_charged else self._on_deallocate:
+        for callback in self.callbacks.on_allocate if is_charged else self.callbacks.on_deallocate:
             callback(move.task)
-
-    @cached_property
-    def _on_allocate(self) -> tuple[Callable[[Task], None], ...]:
-        return tuple(all_callbacks(self.callbacks.on_allocate))
-
-    @cached_property
-    def _on_deallocate(self) -> tuple[Callable[[Task], None], ...]:
-        return tuple(all_callbacks(self.callbacks.on_deallocate))
-
-    @cached_property
-    def _full_node_groups(self) -> tuple[Callable[[Queue, Amounts], Collection[str]], ...]:
-        return tuple(all_callbacks(self.callbacks.full_node_groups))
-
-    @cached_property
-    def _allocatable(self) -> tuple[Callable[[Queue, Amounts], bool], ...]:
-        return tuple(all_callbacks(self.callbacks.allocatable))
-
-    @cached_property
-    def _job_ready(self) -> tuple[Callable[[Gang], bool], ...]:
-        return tuple(all_callbacks(self.callbacks.job_ready))
 
     def pop_moved_gangs(self) -> set[Key]:
         """Return the gangs with tasks moved since the last call."""

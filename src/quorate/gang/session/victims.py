@@ -90,7 +90,7 @@ def in_victim_order(session: Session, candidates: Iterable[Task], preemptor_queu
         return tasks
     queue_keys = {name: session.queue_order_key(queue) for name, queue in queues.items()}
     tasks.sort(key=lambda task: queue_keys[gangs[task.gang].queue], reverse=True)
-    callbacks = tuple(all_callbacks(session.callbacks.victim_queue_order))
+    callbacks = session.callbacks.victim_queue_order
     victim_queue_keys = {
         name: tuple(callback(queue, preemptor_queue) for callback in callbacks)
         for name, queue in queues.items()

@@ -3,7 +3,6 @@
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import TaskStatus
 from quorate.gang.pending_reasons import Cause, QueueNotOpen, no_share_message
-from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
 from quorate.placement.resources import Amounts
 
@@ -15,7 +14,7 @@ def refusal_by_queue(session: Session, gang: Gang, request: Amounts | None = Non
         return Cause(str(QueueNotOpen(queue.name)))
     if request is None:
         request = dict(min((sorted(shape.amounts.items()) for shape in gang.shapes), default=()))
-    shortages = (callback(queue, request) for callback in all_callbacks(session.callbacks.share_shortage))
+    shortages = (callback(queue, request) for callback in session.callbacks.share_shortage)
     share = next((shortage for shortage in shortages if shortage is not None), None)
     text = no_share_message(share)
     if gang.quota_admission is not None:
