@@ -12,6 +12,7 @@ Source: the design note "Delay Pod Creation", which asks for the eviction of who
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from quorate.gang.actions.hyper_node_rooms import finders_after_evictions, is_pipelined
@@ -30,6 +31,8 @@ from quorate.placement.shapes import Shape
 from quorate.placement.vectors import Matrix
 
 MAX_ATTEMPTS: Final = 3  # to find victims that do not reclaim their nodes again
+
+Finder = NodeFinder | LimitedNodeFinder
 
 
 def evict_whole_gangs(
@@ -59,13 +62,14 @@ def evict_whole_gangs(
     if not may_be_pipelined(session, preemptor, tasks, freed):
         return False
 
+    search = _Search(session, action, preemptor, tasks, may_pipeline, may_evict)
     # Gangs on any nodes have what is short of the queue's share.
     is_short = not session.has_share_for(session.queue_of(preemptor), _sum_of_requests(tasks))
     nodes = {task.node for gang in gangs for task in gang.with_status(*EVICTABLE_STATUSES)}
     finders = tuple(finders_after_evictions(session, preemptor, nodes))
     for at, finder in enumerate(finders):
         helpful = gangs if is_short else [gang for gang in gangs if _is_on(finder, gang)]
-        if _evict_on(session, action, preemptor, tasks, helpful, may_pipeline, may_evict, finders[at:]):
+        if search.evict(helpful, finders[at:]):
             return True
     return False
 
@@ -84,142 +88,118 @@ def _sum_of_requests(tasks: Iterable[Task]) -> Counter[str]:
     return total
 
 
-def _is_on(finder: NodeFinder | LimitedNodeFinder, gang: Gang) -> bool:
+def _is_on(finder: Finder, gang: Gang) -> bool:
     return isinstance(finder, NodeFinder) or any(
         task.node in finder.names for task in gang.with_status(*EVICTABLE_STATUSES)
     )
 
 
-def _evict_on(
-    session: Session,
-    action: EvictionAction,
-    preemptor: Gang,
-    tasks: Sequence[Task],
-    gangs: Sequence[Gang],
-    may_pipeline: Callable[[Task], bool],
-    may_evict: Callable[[Gang], bool],
-    finders: Sequence[NodeFinder | LimitedNodeFinder],
-) -> bool:
-    """Evict the ``gangs`` that it takes to pipeline ``tasks`` on the nodes of the first of ``finders``.
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """The search for gangs to evict for ``preemptor``; see ``evict_whole_gangs``."""
 
-    These gangs may have nodes of the others, too.  Where fewer of the gangs suffice, ``tasks`` are pipelined
-    there instead.
-    """
+    session: Session
+    action: EvictionAction
+    preemptor: Gang
+    tasks: Sequence[Task]  # of the preemptor, without nodes
+    may_pipeline: Callable[[Task], bool]
+    may_evict: Callable[[Gang], bool]
 
-    def suffices(
-        statement: Statement, victims: Sequence[Gang], finder: NodeFinder | LimitedNodeFinder
-    ) -> bool:
+    def evict(self, gangs: Sequence[Gang], finders: Sequence[Finder]) -> bool:
+        """Evict the ``gangs`` that it takes to pipeline the tasks on the nodes of the first of ``finders``.
+
+        These gangs may have nodes of the others, too.  Where fewer of the gangs suffice, the tasks are
+        pipelined there instead.
+        """
+        for _ in range(MAX_ATTEMPTS):
+            with self.session.statement() as statement:
+                victims, used = self._evict_until_it_fits(statement, gangs, finders[0]), finders[0]
+                if not victims:
+                    return False
+                for finder in finders:
+                    if not self._suffices(statement, victims, finder):
+                        continue
+                    for gang in reversed(victims):
+                        rest = [other for other in victims if other is not gang]
+                        if self._suffices(statement, rest, finder):
+                            victims = rest
+                            used = finder
+                assert self._suffices(statement, victims, used), f"{self.preemptor.key} was pipelined before"
+                spared = self._next_preemptors(victims) if self.action == "reclaim" else ()
+                if not spared:
+                    carry_out(self.session, statement, self.preemptor, self.action, whole=True)
+                    return True
+            gangs = [gang for gang in gangs if gang not in spared]
+        return False
+
+    def _suffices(self, statement: Statement, victims: Sequence[Gang], finder: Finder) -> bool:
         """Evict only ``victims``; return True if the preemptor can be pipelined then."""
         statement.undo_after(0)
         for gang in victims:
-            _evict(session, statement, gang)
-        return pipeline_gang(session, statement, preemptor, tasks, may_pipeline, finder)
+            self._evict_all(statement, gang)
+        return self._pipeline(statement, finder)
 
-    for _ in range(MAX_ATTEMPTS):
-        with session.statement() as statement:
-            victims = _evict_until_it_fits(
-                session, statement, preemptor, tasks, gangs, may_pipeline, may_evict, finders[0]
-            )
-            if not victims:
-                return False
-            used = finders[0]
-            for finder in finders:
-                if not suffices(statement, victims, finder):
-                    continue
-                for gang in reversed(victims):
-                    rest = [other for other in victims if other is not gang]
-                    if suffices(statement, rest, finder):
-                        victims = rest
-                        used = finder
-            assert suffices(statement, victims, used), f"{preemptor.key} could be pipelined before"
-            spared = _next_preemptors(session, victims, preemptor, tasks) if action == "reclaim" else ()
-            if not spared:
-                carry_out(session, statement, preemptor, action, whole=True)
-                return True
-        gangs = [gang for gang in gangs if gang not in spared]
-    return False
+    def _evict_until_it_fits(self, statement: Statement, gangs: Sequence[Gang], finder: Finder) -> list[Gang]:
+        """Evict gangs in order until the preemptor fits; return them, or [] if it never fits."""
+        session, victims = self.session, list[Gang]()
+        nothing = amounts_of(session.cluster, ())  # what is evicted here counts as leaving
+        for gang in gangs:
+            if not self.may_evict(gang) or _is_protected(session, gang):  # both change with each eviction
+                continue
+            self._evict_all(statement, gang)
+            victims.append(gang)
+            if not may_be_pipelined(session, self.preemptor, self.tasks, nothing):
+                continue
+            before = len(statement.moves)
+            if self._pipeline(statement, finder):
+                return victims
+            statement.undo_after(before)
+        return []
 
+    def _evict_all(self, statement: Statement, gang: Gang) -> None:
+        for task in reversed(self.session.in_task_order(gang.with_status(*EVICTABLE_STATUSES))):
+            statement.evict(task)
 
-def _evict_until_it_fits(
-    session: Session,
-    statement: Statement,
-    preemptor: Gang,
-    tasks: Sequence[Task],
-    gangs: Sequence[Gang],
-    may_pipeline: Callable[[Task], bool],
-    may_evict: Callable[[Gang], bool],
-    finder: NodeFinder | LimitedNodeFinder,
-) -> list[Gang]:
-    """Evict gangs in order until ``preemptor`` fits; return them, or [] if it never fits."""
-    victims: list[Gang] = []
-    nothing = amounts_of(session.cluster, ())  # what is evicted here counts as leaving
-    for gang in gangs:
-        if not may_evict(gang) or _is_protected(session, gang):  # both change with each eviction
-            continue
-        _evict(session, statement, gang)
-        victims.append(gang)
-        if not may_be_pipelined(session, preemptor, tasks, nothing):
-            continue
-        before = len(statement.moves)
-        if pipeline_gang(session, statement, preemptor, tasks, may_pipeline, finder):
-            return victims
-        statement.undo_after(before)
-    return []
+    def _pipeline(self, statement: Statement, finder: Finder) -> bool:
+        """Pipeline nominated tasks, and others up to the minimum; return whether jobPipelined permits."""
+        session, preemptor = self.session, self.preemptor
+        failed: set[tuple[Shape, str]] = set()  # since the last task that found a node
+        for task in self.tasks:
+            has_minimum = not preemptor.is_starving and session.is_pipelined(preemptor)
+            if has_minimum and not task.nominated_node:
+                continue
+            wanted = (session.shape_of(task), task.nominated_node)
+            if wanted in failed or not self.may_pipeline(task):
+                continue
+            session.search_turns.work += 1
+            match finder.best(*wanted):
+                case Choice(node, _):
+                    statement.pipeline(task, node)
+                    failed.clear()
+                case _:
+                    failed.add(wanted)
+        return is_pipelined(session, preemptor)
 
-
-def pipeline_gang(
-    session: Session,
-    statement: Statement,
-    preemptor: Gang,
-    tasks: Sequence[Task],
-    may_pipeline: Callable[[Task], bool],
-    finder: NodeFinder | LimitedNodeFinder,
-) -> bool:
-    """Pipeline nominated ``tasks``, and others up to the minimum; return whether jobPipelined permits."""
-    failed: set[tuple[Shape, str]] = set()  # since the last task that found a node
-    for task in tasks:
-        has_minimum = not preemptor.is_starving and session.is_pipelined(preemptor)
-        if has_minimum and not task.nominated_node:
-            continue
-        wanted = (session.shape_of(task), task.nominated_node)
-        if wanted in failed or not may_pipeline(task):
-            continue
-        session.search_turns.work += 1
-        match finder.best(*wanted):
-            case Choice(node, _):
-                statement.pipeline(task, node)
-                failed.clear()
-            case _:
-                failed.add(wanted)
-    return is_pipelined(session, preemptor)
-
-
-def _next_preemptors(
-    session: Session, victims: Iterable[Gang], preemptor: Gang, tasks: Iterable[Task]
-) -> set[Gang]:
-    """Return the ``victims``, all evicted, that may reclaim for their minimum and have no room for it.
-
-    ``tasks``: of ``preemptor``, which have the room.
-    """
-    taken, by = _sum_of_requests(tasks), session.queue_of(preemptor)
-    cluster, node_finder = session.cluster, session.node_finder
-    claims: dict[str, Counter[str]] = {}
-    found = set()
-    for gang in victims:
-        queue = session.queue_of(gang)
-        tasks = _minimum(session, gang)
-        claim = claims.setdefault(gang.queue, Counter())
-        claim.update(_sum_of_requests(tasks))
-        if not session.reclaims_back(queue, claim, by, taken):
-            continue
-        for task in tasks:
-            choice = node_finder.best(session.shape_of(task))
-            if not isinstance(choice, Choice):
-                found.add(gang)
-                break
-            cluster.hold((_next_preemptors, task.uid), task.shape, choice.node, 1, owner=_next_preemptors)
-    cluster.release_all(_next_preemptors)
-    return found
+    def _next_preemptors(self, victims: Iterable[Gang]) -> set[Gang]:
+        """Return the ``victims``, all evicted, that may reclaim for their minimum and have no room for it."""
+        session, taken = self.session, _sum_of_requests(self.tasks)
+        by, cluster = session.queue_of(self.preemptor), session.cluster
+        claims: dict[str, Counter[str]] = {}
+        found = set()
+        for gang in victims:
+            tasks = _minimum(session, gang)
+            claim = claims.setdefault(gang.queue, Counter())
+            claim.update(_sum_of_requests(tasks))
+            if not session.reclaims_back(session.queue_of(gang), claim, by, taken):
+                continue
+            for task in tasks:
+                choice = session.node_finder.best(session.shape_of(task))
+                if not isinstance(choice, Choice):
+                    found.add(gang)
+                    break
+                cluster.hold((_Search, task.uid), task.shape, choice.node, 1, owner=_Search)
+        cluster.release_all(_Search)
+        return found
 
 
 def _minimum(session: Session, gang: Gang) -> list[Task]:
@@ -227,11 +207,6 @@ def _minimum(session: Session, gang: Gang) -> list[Task]:
     tasks = session.in_task_order(gang.with_status(TaskStatus.RELEASING))
     needed, others = divide_by_roles(tasks, gang.role_minima)
     return needed + others[: max(0, gang.min_member - len(needed))]
-
-
-def _evict(session: Session, statement: Statement, gang: Gang) -> None:
-    for task in reversed(session.in_task_order(gang.with_status(*EVICTABLE_STATUSES))):
-        statement.evict(task)
 
 
 def is_evictable(session: Session, gang: Gang) -> bool:
