@@ -67,7 +67,9 @@ def test_a_kind_that_is_listed_after_its_crd_is_discovered() -> None:
                 inventory = MetadataCache(client, WallClock())
                 seen = asyncio.Event()
                 inventory.subscribe(
-                    lambda _, new: seen.set() if new and new.resource.plural == "plums" else None
+                    lambda change: (
+                        seen.set() if change.new and change.new.resource.plural == "plums" else None
+                    )
                 )
                 running = asyncio.create_task(inventory.run())
                 await inventory.synced.wait()

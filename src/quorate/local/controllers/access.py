@@ -194,12 +194,11 @@ class ServiceAccountController(Controller):
 
     def _on_namespace(self, change: Change[Namespace]) -> None:
         if change.new is not None:
-            self._reconciler.enqueue(change.new.metadata.key)
+            self._reconciler.enqueue(change.key)
 
     def _on_account(self, change: Change[ServiceAccount]) -> None:
         if change.new is None:
-            assert change.old is not None
-            self._reconciler.enqueue(Key("", change.old.metadata.namespace))
+            self._reconciler.enqueue(Key("", change.key.namespace))
 
     async def reconcile(self, key: Key) -> None:
         namespace = self._namespaces.get(key)
@@ -232,11 +231,10 @@ class RootAuthorityPublisher(Controller):
         namespaces.subscribe(lambda change: self._reconciler.enqueue(change.key))
         metadata_cache.subscribe(self._on_object)
 
-    def _on_object(self, old: CachedObject | None, new: CachedObject | None) -> None:
-        entry = new or old
-        assert entry is not None
-        if entry.metadata.name == ROOT_AUTHORITY and entry.resource.plural == CONFIG_MAPS.plural:
-            self._reconciler.enqueue(Key("", entry.metadata.namespace))
+    def _on_object(self, change: Change[CachedObject]) -> None:
+        is_config_map = change.versions[0].resource.plural == CONFIG_MAPS.plural
+        if is_config_map and change.key.name == ROOT_AUTHORITY:
+            self._reconciler.enqueue(Key("", change.key.namespace))
 
     async def reconcile(self, key: Key) -> None:
         namespace = self._namespaces.get(key)

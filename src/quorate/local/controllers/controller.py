@@ -12,8 +12,8 @@ from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
-from quorate.kube.resources import HasMetadata, Resource, versioned_reference_to
-from quorate.local.controllers.core_events import EventRecorder, EventType
+from quorate.kube.resources import Resource
+from quorate.local.controllers.core_events import EventRecorder
 from quorate.local.controllers.metadata_cache import MetadataCache
 
 
@@ -60,12 +60,6 @@ class Controller:
 
     async def reconcile(self, key: Key) -> float | None:
         raise NotImplementedError
-
-    def _event(
-        self, kind: Resource[Any], obj: HasMetadata, reason: str, message: str, *, warning: bool = False
-    ) -> None:
-        type_: EventType = "Warning" if warning else "Normal"
-        self._events.event(versioned_reference_to(kind, obj.metadata), type_, reason, message)
 
     async def _write_status(
         self, kind: Resource[Any], obj: HasStatus, status: Struct, record: Callable[[Any], None] | None = None

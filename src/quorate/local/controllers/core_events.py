@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import OrderedDict
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from quorate.api.events import ObjectReference
 from quorate.api.meta import Key, at_epoch
@@ -11,12 +11,20 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, NotFound, Unreachable
 from quorate.kube.log import logger
-from quorate.kube.resources import untyped
+from quorate.kube.resources import HasMetadata, Resource, untyped, versioned_reference_to
 
 CORE_EVENTS: Final = untyped("", "v1", "events", "Event", True)
 EventType = Literal["Normal", "Warning"]
 QUEUE_CAPACITY: Final = 1000
 CORRELATOR_CAPACITY: Final = 1000
+
+
+class ObjectEvent(NamedTuple):
+    """The content of an event about an object, as a decision returns it."""
+
+    reason: str
+    message: str
+    warning: bool = False
 
 
 class EventRecorder:
@@ -37,6 +45,13 @@ class EventRecorder:
             self._waiting.put_nowait((regarding, type_, reason, message))
         except asyncio.QueueFull:
             self._log.warning("event dropped: the queue is full", reason=reason, regarding=regarding.name)
+
+    def report(
+        self, kind: Resource[Any], obj: HasMetadata, reason: str, message: str, warning: bool = False
+    ) -> None:
+        """Record an event about the present version of an object of ``kind``."""
+        type_: EventType = "Warning" if warning else "Normal"
+        self.event(versioned_reference_to(kind, obj.metadata), type_, reason, message)
 
     async def run(self) -> None:
         while True:

@@ -5,6 +5,7 @@ The rules are those of kube-controller-manager, as functions of the time.
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -20,6 +21,7 @@ from quorate.kube.errors import AlreadyExists, ApiError, NotFound
 from quorate.kube.informer import Informer
 from quorate.kube.resources import Resource, versioned_reference_to
 from quorate.local.controllers.controller import Controller, ControllerContext
+from quorate.local.controllers.core_events import ObjectEvent
 from quorate.local.controllers.job import sync
 from quorate.local.controllers.job.types import JOBS, Job
 from quorate.local.controllers.pod_control import (
@@ -66,28 +68,13 @@ START_DELAY_S: Final = 0.1  # after the scheduled time, so that a clock that is 
 
 
 @dataclass(frozen=True, slots=True)
-class CronEvent:
-    reason: str
-    message: str
-    warning: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class StartDecision:
     """The time of the job to create now, when to decide again, and what to report."""
 
     start_at: float | None = None
     replaces_active: bool = False  # delete the active jobs first
     wake_at: float | None = None
-    events: tuple[CronEvent, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _LastTimes:
-    """The newest scheduled time that has passed since the last start; None if none has."""
-
-    newest: float | None
-    missed: int = 0
+    events: tuple[ObjectEvent, ...] = ()
 
 
 def decide_start(cron_job: CronJob, now: float) -> StartDecision:
@@ -99,28 +86,28 @@ def decide_start(cron_job: CronJob, now: float) -> StartDecision:
         schedule = parse_schedule(spec.schedule, spec.time_zone or "UTC")
     except InvalidSchedule as error:
         message = f"cannot parse schedule {spec.schedule!r}: {error}"
-        return StartDecision(events=(CronEvent("UnparseableSchedule", message, warning=True),))
+        return StartDecision(events=(ObjectEvent("UnparseableSchedule", message, warning=True),))
     earliest = _last_start(cron_job)
     deadline_s = spec.starting_deadline_seconds
     since = earliest if deadline_s is None else max(earliest, now - deadline_s)
-    last = _last_times(schedule, since, now)
+    newest, missed = _last_times(schedule, since, now)
     wake_at = _wake_at(schedule, earliest, now)
-    if last.newest is None:
+    if newest is None:
         return StartDecision(wake_at=wake_at)
-    events: tuple[CronEvent, ...] = ()
-    if last.missed > MANY_MISSED:
+    events: tuple[ObjectEvent, ...] = ()
+    if missed > MANY_MISSED:
         message = (
             "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
         )
-        events = (CronEvent("TooManyMissedTimes", message, warning=True),)
-    if last.newest == earliest or job_name(cron_job, last.newest) in _active_names(cron_job):
+        events = (ObjectEvent("TooManyMissedTimes", message, warning=True),)
+    if newest == earliest or job_name(cron_job, newest) in _active_names(cron_job):
         return StartDecision(wake_at=wake_at, events=events)
     if spec.concurrency_policy == "Forbid" and cron_job.status.active:
         message = "Not starting job because prior execution is running and concurrency policy is Forbid"
-        return StartDecision(wake_at=wake_at, events=(*events, CronEvent("JobAlreadyActive", message)))
-    following = schedule.next_after(last.newest)
+        return StartDecision(wake_at=wake_at, events=(*events, ObjectEvent("JobAlreadyActive", message)))
+    following = schedule.next_after(newest)
     return StartDecision(
-        start_at=last.newest,
+        start_at=newest,
         replaces_active=spec.concurrency_policy == "Replace",
         wake_at=None if following is None else following + START_DELAY_S,
         events=events,
@@ -164,29 +151,30 @@ def _last_start(cron_job: CronJob) -> float:
     return epoch(last)
 
 
-def _last_times(schedule: Schedule | ConstantDelay, since: float, now: float) -> _LastTimes:
+def _last_times(schedule: Schedule | ConstantDelay, since: float, now: float) -> tuple[float | None, int]:
     """Return the newest of the scheduled times after ``since`` that have passed, and how many they are.
 
-    The number is an estimate from the first interval, so that a long pause costs no more than a short one.
+    The newest is None if none has passed.  The number is an estimate from the first interval, so that a long
+    pause costs no more than a short one.
     """
     first = schedule.next_after(since)
     if first is None or first > now:
-        return _LastTimes(None)
+        return None, 0
     second = schedule.next_after(first)
     if second is None or second > now:
-        return _LastTimes(first, 1)
+        return first, 1
     interval_s = second - first
     missed = int((now - first) // interval_s) + 1
     newest: float | None = None
     at = schedule.next_after(first + (missed - 2) * interval_s)
     while at is not None and at <= now:
         newest, at = at, schedule.next_after(at)
-    return _LastTimes(newest, missed)
+    return newest, missed
 
 
 def _wake_at(schedule: Schedule | ConstantDelay, earliest: float, now: float) -> float | None:
-    last = _last_times(schedule, earliest, now)
-    after = last.newest if last.newest is not None else now if last.missed else earliest
+    newest, missed = _last_times(schedule, earliest, now)
+    after = newest if newest is not None else now if missed else earliest
     following = schedule.next_after(after)
     return None if following is None else following + START_DELAY_S
 
@@ -218,7 +206,7 @@ class CronJobController(Controller):
         status = await self._observed_status(cron_job, jobs)
         decision = decide_start(replace(cron_job, status=status), self._clock.now())
         for event in decision.events:
-            self._report(cron_job, event)
+            self._report(cron_job, *event)
         if decision.start_at is not None:
             if decision.replaces_active:
                 active = {reference.uid for reference in status.active}
@@ -240,11 +228,11 @@ class CronJobController(Controller):
         for reference in cron_job.status.active:
             if reference.uid not in finished and await self._is_missing(reference):
                 message = f"Active job went missing: {reference.name}"
-                self._report(cron_job, CronEvent("MissingJob", message))
+                self._report(cron_job, "MissingJob", message)
             elif finished.get(reference.uid):
                 condition = finished[reference.uid]
                 message = f"Saw completed job: {reference.name}, condition: {condition}"
-                self._report(cron_job, CronEvent("SawCompletedJob", message))
+                self._report(cron_job, "SawCompletedJob", message)
             else:
                 active.append(reference)
         ends = [job.status.completion_time for job in jobs if finished[job.metadata.uid] == "Complete"]
@@ -256,37 +244,33 @@ class CronJobController(Controller):
     async def _is_missing(self, reference: ObjectReference) -> bool:
         """Return True if no such job exists; the watch may not have delivered a new one yet."""
         job = await self._client.find(JOBS, Key(reference.namespace, reference.name))
-        if job is None:
-            return True
-        return job.metadata.uid != reference.uid
+        return job is None or job.metadata.uid != reference.uid
 
     async def _start(self, cron_job: CronJob, start_at: float) -> ObjectReference | None:
-        """Create the job of a time; return its reference, or None if another's job has its name."""
+        """Create the job of a time; return its reference, or None if a job of another owner has its name."""
         name = job_name(cron_job, start_at)
         body = _job_body(cron_job, start_at, name)
         try:
             job = await self._client.create(JOBS, body, cron_job.metadata.namespace)
-        except AlreadyExists:  # created before a crash, or another's
+        except AlreadyExists:  # created before a crash, or by another owner
             job = await self._client.get(JOBS, Key(cron_job.metadata.namespace, name))
             if not is_controlled_by(job.metadata, cron_job.metadata.uid):
                 return None
             return versioned_reference_to(JOBS, job.metadata)
         except ApiError as error:
             message = f"Error creating job: {error.message}"
-            self._report(cron_job, CronEvent("FailedCreate", message, warning=True))
+            self._report(cron_job, "FailedCreate", message, warning=True)
             raise
-        self._report(cron_job, CronEvent("SuccessfulCreate", f"Created job {name}"))
+        self._report(cron_job, "SuccessfulCreate", f"Created job {name}")
         return versioned_reference_to(JOBS, job.metadata)
 
     async def _delete(self, cron_job: CronJob, job: Job) -> None:
-        try:
+        with suppress(NotFound):
             await self._client.delete(JOBS, job.metadata.key, uid=job.metadata.uid, propagation="Background")
-        except NotFound:
-            return
-        self._report(cron_job, CronEvent("SuccessfulDelete", f"Deleted job {job.metadata.name}"))
+            self._report(cron_job, "SuccessfulDelete", f"Deleted job {job.metadata.name}")
 
-    def _report(self, cron_job: CronJob, event: CronEvent) -> None:
-        self._event(CRON_JOBS, cron_job, event.reason, event.message, warning=event.warning)
+    def _report(self, cron_job: CronJob, reason: str, message: str, warning: bool = False) -> None:
+        self._events.report(CRON_JOBS, cron_job, reason, message, warning)
 
 
 def _job_body(cron_job: CronJob, start_at: float, name: str) -> Json:

@@ -5,6 +5,7 @@ has yet to create count as missing.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -107,18 +108,18 @@ class DisruptionController(Controller):
             return None
         pods = [pod for pod in self._pods.by_index("namespace", key.namespace) if _selects(budget, pod)]
         if not pods:
-            self._event(BUDGETS, budget, "NoPods", "No matching pods found")
+            self._events.report(BUDGETS, budget, "NoPods", "No matching pods found")
         moment = at_epoch(self._clock.now())
         try:
             expected = await self._expectation(budget, pods)
         except _UnknownController as error:
             message = f"Failed to calculate the number of expected pods: {error}"
-            self._event(BUDGETS, budget, "CalculateExpectedPodCountFailed", message, warning=True)
+            self._events.report(BUDGETS, budget, "CalculateExpectedPodCountFailed", message, warning=True)
             failed = _allowed(budget.status, 0, "SyncFailed", moment, str(error))
             await self._write_status(BUDGETS, budget, failed)
             return None
         if expected.has_unmanaged:
-            self._event(BUDGETS, budget, "UnmanagedPods", UNMANAGED, warning=True)
+            self._events.report(BUDGETS, budget, "UnmanagedPods", UNMANAGED, warning=True)
         status = budget_status(budget, pods, expected.pods, expected.healthy, moment)
         await self._write_status(BUDGETS, budget, status)
         times = status.disrupted_pods.values()
@@ -150,12 +151,10 @@ class DisruptionController(Controller):
         kind = self._metadata_cache.kind_of(target)
         if kind is not None:
             path = kind.path(pod.metadata.namespace, target.name, "scale")
-            try:
+            with suppress(NotFound):
                 scale: Json = msgspec.json.decode(await self._client.request("GET", path))
-            except NotFound:
-                raise _UnknownController(f'found no controllers for pod "{pod.metadata.name}"') from None
-            if scale["metadata"].get("uid") == target.uid:
-                return target.uid, int(scale["spec"].get("replicas", 0))
+                if scale["metadata"].get("uid") == target.uid:
+                    return target.uid, int(scale["spec"].get("replicas", 0))
         raise _UnknownController(f'found no controllers for pod "{pod.metadata.name}"')
 
 

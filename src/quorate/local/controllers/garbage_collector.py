@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from quorate.api import codec
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid
 from quorate.kube.errors import Conflict, NotFound
+from quorate.kube.informer import Change
 from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache, PartialObjectMetadata
 
@@ -130,17 +131,17 @@ class GarbageCollector(Controller):
         self._absent: OrderedDict[OwnerName, None] = OrderedDict()
         metadata_cache.subscribe(self._on_change)
 
-    def _on_change(self, old: CachedObject | None, new: CachedObject | None) -> None:
+    def _on_change(self, change: Change[CachedObject]) -> None:
+        old, new = change.old, change.new
         if old is not None and new is not None and _is_irrelevant_update(old.metadata, new.metadata):
             return
-        entry = new or old
-        assert entry is not None
+        first = change.versions[0]
         if new is not None and (new.metadata.owner_references or new.metadata.deletion_timestamp):
             self._enqueue(new.uid)
         if new is None or new.metadata.deletion_timestamp:
-            for dependent in self._metadata_cache.dependents(entry.uid):
+            for dependent in self._metadata_cache.dependents(first.uid):
                 self._enqueue(dependent.uid)
-        for reference in (old or entry).metadata.owner_references:
+        for reference in first.metadata.owner_references:
             owner = self._metadata_cache.get(reference.uid)
             if owner is not None and owner.metadata.deletion_timestamp:
                 self._enqueue(owner.uid)
@@ -185,14 +186,9 @@ class GarbageCollector(Controller):
             return OwnerState.PRESENT
         key = Key(namespace if kind.namespaced else "", reference.name)
         owner: PartialObjectMetadata | None = await self._client.find(kind, key)
-        if owner is None:
-            return self._mark_absent(owner_name)
-        if owner.metadata.uid != reference.uid:
-            return self._mark_absent(owner_name)
-        return owner_state(owner.metadata)
-
-    def _mark_absent(self, owner: OwnerName) -> OwnerState:
-        self._absent[owner] = None
+        if owner is not None and owner.metadata.uid == reference.uid:
+            return owner_state(owner.metadata)
+        self._absent[owner_name] = None
         if len(self._absent) > ABSENT_OWNER_CAPACITY:
             self._absent.popitem(last=False)
         return OwnerState.ABSENT

@@ -82,7 +82,7 @@ class MetadataCache:
         self._watches: dict[
             Resource[PartialObjectMetadata], tuple[Informer[PartialObjectMetadata], asyncio.Task[None]]
         ] = {}
-        self._subscribers: list[Callable[[CachedObject | None, CachedObject | None], None]] = []
+        self._subscribers: list[Callable[[Change[CachedObject]], None]] = []
         self._reconciler = Reconciler("discovery", self._rediscover, clock, workers=1)
         self._tasks: asyncio.TaskGroup | None = None
         self._log = logger(__name__)
@@ -104,8 +104,8 @@ class MetadataCache:
         """Return the kind of an owner, in whatever version the reference names."""
         return self._kind_by_name.get((owner.api_version.rpartition("/")[0], owner.kind))
 
-    def subscribe(self, on_change: Callable[[CachedObject | None, CachedObject | None], None]) -> None:
-        """Call ``on_change(old, new)`` for every change; None means absent."""
+    def subscribe(self, on_change: Callable[[Change[CachedObject]], None]) -> None:
+        """Call ``on_change`` for every change of an object of any kind."""
         self._subscribers.append(on_change)
 
     async def run(self) -> None:
@@ -172,7 +172,7 @@ class MetadataCache:
             for owner in new.metadata.owner_references:
                 self._dependents.setdefault(owner.uid, set()).add(new.uid)
         for on_change in self._subscribers:
-            on_change(old, new)
+            on_change(Change(old, new))
 
 
 def _unlink(index: dict[str, set[Uid]] | dict[Uid, set[Uid]], key: str, uid: Uid) -> None:

@@ -66,10 +66,8 @@ class NamespaceController(Controller):
         if change.new is None or change.new.metadata.deletion_timestamp is not None:
             self._reconciler.enqueue(change.key)
 
-    def _on_content(self, old: CachedObject | None, new: CachedObject | None) -> None:
-        entry = old or new
-        assert entry is not None
-        namespace = self._namespaces.get(Key("", entry.metadata.namespace))
+    def _on_content(self, change: Change[CachedObject]) -> None:
+        namespace = self._namespaces.get(Key("", change.key.namespace))
         if namespace is not None and namespace.metadata.deletion_timestamp is not None:
             self._reconciler.enqueue(namespace.metadata.key)
 

@@ -10,13 +10,22 @@ import msgspec
 
 from quorate.api.codec import Json
 from quorate.api.core import Pod
-from quorate.api.meta import Key, ObjectMeta, Uid, epoch, find_condition, is_true
+from quorate.api.meta import (
+    Key,
+    ObjectMeta,
+    Uid,
+    condition_at,
+    epoch,
+    find_condition,
+    is_true,
+    with_condition,
+)
 from quorate.kube.client import Client
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import ApiError, NotFound, Unreachable
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import HasMetadata, Resource, T, metadata_of, versioned_reference_to
-from quorate.local.controllers.core_events import EventRecorder, EventType
+from quorate.kube.resources import HasMetadata, Resource, T, metadata_of
+from quorate.local.controllers.core_events import EventRecorder
 
 Owner = TypeVar("Owner", bound=HasMetadata)
 OwnedPod = TypeVar("OwnedPod", bound=HasMetadata)
@@ -84,6 +93,25 @@ def next_available_at(pods: Iterable[Pod], minimum_s: int, now: float) -> float 
     """Return when the next ready pod becomes available; None if no such pod waits."""
     moments = map(ready_since, pods)
     return min((at + minimum_s for at in moments if at is not None and at + minimum_s > now), default=None)
+
+
+def finalizer_removal(metadata: ObjectMeta, finalizer: str) -> Json:
+    """Return a strategic merge patch that removes one finalizer from an object, guarded by its uid.
+
+    Concurrent changes of other finalizers are kept.
+    """
+    return {"metadata": {"uid": metadata.uid, "$deleteFromPrimitiveList/finalizers": [finalizer]}}
+
+
+def disruption_patch(pod: Pod, now: float, reason: str, message: str, **status: str) -> Json:
+    """Return a status patch, guarded by the uid, that marks a pod as disrupted since ``now``.
+
+    ``status``: other fields of the status.
+    """
+    disrupted = condition_at(now, "DisruptionTarget", "True", reason, message)
+    conditions = with_condition(pod.status.conditions, disrupted)
+    fields = {**status, "conditions": conditions, "observedGeneration": pod.metadata.generation}
+    return {"metadata": {"uid": pod.metadata.uid}, "status": fields}
 
 
 def template_hash(template: msgspec.Raw) -> str:
@@ -160,10 +188,11 @@ class PodControl(Generic[Owner, OwnedPod]):
             pod = await self._client.create(self._resource, body, metadata_of(owner).namespace)
         except (ApiError, Unreachable) as error:
             if not is_namespace_terminating(error):
-                self.report(owner, "FailedCreate", f"Error creating: {problem_of(error)}", warning=True)
+                message = f"Error creating: {problem_of(error)}"
+                self._events.report(self._kind, owner, "FailedCreate", message, warning=True)
             return error
         self._record(pod)
-        self.report(owner, "SuccessfulCreate", f"Created pod: {metadata_of(pod).name}")
+        self._events.report(self._kind, owner, "SuccessfulCreate", f"Created pod: {metadata_of(pod).name}")
         return None
 
     async def delete(self, owner: Owner, pods: Iterable[OwnedPod]) -> None:
@@ -173,13 +202,10 @@ class PodControl(Generic[Owner, OwnedPod]):
             metadata = metadata_of(pod)
             with suppress(NotFound):
                 await self._client.delete(self._resource, metadata.key, uid=metadata.uid)
-                self.report(owner, "SuccessfulDelete", f"Deleted pod: {metadata.name}")
+                message = f"Deleted pod: {metadata.name}"
+                self._events.report(self._kind, owner, "SuccessfulDelete", message)
 
         await asyncio.gather(*map(delete, pods))
-
-    def report(self, owner: Owner, reason: str, message: str, *, warning: bool = False) -> None:
-        type_: EventType = "Warning" if warning else "Normal"
-        self._events.event(versioned_reference_to(self._kind, owner.metadata), type_, reason, message)
 
 
 def problem_of(error: WriteError) -> str:

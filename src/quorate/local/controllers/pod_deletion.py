@@ -11,12 +11,12 @@ from typing import Final
 
 from quorate.api.codec import Json
 from quorate.api.core import Node, Pod, Taint, Toleration
-from quorate.api.meta import Key, Uid, condition_at, find_condition, with_condition
+from quorate.api.meta import Key, Uid, find_condition
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import NODES, PODS
 from quorate.local.controllers.controller import Controller, ControllerContext
-from quorate.local.controllers.pod_control import is_pod_finished
+from quorate.local.controllers.pod_control import disruption_patch, is_pod_finished
 from quorate.local.controllers.scheduler_filters import tolerates
 
 QUARANTINE_S: Final = 40.0  # a node that is created just now may be announced later than its pods
@@ -88,16 +88,16 @@ class PodGarbageCollector(Controller):
     async def _delete_one(self, pod: Pod, reason: str) -> None:
         with suppress(NotFound, Conflict):  # deleted, or replaced by another pod with that name
             if not is_pod_finished(pod):  # a finalizer may keep it, and its owner waits for its end
-                body = {"metadata": {"uid": pod.metadata.uid}, "status": self._failed_status(pod, reason)}
-                await self._client.patch(PODS, pod.metadata.key, body, subresource="status")
+                await self._client.patch(
+                    PODS, pod.metadata.key, self._failure_patch(pod, reason), subresource="status"
+                )
             await self._client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid, grace_period_s=0)
 
-    def _failed_status(self, pod: Pod, reason: str) -> Json:
+    def _failure_patch(self, pod: Pod, reason: str) -> Json:
+        if reason:
+            return disruption_patch(pod, self._clock.now(), "DeletionByPodGC", reason, phase="Failed")
         failed = {"phase": "Failed", "observedGeneration": pod.metadata.generation}
-        if not reason:
-            return failed
-        condition = condition_at(self._clock.now(), "DisruptionTarget", "True", "DeletionByPodGC", reason)
-        return {**failed, "conditions": with_condition(pod.status.conditions, condition)}
+        return {"metadata": {"uid": pod.metadata.uid}, "status": failed}
 
 
 def is_out_of_service(node: Node) -> bool:
@@ -160,13 +160,8 @@ class TaintEvictionController(Controller):
         due = self._since.setdefault(pod.metadata.uid, now) + wait_s
         if now < due:
             return due
-        condition = condition_at(now, "DisruptionTarget", "True", "DeletionByTaintManager", MESSAGE)
-        status = {
-            "conditions": with_condition(pod.status.conditions, condition),
-            "observedGeneration": pod.metadata.generation,
-        }
         with suppress(NotFound, Conflict):  # deleted, or replaced by another pod with that name
-            body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
+            body = disruption_patch(pod, now, "DeletionByTaintManager", MESSAGE)
             await self._client.patch(PODS, key, body, subresource="status")
             await self._client.delete(PODS, key, uid=pod.metadata.uid)
         return None

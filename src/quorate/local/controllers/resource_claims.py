@@ -33,6 +33,8 @@ from quorate.kube.resources import (
 )
 from quorate.local.controllers.pod_control import (
     controller_key,
+    finalizer_removal,
+    is_controlled_by,
     is_pod_finished,
     is_terminating,
     owner_references,
@@ -131,16 +133,14 @@ class ResourceClaimController:
         if made:
             statuses = [{"name": name, "resourceClaimName": made[name]} for name in sorted(made)]
             patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"resourceClaimStatuses": statuses}}
-            try:
+            with suppress(NotFound):
                 await self._client.patch(PODS, key, patch, subresource="status", kind=PatchKind.STRATEGIC)
-            except NotFound:
-                return
 
     async def _claim_of(self, pod: ClaimingPod, wanted: PodResourceClaim) -> str:
         """Return the name of the claim made for a pod; empty if its template does not exist yet."""
         for claim in self._made.by_group(pod.metadata.key):
-            owner = claim.metadata.controller
-            is_own = owner is not None and owner.uid == pod.metadata.uid  # or of a former pod of that name
+            # Another owner is a former pod of that name.
+            is_own = is_controlled_by(claim.metadata, pod.metadata.uid)
             if is_own and claim.metadata.annotations.get(POD_CLAIM_ANNOTATION) == wanted.name:
                 return claim.metadata.name
         created = await self._create(PODS, pod.metadata, wanted)
@@ -232,11 +232,7 @@ class ResourceClaimController:
                 patch = {"metadata": version, "status": status}
                 claim = await self._client.patch(RESOURCE_CLAIMS, key, patch, subresource="status")
             if is_free and DELETE_PROTECTION in claim.metadata.finalizers:
-                removal = {
-                    "uid": claim.metadata.uid,
-                    "$deleteFromPrimitiveList/finalizers": [DELETE_PROTECTION],
-                }
-                patch = {"metadata": removal}
+                patch = finalizer_removal(claim.metadata, DELETE_PROTECTION)
                 claim = await self._client.patch(RESOURCE_CLAIMS, key, patch, kind=PatchKind.STRATEGIC)
             owner = controller_key(claim.metadata, "Pod")
             pod = None if owner is None else self._pods.get(owner)
@@ -250,9 +246,7 @@ class ResourceClaimController:
         pod = self._pods.get(Key(namespace, consumer.name))
         if pod is None:  # the watch may not have delivered it yet
             pod = await self._client.find(PODS, Key(namespace, consumer.name))
-            if pod is None:
-                return False
-        return pod.metadata.uid == consumer.uid and not pod.is_done
+        return pod is not None and pod.metadata.uid == consumer.uid and not pod.is_done
 
 
 def _consumers(claim: ResourceClaim) -> list[Key]:

@@ -65,10 +65,9 @@ class QuotaController(Controller):
         if change.new is None or change.new.status.phase in ("Succeeded", "Failed"):
             self._enqueue_all(change.key.namespace)
 
-    def _on_object(self, old: CachedObject | None, new: CachedObject | None) -> None:
-        entry = old or new
-        if entry is not None and new is None:
-            self._enqueue_all(entry.metadata.namespace)
+    def _on_object(self, change: Change[CachedObject]) -> None:
+        if change.new is None:
+            self._enqueue_all(change.key.namespace)
 
     def _enqueue_all(self, namespace: str) -> None:
         for quota in self._quotas.by_index("namespace", namespace):

@@ -22,7 +22,7 @@ from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import status_merge_patch
-from quorate.kube.resources import PODS, versioned_reference_to
+from quorate.kube.resources import PODS
 from quorate.local.controllers.core_events import EventRecorder
 from quorate.local.controllers.scheduler_filters import (
     FitError,
@@ -197,12 +197,7 @@ class Scheduler:
             self._forget_assumed(pod.metadata.uid)
             raise
         self._log.debug("pod bound", pod=key, node=node)
-        self._events.event(
-            versioned_reference_to(PODS, pod.metadata),
-            "Normal",
-            "Scheduled",
-            f"Successfully assigned {key} to {node}",
-        )
+        self._events.report(PODS, pod, "Scheduled", f"Successfully assigned {key} to {node}")
 
     def _report_ignored_group(self, pod: Pod) -> None:
         group = pod.spec.scheduling_group
@@ -215,7 +210,7 @@ class Scheduler:
                 f"the local cluster's {SCHEDULER_NAME} places each pod of pod group {group.pod_group_name} "
                 "alone: give the pods the schedulerName of the gang scheduler"
             )
-            self._events.event(versioned_reference_to(PODS, pod.metadata), "Warning", "PodGroupIgnored", text)
+            self._events.report(PODS, pod, "PodGroupIgnored", text, warning=True)
 
     async def _report_unschedulable(self, pod: Pod, message: str) -> None:
         current = find_condition(pod.status.conditions, "PodScheduled")
@@ -225,7 +220,7 @@ class Scheduler:
         status = replace(pod.status, conditions=with_condition(pod.status.conditions, new))
         patch = status_merge_patch(pod.metadata, pod.status, status)
         await self._client.patch(PODS, pod.metadata.key, patch, subresource="status")
-        self._events.event(versioned_reference_to(PODS, pod.metadata), "Warning", "FailedScheduling", message)
+        self._events.report(PODS, pod, "FailedScheduling", message, warning=True)
 
 
 def _is_schedulable(pod: Pod) -> bool:

@@ -2,14 +2,14 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.informer import Informer
+from quorate.kube.informer import Change, Informer
 from quorate.kube.manager.restart import run_restarting
 from quorate.kube.resources import (
     LEASES,
@@ -86,9 +86,11 @@ class OnDemand:
         self._wanted = asyncio.Event()
         metadata_cache.subscribe(self._on_change)
 
-    def _on_change(self, old: CachedObject | None, new: CachedObject | None) -> None:
-        if new is not None and (new.resource.group, new.resource.plural) in self._resources:
-            self._wanted.set()
+    def _on_change(self, change: Change[CachedObject]) -> None:
+        if change.new is not None:
+            resource = change.new.resource
+            if (resource.group, resource.plural) in self._resources:
+                self._wanted.set()
 
     async def run(self) -> None:
         await self._wanted.wait()
@@ -115,25 +117,27 @@ async def run_controllers(
     of the server's authority, which every namespace gets; empty if it has none.  After an exception that
     nothing expected all start over.
     """
-    run = partial(
-        _run_controllers, client, clock, rng, volumes,
-        with_scheduler=with_scheduler, with_job_pod_groups=with_job_pod_groups, authority=authority,
-    )  # fmt: skip
+    context = ControllerContext(client, clock, rng)
+
+    async def run() -> None:
+        if volumes is not None:
+            await create_default_class(client)
+        async with asyncio.TaskGroup() as tasks:
+            for part in _parts(context, volumes, with_scheduler, with_job_pod_groups, authority):
+                tasks.create_task(part.run())
+
     await run_restarting("built-in controllers", run, clock)
 
 
-async def _run_controllers(
-    client: Client,
-    clock: Clock,
-    rng: random.Random,
+def _parts(
+    context: ControllerContext,
     volumes: Path | None,
-    *,
     with_scheduler: bool,
     with_job_pod_groups: bool,
     authority: bytes,
-) -> None:
-    if volumes is not None:
-        await create_default_class(client)
+) -> Iterator[Part]:
+    """Yield the informers and the controllers; the parameters are those of ``run_controllers``."""
+    client, clock = context.client, context.clock
     jobs, job_pods, pods = Informer(client, job.JOBS), Informer(client, job.PODS), Informer(client, PODS)
     nodes, leases = Informer(client, NODES), Informer(client, LEASES, LEASE_NAMESPACE)
     namespaces, accounts = Informer(client, NAMESPACES), Informer(client, SERVICE_ACCOUNTS)
@@ -141,8 +145,7 @@ async def _run_controllers(
     deployments, replica_sets = Informer(client, apps.DEPLOYMENTS), Informer(client, apps.REPLICA_SETS)
     index_orphans(pods)
     metadata_cache = MetadataCache(client, clock)
-    context = ControllerContext(client, clock, rng)
-    controllers = (
+    yield from (
         JobController(context, jobs, job_pods, with_pod_groups=with_job_pod_groups),
         DeploymentController(context, deployments, replica_sets, pods),
         ReplicaSetController(context, apps.REPLICA_SETS, replica_sets, pods),
@@ -156,13 +159,11 @@ async def _run_controllers(
         QuotaController(context, pods, metadata_cache),
         ClusterRoleAggregator(context, roles),
         EndpointsController(context),
-        *((Scheduler(client, clock, rng, pods, nodes),) if with_scheduler else ()),
-        *(
-            (RootAuthorityPublisher(context, namespaces, metadata_cache, authority.decode()),)
-            if authority
-            else ()
-        ),
     )
+    if with_scheduler:
+        yield Scheduler(client, clock, context.rng, pods, nodes)
+    if authority:
+        yield RootAuthorityPublisher(context, namespaces, metadata_cache, authority.decode())
     on_demand = (
         (
             (VOLUMES, CLAIMS),
@@ -194,19 +195,6 @@ async def _run_controllers(
             partial(StatefulSetController, context, pods),
         ),
     )
-    async with asyncio.TaskGroup() as tasks:
-        watched = (
-            jobs,
-            job_pods,
-            pods,
-            nodes,
-            leases,
-            deployments,
-            replica_sets,
-            namespaces,
-            accounts,
-            roles,
-        )
-        started = (OnDemand(client, metadata_cache, *row) for row in on_demand)
-        for part in (*watched, metadata_cache, *controllers, *started):
-            tasks.create_task(part.run())
+    yield from (OnDemand(client, metadata_cache, *row) for row in on_demand)
+    yield from (jobs, job_pods, pods, nodes, leases, deployments, replica_sets, namespaces, accounts, roles)
+    yield metadata_cache

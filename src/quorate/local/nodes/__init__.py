@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -31,16 +30,14 @@ async def run_nodes(
 
     ``registered`` is set once all nodes of ``pools`` are registered.
     """
-    run = partial(_run_nodes, client, clock, pools, speed, registered or asyncio.Event())
+
+    async def run() -> None:
+        nodes = Informer(client, NODES)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(nodes.run())
+            await nodes.synced.wait()
+            registrar = NodeRegistrar(client, clock, pools, nodes, registered or asyncio.Event())
+            tasks.create_task(registrar.run())
+            tasks.create_task(Kubelet(client, clock, nodes, speed).run())
+
     await run_restarting("simulated nodes", run, clock)
-
-
-async def _run_nodes(
-    client: Client, clock: Clock, pools: Sequence[NodePool], speed: float, registered: asyncio.Event
-) -> None:
-    nodes = Informer(client, NODES)
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(nodes.run())
-        await nodes.synced.wait()
-        tasks.create_task(NodeRegistrar(client, clock, pools, nodes, registered).run())
-        tasks.create_task(Kubelet(client, clock, nodes, speed).run())

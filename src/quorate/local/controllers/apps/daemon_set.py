@@ -43,16 +43,12 @@ NO_SCHEDULE_TAINTS: Final = tuple(
 NETWORK_TAINT: Final = f"{_NODE}network-unavailable"
 
 
-class _Template(Struct):
-    spec: PodSpec = PodSpec()
-
-
-class _HostNetwork(Struct):
+class _TemplateSpec(PodSpec):
     host_network: bool = False
 
 
-class _NetworkTemplate(Struct):
-    spec: _HostNetwork = _HostNetwork()
+class _Template(Struct):
+    spec: _TemplateSpec = _TemplateSpec()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +89,14 @@ def daemon_tolerations(host_network: bool) -> list[Toleration]:
     ]
 
 
-def uses_host_network(daemon_set: DaemonSet) -> bool:
-    return codec.decode(_NetworkTemplate, bytes(daemon_set.spec.template)).spec.host_network
+def _template_spec(daemon_set: DaemonSet) -> _TemplateSpec:
+    return codec.decode(_Template, bytes(daemon_set.spec.template)).spec
 
 
 def node_fits(daemon_set: DaemonSet, nodes: Iterable[Node]) -> dict[str, NodeFit]:
     """Return the fit of each node, by name: node name, node affinity and taints of the pod template."""
-    spec = codec.decode(_Template, bytes(daemon_set.spec.template)).spec
-    tolerations = (*spec.tolerations, *daemon_tolerations(uses_host_network(daemon_set)))
+    spec = _template_spec(daemon_set)
+    tolerations = (*spec.tolerations, *daemon_tolerations(spec.host_network))
 
     def fit(node: Node) -> NodeFit:
         if spec.node_name not in ("", node.metadata.name) or not matches_node_affinity(spec, node):
@@ -295,8 +291,8 @@ class DaemonSetController(Controller):
             failed = pod.status.phase == "Failed"
             what, verb = ("failed", "kill") if failed else ("succeeded", "delete")
             found = f"Found {what} daemon pod {pod.metadata.key} on node {target_node(pod)}"
-            message = f"{found}, will try to {verb} it"
-            self._control.report(daemon_set, f"{what.title()}DaemonPod", message, warning=failed)
+            message, reason = f"{found}, will try to {verb} it", f"{what.title()}DaemonPod"
+            self._events.report(DAEMON_SETS, daemon_set, reason, message, warning=failed)
         await self._control.delete(daemon_set, changes.delete)
         bodies = [daemon_pod(daemon_set, node) for node in changes.create]
         _, refusal = await self._control.create(daemon_set, bodies)
@@ -321,7 +317,7 @@ def daemon_pod(daemon_set: DaemonSet, node: str) -> Json:
     own = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
     affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [own]}
-    tolerations = daemon_tolerations(uses_host_network(daemon_set))
+    tolerations = daemon_tolerations(_template_spec(daemon_set).host_network)
     spec["tolerations"] = [*spec.get("tolerations", ()), *map(msgspec.to_builtins, tolerations)]
     return body
 

@@ -1,6 +1,7 @@
 """The Deployment controller: one ReplicaSet per pod template, and rollouts (``rollout.py``)."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -26,13 +27,11 @@ from quorate.local.controllers.apps.rollout import (
     MAXIMUM,
     REVISION,
     REVISION_HISTORY,
-    Sizes,
     is_scaled,
     recreate_sizes,
     replica_annotations,
     rolling_sizes,
     scaled_sizes,
-    size_of_new,
 )
 from quorate.local.controllers.apps.types import DEPLOYMENTS, REPLICA_SETS, Deployment, ReplicaSet
 from quorate.local.controllers.claims import Claims, index_orphans
@@ -86,20 +85,20 @@ class DeploymentController(Controller):
         enqueue_controllers(sets, DEPLOYMENTS.kind, self._reconciler)
 
     async def reconcile(self, key: Key) -> float | None:
-        deployment = self._deployments.get(key)
+        deployment, now = self._deployments.get(key), self._clock.now()
         if deployment is None:
             return None
         owned = await self._claims.claim(deployment, self._sets.by_group(key), self._sets)
-        owned.sort(key=lambda each: (str(each.metadata.creation_timestamp), each.metadata.name))
+        owned.sort(
+            key=lambda owned_set: (str(owned_set.metadata.creation_timestamp), owned_set.metadata.name)
+        )
         hash_ = template_hash(deployment.spec.template)
         new = next((replica_set for replica_set in owned if _own_hash(replica_set) == hash_), None)
         old = [replica_set for replica_set in owned if replica_set is not new]
         if deployment.metadata.deletion_timestamp is not None:
-            await self._write_status(
-                DEPLOYMENTS, deployment, deployment_status(deployment, new, old, self._now)
-            )
+            await self._write_status(DEPLOYMENTS, deployment, deployment_status(deployment, new, old, now))
             return None
-        status = paused_status(deployment, self._now)
+        status = paused_status(deployment, now)
         if status != deployment.status:
             await self._write_status(DEPLOYMENTS, deployment, status, self._deployments.record)
             deployment = replace(deployment, status=status)
@@ -110,10 +109,6 @@ class DeploymentController(Controller):
             sizes = scaled_sizes(deployment, new, old)
         elif deployment.spec.strategy.type == "Recreate":
             sizes = recreate_sizes(deployment, new, old, has_old_pods=self._has_old_pods(old))
-        elif new is None:
-            sizes = Sizes(
-                size_of_new(deployment, None, old), tuple(replica_set.spec.replicas for replica_set in old)
-            )
         else:
             sizes = rolling_sizes(deployment, new, old)
         was_created = new is None and sizes.new is not None
@@ -122,16 +117,12 @@ class DeploymentController(Controller):
         elif new is not None and sizes.new is not None:
             new = await self._scale(deployment, new, sizes.new, force=is_scaling)
         old = [
-            await self._scale(deployment, each, size, force=is_scaling)
-            for each, size in zip(old, sizes.old, strict=True)
+            await self._scale(deployment, replica_set, size, force=is_scaling)
+            for replica_set, size in zip(old, sizes.old, strict=True)
         ]
         if deployment.spec.paused or (not is_scaling and is_complete(deployment, deployment.status)):
             old = await self._clean_up(deployment, old)
         return await self._report(deployment, new, old, was_created=was_created, is_rollout=not is_scaling)
-
-    @property
-    def _now(self) -> float:
-        return self._clock.now()
 
     def _has_old_pods(self, old: Sequence[ReplicaSet]) -> bool:
         return any(
@@ -174,11 +165,12 @@ class DeploymentController(Controller):
             created = await self._client.create(REPLICA_SETS, body, deployment.metadata.namespace)
         except (ApiError, Unreachable) as error:
             message = f'Failed to create new replica set "{name}": {problem_of(error)}'
+            now = self._clock.now()
             status = with_progress(
-                deployment, deployment.status, "False", "ReplicaSetCreateError", message, self._now
+                deployment, deployment.status, "False", "ReplicaSetCreateError", message, now
             )
             await self._write_status(DEPLOYMENTS, deployment, status)
-            self._event(DEPLOYMENTS, deployment, "ReplicaSetCreateError", message, warning=True)
+            self._events.report(DEPLOYMENTS, deployment, "ReplicaSetCreateError", message, warning=True)
             raise
         self._sets.record(created)
         if size > 0:
@@ -234,22 +226,19 @@ class DeploymentController(Controller):
             key=_revision,
         )
         surplus = alive[: max(len(alive) - deployment.spec.revision_history_limit, 0)]
-        deleted = [
-            each.metadata.uid
-            for each in surplus
-            if not each.status.replicas
-            and not each.spec.replicas
-            and each.metadata.generation <= each.status.observed_generation
+        unused = [
+            replica_set
+            for replica_set in surplus
+            if not replica_set.status.replicas
+            and not replica_set.spec.replicas
+            and replica_set.metadata.generation <= replica_set.status.observed_generation
         ]
-        for each in surplus:
-            if each.metadata.uid in deleted:
-                try:
-                    await self._client.delete(
-                        REPLICA_SETS, each.metadata.key, uid=each.metadata.uid, propagation="Background"
-                    )
-                except NotFound:
-                    continue
-        return [replica_set for replica_set in old if replica_set.metadata.uid not in deleted]
+        for metadata in (replica_set.metadata for replica_set in unused):
+            with suppress(NotFound):
+                await self._client.delete(
+                    REPLICA_SETS, metadata.key, uid=metadata.uid, propagation="Background"
+                )
+        return [replica_set for replica_set in old if replica_set not in unused]
 
     async def _report(
         self,
@@ -260,16 +249,12 @@ class DeploymentController(Controller):
         was_created: bool,
         is_rollout: bool,
     ) -> float | None:
-        known = deployment
+        status, now = deployment.status, self._clock.now()
         if new is not None:
-            status = with_new_replica_set(deployment, new.metadata.name, self._now, was_created=was_created)
-            known = replace(deployment, status=status)
-        # A new ReplicaSet has no counts yet; its first status enqueues the Deployment.
-        status = (
-            known.status
-            if was_created
-            else deployment_status(known, new, old, self._now, is_rollout=is_rollout)
-        )
+            status = with_new_replica_set(deployment, new.metadata.name, now, was_created=was_created)
+        if not was_created:  # a new ReplicaSet has no counts yet; its first status enqueues the Deployment
+            observed = replace(deployment, status=status)
+            status = deployment_status(observed, new, old, now, is_rollout=is_rollout)
         patch = merge_patch(deployment.status, status)
         body: Json = {"status": patch} if patch else {}
         revision = "" if new is None else new.metadata.annotations.get(REVISION, "")
@@ -284,7 +269,7 @@ class DeploymentController(Controller):
 
     def _scaled(self, deployment: Deployment, direction: str, name: str, before: int, size: int) -> None:
         message = f"Scaled {direction} replica set {name} from {before} to {size}"
-        self._event(DEPLOYMENTS, deployment, "ScalingReplicaSet", message)
+        self._events.report(DEPLOYMENTS, deployment, "ScalingReplicaSet", message)
 
 
 def _own_hash(replica_set: ReplicaSet) -> str:

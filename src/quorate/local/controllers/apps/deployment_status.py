@@ -116,8 +116,7 @@ def _progressed(
     deployment: Deployment, status: DeploymentStatus, new: ReplicaSet | None, now: float
 ) -> DeploymentStatus:
     if not has_deadline(deployment):
-        others = tuple(former for former in status.conditions if former.type != PROGRESSING)
-        return replace(status, conditions=others)
+        return _without_condition(status, PROGRESSING)
     name = f'Deployment "{deployment.metadata.name}"' if new is None else f'ReplicaSet "{new.metadata.name}"'
     before = find_condition(status.conditions, PROGRESSING)
     if status.replicas == status.updated_replicas and before is not None and before.reason == COMPLETE:
@@ -127,17 +126,8 @@ def _progressed(
             status, PROGRESSING, "True", COMPLETE, f"{name} has successfully progressed.", now
         )
     if _has_progressed(deployment.status, status):
-        since = before.last_transition_time if before and before.status == "True" else at_epoch(now)
-        others = tuple(former for former in status.conditions if former.type != PROGRESSING)
-        condition = DeploymentCondition(
-            type=PROGRESSING,
-            status="True",
-            reason="ReplicaSetUpdated",
-            message=f"{name} is progressing.",
-            last_update_time=at_epoch(now),
-            last_transition_time=since,
-        )
-        return replace(status, conditions=(*others, condition))
+        message = f"{name} is progressing."
+        return _with_updated_condition(status, PROGRESSING, "True", "ReplicaSetUpdated", message, now)
     end = progress_deadline(deployment, status)
     if before is not None and before.reason != COMPLETE and end is not None and now >= end - 1:
         return _with_condition(
@@ -160,17 +150,12 @@ def _with_replica_failure(
 ) -> DeploymentStatus:
     """Return the status with the condition ReplicaFailure of the ReplicaSets."""
     sets = [*([new] if new is not None else []), *every]
-    failure = next(
-        (
-            failure
-            for replica_set in sets
-            if (failure := find_condition(replica_set.status.conditions, REPLICA_FAILURE))
-        ),
-        None,
+    failure = find_condition(
+        (condition for replica_set in sets for condition in replica_set.status.conditions), REPLICA_FAILURE
     )
-    others = tuple(former for former in status.conditions if former.type != REPLICA_FAILURE)
+    rest = _without_condition(status, REPLICA_FAILURE)
     if failure is None:
-        return replace(status, conditions=others)
+        return rest
     known = find_condition(status.conditions, REPLICA_FAILURE)
     if known is not None and known.reason == failure.reason:
         return status
@@ -182,16 +167,24 @@ def _with_replica_failure(
         last_update_time=failure.last_transition_time,
         last_transition_time=failure.last_transition_time,
     )
-    return replace(status, conditions=(*others, condition))
+    return replace(rest, conditions=(*rest.conditions, condition))
 
 
 def _with_condition(
     status: DeploymentStatus, type_: str, value: ConditionStatus, reason: str, message: str, now: float
 ) -> DeploymentStatus:
-    """Return the status with a condition; one with the same status and reason stays as it is."""
+    """Return the status with a condition; a condition with the same status and reason stays as it is."""
     before = find_condition(status.conditions, type_)
     if before is not None and (before.status, before.reason) == (value, reason):
         return status
+    return _with_updated_condition(status, type_, value, reason, message, now)
+
+
+def _with_updated_condition(
+    status: DeploymentStatus, type_: str, value: ConditionStatus, reason: str, message: str, now: float
+) -> DeploymentStatus:
+    """Return the status with a condition, which moves to the end of the conditions."""
+    before = find_condition(status.conditions, type_)
     since = before.last_transition_time if before is not None and before.status == value else at_epoch(now)
     condition = DeploymentCondition(
         type=type_,
@@ -201,5 +194,10 @@ def _with_condition(
         last_update_time=at_epoch(now),
         last_transition_time=since,
     )
-    others = tuple(former for former in status.conditions if former.type != type_)
-    return replace(status, conditions=(*others, condition))
+    rest = _without_condition(status, type_)
+    return replace(rest, conditions=(*rest.conditions, condition))
+
+
+def _without_condition(status: DeploymentStatus, type_: str) -> DeploymentStatus:
+    others = tuple(condition for condition in status.conditions if condition.type != type_)
+    return replace(status, conditions=others)

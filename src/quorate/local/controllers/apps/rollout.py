@@ -48,14 +48,16 @@ def size_of_new(deployment: Deployment, new: ReplicaSet | None, old: Sequence[Re
     return min(desired, present + max(room, 0))
 
 
-def rolling_sizes(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> Sizes:
+def rolling_sizes(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> Sizes:
     """Return the next sizes of a rolling update.
 
-    The new ReplicaSet grows first.  If it does not, unavailable pods of old ones are removed, and then as
-    many available ones as ``maxUnavailable`` allows.
+    The new ReplicaSet is created or grows first.  If it does not, unavailable pods of old ReplicaSets are
+    removed, and then as many available pods as ``maxUnavailable`` allows.
     """
     sizes = [replica_set.spec.replicas for replica_set in old]
     grown = size_of_new(deployment, new, old)
+    if new is None:
+        return Sizes(grown, tuple(sizes))
     minimum = deployment.spec.replicas - surge_and_unavailable(deployment)[1]
     waiting = new.spec.replicas - new.status.available_replicas
     removable = new.spec.replicas + sum(sizes) - minimum - waiting

@@ -284,7 +284,7 @@ class StatefulSetController(Controller):
         is_failure = result.startswith("failed")
         message = f"{verb} {what} in StatefulSet {stateful_set.metadata.name} {result}"
         reason = f"{'Failed' if is_failure else 'Successful'}{verb}"
-        self._event(STATEFUL_SETS, stateful_set, reason, message, warning=is_failure)
+        self._events.report(STATEFUL_SETS, stateful_set, reason, message, warning=is_failure)
 
     async def _claim_volumes(self, stateful_set: StatefulSet, spec: Json, pod: str) -> None:
         """Create the missing claims of a pod, and make them volumes of its spec."""

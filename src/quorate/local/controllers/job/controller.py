@@ -6,7 +6,7 @@ The controller reads caches, calls ``sync_job`` and executes the result.
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -25,7 +25,7 @@ from quorate.local.controllers.job.pod_groups import JobPodGroups, reference_to
 from quorate.local.controllers.job.pod_management import PodToCreate, pod_from_template
 from quorate.local.controllers.job.sync import SyncResult, finished_condition, sync_job
 from quorate.local.controllers.job.types import JOB_CONTROLLER_NAME, JOBS, PODS, TRACKING_FINALIZER, Job, Pod
-from quorate.local.controllers.pod_control import PodControl
+from quorate.local.controllers.pod_control import PodControl, finalizer_removal, is_controlled_by
 from quorate.local.own_writes import MutationCache
 
 JOB_NAME_LABEL: Final = "batch.kubernetes.io/job-name"
@@ -75,8 +75,7 @@ class JobController(Controller):
         is_own = job is not None and job.spec.managed_by in ("", JOB_CONTROLLER_NAME)
         if job is not None and is_own and finished_condition(job.status) is None:
             pods = await self._claims.claim(job, candidates, self._pods)
-        owner = job.metadata.uid if job else None
-        pods = [pod for pod in pods if pod.metadata.controller and pod.metadata.controller.uid == owner]
+        pods = [pod for pod in pods if job is not None and is_controlled_by(pod.metadata, job.metadata.uid)]
         own_uids = {pod.metadata.uid for pod in pods}
         await self._release(
             [pod for pod in candidates if pod.has_tracking_finalizer and pod.metadata.uid not in own_uids]
@@ -105,7 +104,7 @@ class JobController(Controller):
             self._backoffs[job.metadata.uid] = result.backoff
         await self._release(result.release)
         for event in result.events:
-            self._control.report(job, event.reason, event.message, warning=event.warning)
+            self._events.report(JOBS, job, *event)
         self._log.debug(
             "job reconciled",
             job=job.metadata.key,
@@ -119,13 +118,11 @@ class JobController(Controller):
 
     async def _release(self, pods: Sequence[Pod]) -> None:
         async def release(pod: Pod) -> None:
-            try:
-                released = await self._client.patch(
-                    PODS, pod.metadata.key, _release_patch(pod), kind=PatchKind.STRATEGIC
+            removal = finalizer_removal(pod.metadata, TRACKING_FINALIZER)
+            with suppress(NotFound):
+                self._pods.record(
+                    await self._client.patch(PODS, pod.metadata.key, removal, kind=PatchKind.STRATEGIC)
                 )
-            except NotFound:
-                return
-            self._pods.record(released)
 
         await asyncio.gather(*(release(pod) for pod in pods))
 
@@ -152,16 +149,6 @@ def job_key(pod: Pod) -> Key | None:
         return Key(pod.metadata.namespace, owner.name) if owner.kind == "Job" else None
     name = pod.metadata.labels.get(JOB_NAME_LABEL)
     return Key(pod.metadata.namespace, name) if name and pod.has_tracking_finalizer else None
-
-
-def _release_patch(pod: Pod) -> dict[str, Any]:
-    """Return a patch that removes only the tracking finalizer, guarded by the pod's uid.
-
-    Concurrent changes of other finalizers are kept.
-    """
-    return {
-        "metadata": {"uid": pod.metadata.uid, "$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER]}
-    }
 
 
 def expires_at(job: Job) -> float | None:

@@ -16,7 +16,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import NATIVE_POD_GROUPS, NATIVE_WORKLOADS, Resource
 from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.job.types import JOBS, Job
-from quorate.local.controllers.pod_control import is_pod_finished, owner_references
+from quorate.local.controllers.pod_control import finalizer_removal, is_pod_finished, owner_references
 
 T = TypeVar("T", Workload, PodGroup)
 
@@ -132,9 +132,9 @@ class PodGroupProtectionController(Controller):
             return
         if PROTECTION_FINALIZER not in group.metadata.finalizers or self._pods.by_index("group", key):
             return
-        removal = {"uid": group.metadata.uid, "$deleteFromPrimitiveList/finalizers": [PROTECTION_FINALIZER]}
+        removal = finalizer_removal(group.metadata, PROTECTION_FINALIZER)
         with suppress(NotFound):
-            await self._client.patch(NATIVE_POD_GROUPS, key, {"metadata": removal}, kind=PatchKind.STRATEGIC)
+            await self._client.patch(NATIVE_POD_GROUPS, key, removal, kind=PatchKind.STRATEGIC)
 
 
 def _groups(pod: Pod) -> tuple[Key, ...]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import islice
 
 from quorate.api.batch import UncountedTerminatedPods
-from quorate.api.meta import is_true
 from quorate.local.controllers.job.failure_policy import (
     counts_against_limit,
     fails_index,
@@ -20,7 +19,7 @@ from quorate.local.controllers.job.failure_policy import (
     previous_failures,
 )
 from quorate.local.controllers.job.types import Job, JobSpec, Pod
-from quorate.local.controllers.pod_control import is_active, is_pod_finished
+from quorate.local.controllers.pod_control import is_active, is_ready, is_terminating
 
 Range = tuple[int, int]  # first index, and the index after the last
 
@@ -148,16 +147,14 @@ def summarize_pods(job: Job, pods: Sequence[Pod]) -> PodSummary:
     in_range = [pod for pod in new if is_index_in_range(spec, pod)]
     new_succeeded = tuple(pod for pod in in_range if pod.status.phase == "Succeeded")
     new_failed = tuple(pod for pod in in_range if has_failed(spec, pod))
-    active = tuple(pod for pod in pods if is_active(pod))
+    active = tuple(filter(is_active, pods))
     completed = _completed_indexes(job, new_succeeded)
     failed_indexes = _failed_indexes(job, new_failed) - completed
     counted = len(uncounted.succeeded) + len(new_succeeded) + status.succeeded
     return PodSummary(
         tracked=tracked,
         active=active,
-        terminating=tuple(
-            pod for pod in pods if pod.metadata.deletion_timestamp and not is_pod_finished(pod)
-        ),
+        terminating=tuple(filter(is_terminating, pods)),
         ready=count_ready(active),
         new_succeeded=new_succeeded,
         new_failed=new_failed,
@@ -172,7 +169,7 @@ def summarize_pods(job: Job, pods: Sequence[Pod]) -> PodSummary:
 
 
 def count_ready(pods: Iterable[Pod]) -> int:
-    return sum(is_true(pod.status.conditions, "Ready") for pod in pods)
+    return sum(map(is_ready, pods))
 
 
 def is_index_in_range(spec: JobSpec, pod: Pod) -> bool:

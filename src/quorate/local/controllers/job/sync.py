@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from quorate.api import codec
 from quorate.api.batch import UncountedTerminatedPods
 from quorate.api.meta import Condition, ConditionStatus, Struct, at_epoch, epoch, find_condition
+from quorate.local.controllers.core_events import ObjectEvent
 from quorate.local.controllers.job.failure_policy import (
     Backoff,
     counts_against_limit,
@@ -171,13 +172,6 @@ MAX_UNCOUNTED: Final = 500  # uids in the status, to limit the size of the objec
 
 
 @dataclass(frozen=True, slots=True)
-class JobEvent:
-    warning: bool
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class SyncResult:
     status: JobStatus
     backoff: Backoff  # valid once the status is written
@@ -185,7 +179,7 @@ class SyncResult:
     discard: tuple[Pod, ...] = ()  # pods to release and then delete, without counting them
     delete: tuple[Pod, ...] = ()
     release: tuple[Pod, ...] = ()  # pods that lose the tracking finalizer
-    events: tuple[JobEvent, ...] = ()
+    events: tuple[ObjectEvent, ...] = ()
     wake_at: float | None = None
 
 
@@ -297,30 +291,26 @@ def _counts_as_failed(spec: JobSpec, pod: Pod, finished: FinishedReason | None) 
 
 def _suspended_condition(
     spec: JobSpec, status: JobStatus, moment: datetime
-) -> tuple[JobStatus, tuple[JobEvent, ...]]:
+) -> tuple[JobStatus, tuple[ObjectEvent, ...]]:
     """Set the condition Suspended; resuming restarts startTime, and so the deadline."""
     before = find_condition(status.conditions, "Suspended")
     suspended = before is not None and before.status == "True"
     if spec.suspend == suspended:
         return status, ()
-    if spec.suspend:
-        conditions = _with_job_condition(
-            status.conditions, "Suspended", "True", "JobSuspended", "Job suspended", moment
-        )
-        return replace(status, conditions=conditions, start_time=None), (
-            JobEvent(False, "Suspended", "Job suspended"),
-        )
+    value: ConditionStatus = "True" if spec.suspend else "False"
+    event = (
+        ObjectEvent("Suspended", "Job suspended") if spec.suspend else ObjectEvent("Resumed", "Job resumed")
+    )
     conditions = _with_job_condition(
-        status.conditions, "Suspended", "False", "JobResumed", "Job resumed", moment
+        status.conditions, "Suspended", value, f"Job{event.reason}", event.message, moment
     )
-    return replace(status, conditions=conditions, start_time=moment), (
-        JobEvent(False, "Resumed", "Job resumed"),
-    )
+    start_time = None if spec.suspend else moment
+    return replace(status, conditions=conditions, start_time=start_time), (event,)
 
 
 def _finish_conditions(
     status: JobStatus, summary: PodSummary, finished: FinishedReason | None, moment: datetime
-) -> tuple[JobStatus, tuple[JobEvent, ...]]:
+) -> tuple[JobStatus, tuple[ObjectEvent, ...]]:
     """Set the interim condition, and the terminal one when all pods are counted."""
     if finished is None:
         return status, ()
@@ -335,10 +325,10 @@ def _finish_conditions(
         conditions, finished.terminal, "True", finished.reason, finished.message, moment
     )
     if not finished.success:
-        return replace(status, conditions=conditions), (JobEvent(True, finished.reason, finished.message),)
-    return replace(status, conditions=conditions, completion_time=moment), (
-        JobEvent(False, "Completed", "Job completed"),
-    )
+        event = ObjectEvent(finished.reason, finished.message, warning=True)
+        return replace(status, conditions=conditions), (event,)
+    event = ObjectEvent("Completed", "Job completed")
+    return replace(status, conditions=conditions, completion_time=moment), (event,)
 
 
 def _with_job_condition(
