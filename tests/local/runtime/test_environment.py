@@ -4,6 +4,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.quantity import parse_quantity
+from quorate.local.controllers.access import Secret
 from quorate.local.controllers.services.types import Service
 from quorate.local.runtime.containers.environment import (
     ConfigError,
@@ -13,7 +14,7 @@ from quorate.local.runtime.containers.environment import (
     expand,
     service_variables,
 )
-from quorate.local.runtime.pod_types import ConfigMap, Pod, Secret
+from quorate.local.runtime.pod_types import ConfigMap, Pod
 
 FACTS = PodFacts("10.0.0.1", "10.244.0.7", {"cpu": parse_quantity("4"), "memory": parse_quantity("8Gi")})
 

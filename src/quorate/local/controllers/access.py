@@ -91,21 +91,32 @@ class TokensController(Controller):
 
     async def _token(self, secret: Secret, account: ServiceAccount) -> str:
         """Return a token that ends with its Secret."""
-        bound = {
-            "apiVersion": "v1", "kind": "Secret", "name": secret.metadata.name, "uid": secret.metadata.uid,
-        }  # fmt: skip
-        body: Json = {"spec": {"expirationSeconds": LIFETIME_S, "boundObjectRef": bound}}
-        path = SERVICE_ACCOUNTS.path(account.metadata.namespace, account.metadata.name, "token")
-        answer = await self._client.request("POST", path, body=codec.encode(body))
-        return str(codec.decode(TokenRequest, answer).status.token)
+        bound = bound_object(SECRETS, secret.metadata)
+        spec = {"expirationSeconds": LIFETIME_S, "boundObjectRef": bound}
+        return await request_token(self._client, account.metadata.key, spec)
 
 
-class TokenStatus(Struct):
+class _TokenStatus(Struct):
     token: str
 
 
-class TokenRequest(Struct):
-    status: TokenStatus
+class _TokenRequest(Struct):
+    status: _TokenStatus
+
+
+async def request_token(client: Client, account: Key, spec: Json) -> str:
+    """Return a new token of a service account; ``spec`` is that of the TokenRequest.  Raises ApiError."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    path = SERVICE_ACCOUNTS.path(account.namespace, account.name, "token")
+    answer = await client.request("POST", path, body=codec.encode(body))
+    return codec.decode(_TokenRequest, answer).status.token
+
+
+def bound_object(kind: Resource[Any], metadata: ObjectMeta) -> Json:
+    """Return the reference of a TokenRequest to the object with which the token ends."""
+    return {
+        "apiVersion": kind.api_version, "kind": kind.kind, "name": metadata.name, "uid": metadata.uid,
+    }  # fmt: skip
 
 
 def _account_of(secret: Secret) -> Key:

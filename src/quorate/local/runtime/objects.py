@@ -5,15 +5,16 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from quorate.api import codec, core
-from quorate.api.meta import Key, Struct, Uid
+from quorate.api import core
+from quorate.api.meta import Key, Uid
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Informer
 from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS, Resource
+from quorate.local.controllers.access import SECRETS, Secret, bound_object, request_token
 from quorate.local.controllers.services.types import SERVICES, Service
-from quorate.local.runtime.pod_types import CONFIG_MAPS, SECRETS, VOLUMES, ConfigMap, Pod, Secret, TokenSource
+from quorate.local.runtime.pod_types import CONFIG_MAPS, PODS, VOLUMES, ConfigMap, Pod, TokenSource
 from quorate.local.runtime.volumes.content import VolumeError
 
 TOKEN_REFRESH: Final = 0.8  # of the lifetime, as a kubelet
@@ -25,14 +26,6 @@ class ServiceAccount(core.ServiceAccount):
 
 
 SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount", True, ServiceAccount)
-
-
-class _TokenStatus(Struct):
-    token: str
-
-
-class _TokenRequest(Struct):
-    status: _TokenStatus
 
 
 class ApiObjects:
@@ -76,8 +69,7 @@ class ApiObjects:
 
     async def automounts(self, pod: Pod) -> bool:
         """Return True unless the pod's service account wants no token in its pods."""
-        key = Key(pod.metadata.namespace, pod.spec.service_account_name or "default")
-        account = await self._client.find(SERVICE_ACCOUNTS, key)
+        account = await self._client.find(SERVICE_ACCOUNTS, _account_key(pod))
         return account is None or account.automount_service_account_token
 
     async def token(self, pod: Pod, source: TokenSource) -> str:
@@ -86,28 +78,16 @@ class ApiObjects:
         cached = self._tokens.get(identity)
         if cached is not None and self._clock.now() < cached[1]:
             return cached[0]
-        account = pod.spec.service_account_name or "default"
         lifetime_s = max(source.expiration_seconds, MIN_TOKEN_LIFETIME_S)
-        path = SERVICE_ACCOUNTS.path(pod.metadata.namespace, account, "token")
-        request = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenRequest",
-            "spec": {
-                "audiences": [source.audience] if source.audience else [],
-                "expirationSeconds": lifetime_s,
-                "boundObjectRef": {
-                    "apiVersion": "v1",
-                    "kind": "Pod",
-                    "name": pod.metadata.name,
-                    "uid": pod.metadata.uid,
-                },
-            },
+        spec = {
+            "audiences": [source.audience] if source.audience else [],
+            "expirationSeconds": lifetime_s,
+            "boundObjectRef": bound_object(PODS, pod.metadata),
         }
         try:
-            answer = await self._client.request("POST", path, body=codec.encode(request))
+            token = await request_token(self._client, _account_key(pod), spec)
         except NotFound as error:
             raise VolumeError(f"failed to fetch token: {error}") from error
-        token = codec.decode(_TokenRequest, answer).status.token
         self._tokens[identity] = (token, self._clock.now() + TOKEN_REFRESH * lifetime_s)
         return token
 
@@ -128,3 +108,8 @@ class ApiObjects:
         volume = await self._client.find(VOLUMES, Key("", claim.spec.volume_name))
         source = None if volume is None else volume.spec.host_path or volume.spec.local
         return Path(source.path) if source is not None else None
+
+
+def _account_key(pod: Pod) -> Key:
+    """Return the namespace and the name of the pod's service account."""
+    return Key(pod.metadata.namespace, pod.spec.service_account_name or "default")

@@ -317,14 +317,6 @@ class ConfigMap(core.ConfigMap):
     binary_data: Mapping[str, str] = {}
 
 
-class Secret(Struct):
-    """A Secret; data is base64."""
-
-    metadata: ObjectMeta
-    data: Mapping[str, str] = {}
-
-
 PODS = Resource("", "v1", "pods", "Pod", True, Pod)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True, ConfigMap)
-SECRETS = Resource("", "v1", "secrets", "Secret", True, Secret)
 VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", False, PersistentVolume)

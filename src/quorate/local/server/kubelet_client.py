@@ -12,10 +12,9 @@ from aiohttp import web
 from yarl import URL
 
 from quorate.kube.cancellation import end_tasks
+from quorate.local.connections import CHUNK_BYTES, NoResponse, Streams, UpgradedConnection, short_socket_path
 from quorate.local.objects.errors import StatusError, bad_request, internal_error
-from quorate.local.relay import Streams
 from quorate.local.server.storage.store import Key, Store
-from quorate.local.upgraded_connection import CHUNK_BYTES, NoResponse, UpgradedConnection, short_socket_path
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 MAX_ERROR_BYTES: Final = 64 * 1024

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from quorate.local.connections import relay
 from quorate.local.objects.errors import StatusError
-from quorate.local.relay import relay
 from quorate.local.server.kubelet_client import KubeletClient
 
 LOOPBACK: Final = "127.0.0.1"

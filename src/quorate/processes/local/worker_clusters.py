@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import yaml
 
-from quorate.api import codec
 from quorate.api.kueue.multikueue import KUBECONFIG_KEY
 from quorate.api.meta import Key
 from quorate.api.names.multikueue import CONTROLLER
@@ -25,12 +24,11 @@ from quorate.kube.client import Client
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
     MULTIKUEUE_CLUSTERS,
-    SERVICE_ACCOUNTS,
-    Json,
     Resource,
     untyped,
 )
 from quorate.kube.rest.config import load_rest_config
+from quorate.local.controllers.access import request_token
 from quorate.processes.local.apply import apply_manifests, create_manifests
 from quorate.processes.local.manifests import read_manifest_text, read_manifests
 from quorate.processes.local.queueing_cluster import NAMESPACES
@@ -82,11 +80,8 @@ async def _account_token(worker: Client, namespace: str) -> str:
     """Return a token of the account with which the manager works in a worker cluster."""
     manifests = yaml.safe_dump_all([namespace_object(namespace), *account(namespace)])
     await apply_manifests(worker, read_manifest_text(manifests, "account of the manager"), namespace)
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
-    body = codec.encode({**request, "spec": {"expirationSeconds": _TOKEN_LIFETIME_S}})
-    path = SERVICE_ACCOUNTS.path(namespace, ACCOUNT, "token")
-    granted: Json = codec.decode(dict, await worker.request("POST", path, body=body))
-    return str(granted["status"]["token"])
+    spec = {"expirationSeconds": _TOKEN_LIFETIME_S}
+    return await request_token(worker, Key(namespace, ACCOUNT), spec)
 
 
 async def _create_queues(client: Client, file: str) -> None:

@@ -20,8 +20,8 @@ from quorate.local.runtime.pods.lifecycle import (
     next_actions,
     next_attempt,
 )
+from quorate.local.runtime.pods.probes import Health
 from quorate.local.runtime.pods.status import PodObservation, duration, pod_status
-from quorate.local.runtime.probes.prober import Health
 
 NOW = 1_800_000_000.0
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from quorate.local.runtime.probes.handlers import FAILED, health
+from quorate.local.runtime.pods.probes import FAILED, health
 from tests.local.runtime.world import Json, World, container, run_story, runs_processes, state_of
 
 SETTINGS = (

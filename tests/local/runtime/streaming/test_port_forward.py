@@ -9,7 +9,7 @@ import pytest
 
 from quorate.api.meta import Key
 from quorate.kube.clock import WallClock
-from quorate.local.relay import Streams
+from quorate.local.connections import Streams
 from quorate.local.runtime.containers.console import Console
 from quorate.local.runtime.containers.types import ContainerLogs, RunningContainer
 from quorate.local.runtime.network.bridge_network import BridgeNetwork

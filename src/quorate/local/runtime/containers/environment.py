@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from quorate.api.quantity import NANOS, InvalidQuantity, Quantity, parse_quantity
+from quorate.local.controllers.access import Secret
 from quorate.local.controllers.services.types import HEADLESS, Service
 from quorate.local.runtime.network.types import API_SERVICE
 from quorate.local.runtime.pod_types import (
@@ -17,7 +18,6 @@ from quorate.local.runtime.pod_types import (
     ObjectSelector,
     Pod,
     ResourceFieldSelector,
-    Secret,
 )
 
 T = TypeVar("T", ConfigMap, Secret)

@@ -11,8 +11,7 @@ from pathlib import Path
 from socket import if_nameindex, socket
 from typing import Final
 
-from quorate.local.relay import CONNECT_TIMEOUT_S, Streams, connect, relay
-from quorate.local.runtime.network.host_network import HOST_ADDRESS, new_socket, write_pod_files
+from quorate.local.connections import CONNECT_TIMEOUT_S, Streams, connect, new_socket, relay
 from quorate.local.runtime.network.namespaces import (
     IpCommandFailed,
     NetworkThreads,
@@ -22,7 +21,13 @@ from quorate.local.runtime.network.namespaces import (
     remove_namespace,
 )
 from quorate.local.runtime.network.node_namespaces import NodeNamespaces
-from quorate.local.runtime.network.types import PodNetworkError, PodNetworkNamespace, PodNetworkRequest
+from quorate.local.runtime.network.pod_files import write_pod_files
+from quorate.local.runtime.network.types import (
+    HOST_ADDRESS,
+    PodNetworkError,
+    PodNetworkNamespace,
+    PodNetworkRequest,
+)
 
 
 class HostPorts:

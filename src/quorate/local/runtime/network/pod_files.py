@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from quorate.local.runtime.network.types import PodNetworkRequest
 
 CLUSTER_DOMAIN: Final = "cluster.local"
+HOSTS: Final = Path("/etc/hosts")
+RESOLV_CONF: Final = Path("/etc/resolv.conf")
 MAX_HOSTNAME_LENGTH: Final = 63
 MAX_NAMESERVERS: Final = 3
 CLUSTER_OPTIONS: Final = ("ndots:5",)
@@ -117,3 +120,26 @@ def _own_names(request: PodNetworkRequest) -> Iterator[str]:
     if request.subdomain:
         yield f"{hostname}.{request.subdomain}.{request.namespace}.svc.{CLUSTER_DOMAIN}"
     yield hostname
+
+
+def write_pod_files(
+    directory: Path, request: PodNetworkRequest, address: str, cluster_server: str
+) -> tuple[Path, Path]:
+    """Write the hosts file and the resolv.conf of a pod; return their paths."""
+    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+    hosts, resolv_conf = directory / "hosts", directory / "resolv.conf"
+    hosts.write_text(hosts_text(request, address, _read(HOSTS)))
+    resolv_conf.write_text(resolver_configuration(request, cluster_server, host_resolver()).to_text())
+    return hosts, resolv_conf
+
+
+def host_resolver() -> ResolverConfiguration:
+    """Return the resolv.conf of the host."""
+    return parse_resolv_conf(_read(RESOLV_CONF))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:  # a machine without the file
+        return ""

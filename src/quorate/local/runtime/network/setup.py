@@ -1,6 +1,7 @@
 """The network of the pods of a node: namespaces if this process has entered them, else the host's network."""
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -14,17 +15,57 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.log import logger
 from quorate.kube.manager.restart import run_restarting
+from quorate.local.connections import new_socket
 from quorate.local.runtime.network.bridge_network import NODE_ADDRESS, BridgeNetwork
 from quorate.local.runtime.network.cluster_view import ClusterView
 from quorate.local.runtime.network.dns_server import DNS_PORT, DnsServer
-from quorate.local.runtime.network.host_network import HostNetwork, host_resolver
 from quorate.local.runtime.network.node_namespaces import NodeNamespaces, is_inside, read_holder
+from quorate.local.runtime.network.pod_files import host_resolver, write_pod_files
 from quorate.local.runtime.network.service_proxy import Address, ServiceProxy, listening_socket
-from quorate.local.runtime.network.types import PodNetwork, PodNetworkError
+from quorate.local.runtime.network.types import (
+    HOST_ADDRESS,
+    PodNetwork,
+    PodNetworkError,
+    PodNetworkNamespace,
+    PodNetworkRequest,
+)
 
 PODS: Final = "network"
 
 log = logger(__name__)
+
+
+class HostNetwork:
+    """A ``PodNetwork`` where namespaces are not permitted: all pods share the network of the host.
+
+    Two pods cannot listen on one port.
+    """
+
+    node_address = HOST_ADDRESS
+
+    def __init__(self, state: Path, reason: str, api_server: tuple[str, int] = (HOST_ADDRESS, 443)) -> None:
+        """``state``: the directory for files of pods; ``reason``: why there are no namespaces."""
+        self._state = state
+        self._api_server = api_server
+        self.description = (
+            f"pods share the network of the host, without addresses and service names of their own: {reason}"
+        )
+
+    async def create(self, request: PodNetworkRequest) -> PodNetworkNamespace:
+        return await asyncio.to_thread(self._create, request)
+
+    def _create(self, request: PodNetworkRequest) -> PodNetworkNamespace:
+        files = write_pod_files(self._state / request.uid, request, HOST_ADDRESS, "")
+        return PodNetworkNamespace(None, HOST_ADDRESS, self._api_server, *files)
+
+    async def release(self, uid: str) -> None:
+        await asyncio.to_thread(shutil.rmtree, self._state / uid, ignore_errors=True)
+
+    async def open_socket(self, uid: str) -> socket:
+        return new_socket()
+
+    async def open_socket_to(self, host: str) -> socket:
+        return new_socket()
 
 
 @asynccontextmanager

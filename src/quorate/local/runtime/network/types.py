@@ -10,6 +10,7 @@ from quorate.api.meta import Key
 
 Json = Mapping[str, Any]
 
+HOST_ADDRESS: Final = "127.0.0.1"
 API_SERVICE: Final = Key("default", "kubernetes")
 """The service through which pods reach the API server."""
 

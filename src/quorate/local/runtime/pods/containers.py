@@ -13,8 +13,7 @@ from quorate.local.runtime.containers.processes import end_attempt
 from quorate.local.runtime.containers.running import ContainerProcess, termination
 from quorate.local.runtime.node import NodeServices
 from quorate.local.runtime.pod_types import Container, Pod
-from quorate.local.runtime.probes.handlers import ProbeTarget, run_handler
-from quorate.local.runtime.probes.prober import ContainerProber, Health
+from quorate.local.runtime.pods.probes import ContainerProber, Health, ProbeTarget, run_handler
 
 SIGKILLED: Final = 137
 SHORTEST_STOP_S: Final = 2.0  # that a container gets even if its hook has used up the grace period

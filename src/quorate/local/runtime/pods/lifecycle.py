@@ -12,7 +12,7 @@ from typing import Final
 from quorate.local.nodes.pod_status import deadline
 from quorate.local.runtime.containers.files import ContainerRecord
 from quorate.local.runtime.pod_types import Container, Pod
-from quorate.local.runtime.probes.prober import Health
+from quorate.local.runtime.pods.probes import Health
 
 FIRST_BACKOFF_S: Final = 10.0
 LONGEST_BACKOFF_S: Final = 300.0

@@ -36,7 +36,7 @@ from quorate.local.runtime.pods.lifecycle import (
     mains_ended,
     restarts,
 )
-from quorate.local.runtime.probes.prober import Health
+from quorate.local.runtime.pods.probes import Health
 
 TERMINAL: Final = ("Succeeded", "Failed")
 CONDITIONS: Final = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")

@@ -13,10 +13,10 @@ from typing import Any, Final, Protocol
 
 from quorate.api.codec import Json
 from quorate.kube.cancellation import end_tasks
+from quorate.local.connections import Inbox
 from quorate.local.runtime.containers.console import Console, set_size
 from quorate.local.runtime.containers.processes import killed_at_the_end
 from quorate.local.runtime.containers.types import RunningContainer, exec_arguments
-from quorate.local.runtime.streaming.inbox import Inbox
 
 Read = Callable[[int], Awaitable[bytes]]
 """Returns at most so many bytes, and empty bytes at the end."""

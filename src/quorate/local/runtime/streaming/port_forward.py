@@ -8,8 +8,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from quorate.kube.cancellation import end_tasks
-from quorate.local.relay import CHUNK_BYTES, Streams
-from quorate.local.runtime.streaming.inbox import Inbox
+from quorate.local.connections import CHUNK_BYTES, Inbox, Streams
 from quorate.local.runtime.streaming.remote_command import payload
 from quorate.local.runtime.streaming.spdy import ByteConnection, SpdySession, SpdyStream
 

@@ -10,8 +10,8 @@ import msgspec
 from aiohttp import WSMessage, WSMsgType, web
 
 from quorate.api.codec import Json
+from quorate.local.connections import Inbox
 from quorate.local.runtime.streaming.commands import CommandOptions, TerminalSizes
-from quorate.local.runtime.streaming.inbox import Inbox
 from quorate.local.runtime.streaming.spdy import SpdyStream
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255

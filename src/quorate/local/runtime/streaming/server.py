@@ -15,13 +15,21 @@ from quorate.api.meta import at_epoch
 from quorate.kube.cancellation import end_tasks
 from quorate.kube.clock import Clock
 from quorate.kube.log import logger
+from quorate.local.connections import (
+    CONNECT_TIMEOUT_S,
+    UPGRADED,
+    Inbox,
+    NoResponse,
+    Streams,
+    UpgradedConnection,
+    connect,
+    short_socket_path,
+)
 from quorate.local.container_logs import InvalidLogOption, log_chunks, read_options
-from quorate.local.relay import CONNECT_TIMEOUT_S, Streams, connect
 from quorate.local.runtime.containers.types import ContainerIndex
 from quorate.local.runtime.network.types import PodNetwork
 from quorate.local.runtime.streaming import port_forward
 from quorate.local.runtime.streaming.commands import ClientStreams, CommandOptions, attach, run_command
-from quorate.local.runtime.streaming.inbox import Inbox
 from quorate.local.runtime.streaming.port_forward import forward, port_number
 from quorate.local.runtime.streaming.remote_command import (
     MAX_MESSAGE_BYTES,
@@ -33,7 +41,6 @@ from quorate.local.runtime.streaming.remote_command import (
 )
 from quorate.local.runtime.streaming.spdy import ProtocolError, SpdySession
 from quorate.local.runtime.streaming.stats import UsageStatistics
-from quorate.local.upgraded_connection import UPGRADED, NoResponse, UpgradedConnection, short_socket_path
 
 SOCKET: Final = "kubelet.sock"
 SPDY: Final = "SPDY/3.1"

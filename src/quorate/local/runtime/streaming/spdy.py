@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Protocol
 
-from quorate.local.runtime.streaming.inbox import Inbox
+from quorate.local.connections import Inbox
 
 VERSION: Final = 3
 CONTROL_BIT: Final = 0x80000000

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
+from quorate.local.controllers.access import Secret
 from quorate.local.runtime.containers.environment import ConfigError, PodFacts, pod_field, resource_field
 from quorate.local.runtime.pod_types import (
     ConfigMap,
@@ -24,7 +25,6 @@ from quorate.local.runtime.pod_types import (
     Pod,
     ProjectedSource,
     Projection,
-    Secret,
     SecretSource,
     TokenSource,
     Volume,

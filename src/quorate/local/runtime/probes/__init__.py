@@ -1,1 +1,0 @@
-"""Probes and lifecycle hooks of containers."""
