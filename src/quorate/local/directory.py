@@ -103,6 +103,16 @@ class Credentials:
     token: str
 
 
+@contextmanager
+def _usable(path: Path) -> Iterator[None]:
+    """Raise ``DirectoryUnusable`` for an OSError of the block, which uses ``path``."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise DirectoryUnusable(path, f"{reason} (choose another with --data-dir)") from error
+
+
 class _Directory:
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -135,21 +145,18 @@ class _Directory:
         Raises ``DirectoryUnusable``.
         """
         partial = self.path / f".{name}.partial"
-        try:
+        with _usable(self.path / name):
             with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 file.write(content)
             partial.replace(self.path / name)
-        except OSError as error:
-            raise DirectoryUnusable(self.path / name, _reason(error)) from error
 
     def _read(self, name: str, check: Callable[[bytes], object]) -> bytes:
         """Return the content of a file that ``check`` accepts.  Raises ``DirectoryUnusable``."""
         path = self.path / name
         try:
-            content = path.read_bytes()
+            with _usable(path):
+                content = path.read_bytes()
             check(content)
-        except OSError as error:
-            raise DirectoryUnusable(path, _reason(error)) from error
         except ValueError as error:
             problem = str(error).partition(". ")[0]
             raise DirectoryUnusable(
@@ -170,20 +177,17 @@ class ClusterDirectory(_Directory):
 
     def open_log(self) -> IO[bytes]:
         """Create the directory if necessary, and open an empty log.  Raises ``DirectoryUnusable``."""
-        try:
+        with _usable(self.path):
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             return os.fdopen(os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
-        except OSError as error:
-            raise DirectoryUnusable(self.path, _reason(error)) from error
 
     def running(self) -> RunningCluster | None:
         """Return the process that runs a cluster here, or None."""
-        try:
-            file = (self.path / _RUNNING).open("rb")
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise DirectoryUnusable(self.path, _reason(error)) from error
+        with _usable(self.path):
+            try:
+                file = (self.path / _RUNNING).open("rb")
+            except FileNotFoundError:
+                return None
         with file:
             return None if _try_lock(file, fcntl.LOCK_SH) else _read_record(file)
 
@@ -212,11 +216,9 @@ class ClusterDirectory(_Directory):
 
         Raises ``DirectoryInUse`` or ``DirectoryUnusable``.
         """
-        try:
+        with _usable(self.path):
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             record = os.fdopen(os.open(self.path / _RUNNING, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
-        except OSError as error:
-            raise DirectoryUnusable(self.path, _reason(error)) from error
         with record:
             if not _try_lock(record, fcntl.LOCK_EX):
                 raise DirectoryInUse(self.path, _read_record(record))
@@ -257,10 +259,8 @@ class LockedDirectory(_Directory):
     def database(self) -> Path:
         """Return the database file; SQLite creates its other files with the same permissions."""
         path = self.path / _DATABASE
-        try:
+        with _usable(path):
             path.touch(mode=0o600)
-        except OSError as error:
-            raise DirectoryUnusable(path, _reason(error)) from error
         return path
 
     def credentials(self, now: float) -> Credentials:
@@ -321,13 +321,11 @@ class LockedDirectory(_Directory):
 
     def _write_record(self) -> None:
         # In place, not replaced: the lock is on this very file.
-        try:
+        with _usable(self.path / _RUNNING):
             self._record.seek(0)
             self._record.write(msgspec.json.encode(self._running))
             self._record.truncate()
             self._record.flush()
-        except OSError as error:
-            raise DirectoryUnusable(self.path / _RUNNING, _reason(error)) from error
 
 
 def _check_token(content: bytes) -> None:
@@ -350,10 +348,6 @@ def _read_record(file: IO[bytes]) -> RunningCluster:
         return msgspec.json.decode(content, type=RunningCluster)
     except msgspec.DecodeError:  # empty between locking and writing the record, or another program wrote it
         return RunningCluster(pid=0)
-
-
-def _reason(error: OSError) -> str:
-    return f"{(error.strerror or str(error)).lower()} (choose another with --data-dir)"
 
 
 def _entries(server: str, authority: bytes, token: str) -> dict[str, Any]:

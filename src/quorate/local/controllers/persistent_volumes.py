@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from quorate.api import codec
-from quorate.api.codec import Json
 from quorate.api.core import volumes as core
 from quorate.api.core.volumes import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from quorate.api.meta import Key, matches_selector
@@ -21,7 +20,7 @@ from quorate.api.quantity import Quantity
 from quorate.kube.client import Client
 from quorate.kube.errors import AlreadyExists, ApiError, NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES, Resource
+from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES, Resource, reference_to
 from quorate.local.controllers.controller import Controller, ControllerContext
 
 PROVISIONER: Final = "quorate.dev/directory"
@@ -147,7 +146,7 @@ class PersistentVolumeController(Controller):
                 "resourceVersion": volume.metadata.resource_version,
                 "annotations": {} if is_reserved else chosen,
             },
-            "spec": {"claimRef": _reference(claim)},
+            "spec": {"claimRef": reference_to(CLAIMS, claim.metadata)},
         }
         await self._client.patch(VOLUMES, volume.metadata.key, patch)
         bound = {"status": {"phase": "Bound"}}
@@ -185,7 +184,7 @@ class PersistentVolumeController(Controller):
             "persistentVolumeReclaimPolicy": class_.reclaim_policy,
             "storageClassName": class_.metadata.name,
             "volumeMode": claim.spec.volume_mode,
-            "claimRef": _reference(claim),
+            "claimRef": reference_to(CLAIMS, claim.metadata),
             "hostPath": {"path": str(path)},
         }
         metadata = {"name": name, "annotations": {PROVISIONED_BY: PROVISIONER}}
@@ -266,14 +265,3 @@ def _satisfies(volume: PersistentVolume, claim: Claim) -> bool:
 
 def _capacity(volume: PersistentVolume) -> Quantity:
     return volume.spec.capacity.get("storage", Quantity(0))
-
-
-def _reference(claim: Claim) -> Json:
-    metadata = claim.metadata
-    return {
-        "apiVersion": "v1",
-        "kind": CLAIMS.kind,
-        "namespace": metadata.namespace,
-        "name": metadata.name,
-        "uid": metadata.uid,
-    }

@@ -31,7 +31,11 @@ class ListMergeType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A value without parts; `SCALARS` lists the names."""
+    """A value without parts.
+
+    Its name is string, bytes, boolean, integer, int32, int64, number, time, micro-time, quantity or
+    int-or-string.
+    """
 
     name: str
 
@@ -85,20 +89,6 @@ class MapOf:
 
 
 Type: TypeAlias = Scalar | Untyped | ListOf | MapOf
-
-SCALARS = (
-    "string",
-    "int32",
-    "int64",
-    "integer",
-    "number",
-    "boolean",
-    "time",
-    "micro-time",
-    "quantity",
-    "bytes",
-    "int-or-string",
-)
 
 
 def builtin_type(api_version: str, kind: str) -> MapOf | None:

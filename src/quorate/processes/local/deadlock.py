@@ -28,9 +28,8 @@ from quorate.api.quantity import Quantity
 from quorate.gang.admission_record import REQUEUE_NOT_BEFORE
 from quorate.inspect.formatting import format_quantity, format_resources, plural
 from quorate.local.controllers.scheduler_filters import NodeInfo, SelectedNode, pod_amounts, select_node
+from quorate.local.nodes.pod_status import PROGRESSING
 from quorate.processes.local.observation import ObservedCluster, ObservedJob, wanted_pods
-
-PROGRESSING = "simulate.quorate.dev/Progressing"
 
 
 @dataclass(frozen=True, slots=True)

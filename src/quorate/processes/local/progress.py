@@ -9,7 +9,8 @@ from quorate.api.kueue import ClusterQueue, FlavorUsage, ResourceQuota
 from quorate.api.meta import Condition, epoch, find_condition
 from quorate.api.quantity import Quantity
 from quorate.inspect.formatting import format_quantity, format_resources, plural
-from quorate.processes.local.deadlock import PROGRESSING, shortages
+from quorate.local.nodes.pod_status import PROGRESSING
+from quorate.processes.local.deadlock import shortages
 from quorate.processes.local.observation import ObservedCluster, ObservedJob, PodCount
 from quorate.queueing import conditions as c
 

@@ -15,7 +15,7 @@ from socket import AF_INET, SOCK_DGRAM, socket
 
 import dns.message
 
-from quorate.api.meta import Key
+from quorate.api.meta import Key, Uid
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import untyped
 from quorate.local.runtime.network.bridge_network import NODE_ADDRESS, BridgeNetwork
@@ -25,7 +25,7 @@ from quorate.local.runtime.network.node_namespaces import (
     join_or_create,
 )
 from quorate.local.runtime.network.setup import run_pod_network
-from quorate.local.runtime.network.types import PodNetworkRequest
+from quorate.local.runtime.pod_types import Pod, PodMeta
 from tests.local.controllers.running_cluster import PODS, LocalCluster, local_cluster
 
 SERVICES = untyped("", "v1", "services", "Service", True)
@@ -56,8 +56,8 @@ async def network(state: Path) -> AsyncIterator[BridgeNetwork]:
         await opened.close()
 
 
-def request(name: str) -> PodNetworkRequest:
-    return PodNetworkRequest(f"uid-{name}", "default", name)
+def a_pod(name: str) -> Pod:
+    return Pod(metadata=PodMeta(uid=Uid(f"uid-{name}"), namespace="default", name=name))
 
 
 async def listen(pods: BridgeNetwork, name: str, port: int) -> socket:
@@ -70,7 +70,7 @@ async def listen(pods: BridgeNetwork, name: str, port: int) -> socket:
 async def pods_have_addresses_of_their_own(state: Path) -> None:
     loop = asyncio.get_running_loop()
     async with network(state) as pods:
-        one, two = await asyncio.gather(pods.create(request("one")), pods.create(request("two")))
+        one, two = await asyncio.gather(pods.create(a_pod("one")), pods.create(a_pod("two")))
         assert one.address != two.address
         for name, made, peer in (("one", one, "uid-two"), ("two", two, "")):
             server = await listen(pods, name, 80)
@@ -84,13 +84,13 @@ async def pods_have_addresses_of_their_own(state: Path) -> None:
 
 async def a_network_survives_the_kubelet_and_is_released(state: Path) -> None:
     async with network(state) as pods:
-        made = await pods.create(request("one"))
+        made = await pods.create(a_pod("one"))
     async with network(state) as pods:
-        assert await pods.create(request("one")) == made
-        assert (await pods.create(request("two"))).address != made.address
+        assert await pods.create(a_pod("one")) == made
+        assert (await pods.create(a_pod("two"))).address != made.address
         await pods.release("uid-one")
         assert not (state / "network" / "uid-one").exists()
-        again = await pods.create(request("one"))
+        again = await pods.create(a_pod("one"))
         assert again.address != made.address, "an address is not reused at once"
         await pods.release("uid-one")
         await pods.release("uid-one")
@@ -101,7 +101,7 @@ async def the_address_of_the_bridge_stays(state: Path) -> None:
     async with network(state) as pods:
         addresses = set()
         for number in range(5):
-            await pods.create(request(str(number)))
+            await pods.create(a_pod(str(number)))
             addresses.add(await _link_address(pods))
         await pods.release("uid-0")
         assert addresses == {await _link_address(pods)}
@@ -114,26 +114,26 @@ async def _link_address(pods: BridgeNetwork) -> bytes:
 
 async def many_pods_at_once(state: Path) -> None:
     async with network(state) as pods:
-        made = await asyncio.gather(*(pods.create(request(str(number))) for number in range(60)))
+        made = await asyncio.gather(*(pods.create(a_pod(str(number))) for number in range(60)))
         assert len({one.address for one in made}) == 60
         await asyncio.gather(*(pods.release(f"uid-{number}") for number in range(60)))
 
 
 async def what_a_crash_left_is_removed(state: Path) -> None:
     async with network(state) as pods:
-        made = await pods.create(request("one"))
+        made = await pods.create(a_pod("one"))
         (state / "network" / "uid-one" / "address").unlink()
     async with network(state) as pods:
         assert not (state / "network" / "uid-one").exists()
-        assert (await pods.create(request("two"))).address == made.address
+        assert (await pods.create(a_pod("two"))).address == made.address
 
 
 async def names_and_services_reach_pods(state: Path) -> None:
     loop = asyncio.get_running_loop()
     async with local_cluster() as cluster, run_pod_network(state, cluster.client, WallClock()) as pods:
         assert isinstance(pods, BridgeNetwork), pods.description
-        made = await pods.create(request("one"))
-        await pods.create(request("client"))
+        made = await pods.create(a_pod("one"))
+        await pods.create(a_pod("client"))
         server = await listen(pods, "one", 8080)
         for name, address in (("web", None), ("pods", "None")):
             spec = {"selector": {"app": "web"}, "ports": [{"port": 80, "targetPort": 8080}]}
@@ -192,7 +192,7 @@ async def pods_reach_the_network_of_the_host_if_there_is_a_program_for_it(state:
     loop = asyncio.get_running_loop()
     async with network(state) as pods:
         assert pods.has_egress == (shutil.which("slirp4netns") is not None), pods.description
-        await pods.create(request("one"))
+        await pods.create(a_pod("one"))
         client = await pods.open_socket("uid-one")
         outside = socket(AF_INET, SOCK_DGRAM)  # finds the address of this machine, without sending anything
         try:
@@ -221,13 +221,13 @@ async def without_iproute2_pods_share_the_network_of_the_host(state: Path) -> No
     os.environ["PATH"] = str(tools)
     async with local_cluster() as one, run_pod_network(state, one.client, WallClock()) as pods:
         assert pods.description.endswith("ip is not installed (package iproute2)")
-        assert (await pods.create(request("one"))).path is None
+        assert (await pods.create(a_pod("one"))).path is None
 
 
 async def without_namespaces_pods_share_the_network_of_the_host(state: Path) -> None:
     async with local_cluster() as one, run_pod_network(state, one.client, WallClock(), "forbidden") as pods:
         assert pods.description.endswith("forbidden")
-        assert (await pods.create(request("one"))).path is None
+        assert (await pods.create(a_pod("one"))).path is None
 
 
 STORIES: dict[str, Callable[[Path], Awaitable[None]]] = {

@@ -27,13 +27,16 @@ def template_labels(template: msgspec.Raw) -> Mapping[str, str]:
     return codec.decode(_Template, bytes(template)).metadata.labels
 
 
-class _ReplicatedSpec(Struct):
-    replicas: int = 1
+class _TemplatedSpec(Struct):
     min_ready_seconds: int = 0
     template: msgspec.Raw = EMPTY_OBJECT
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "template", self.template.copy())
+
+
+class _ReplicatedSpec(_TemplatedSpec):
+    replicas: int = 1
 
 
 class RollingUpdate(Struct):
@@ -159,15 +162,10 @@ class DaemonSetUpdateStrategy(Struct):
     rolling_update: RollingUpdateDaemonSet = RollingUpdateDaemonSet()
 
 
-class DaemonSetSpec(Struct):
+class DaemonSetSpec(_TemplatedSpec):
     selector: LabelSelector = LabelSelector()
-    template: msgspec.Raw = EMPTY_OBJECT
     update_strategy: DaemonSetUpdateStrategy = DaemonSetUpdateStrategy()
-    min_ready_seconds: int = 0
     revision_history_limit: int = 10
-
-    def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "template", self.template.copy())
 
 
 class DaemonSetStatus(Struct):

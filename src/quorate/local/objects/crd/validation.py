@@ -148,10 +148,10 @@ def _check(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Cause]:
     if schema.limits is not NO_VALUE_VALIDATION:
         yield from _limit_causes(value, schema.limits, path)
     if isinstance(value, dict):
-        yield from _object_causes(value, schema, path, old)
-    elif isinstance(value, list) and schema.items:
-        for index, (item, before) in enumerate(_paired(value, schema, old)):
-            yield from _check(item, schema.items, f"{path}[{index}]", before)
+        needed = (*schema.required, *(("apiVersion", "kind") if schema.embedded else ()))
+        yield from (errors.required(_field_path(path, name)) for name in needed if name not in value)
+    for part, inner, below, before in _parts(value, schema, path, old):
+        yield from _check(part, inner, below, before)
     if schema.has_combinators:
         yield from _combination_causes(value, schema, path)
 
@@ -160,15 +160,27 @@ def _same(value: Any, old: Any) -> bool:
     return old is not _MISSING and type(value) is type(old) and bool(value == old)
 
 
-def _object_causes(value: Json, schema: Schema, path: str, old: Any) -> Iterator[Cause]:
-    prefix = f"{path}." if path else ""
-    needed = [*schema.required, *(name for name in ("apiVersion", "kind") if schema.embedded)]
-    yield from (errors.required(f"{prefix}{name}") for name in needed if name not in value)
-    for name, part in value.items():
-        inner = schema.field_schema(name)
-        if inner:
-            before = old.get(name, _MISSING) if isinstance(old, dict) else _MISSING
-            yield from _check(part, inner, f"{prefix}{name}", before)
+def _parts(
+    value: Any, schema: Schema, path: str, old: Any, *, has_bracketed_keys: bool = False
+) -> Iterator[tuple[Any, Schema, str, Any]]:
+    """Yield the parts of a value that have a schema: each part, its schema, its path and the old part.
+
+    ``has_bracketed_keys``: a key of a map, which is no declared field, is in brackets in the path.
+    """
+    if isinstance(value, dict):
+        for name, part in value.items():
+            inner = schema.field_schema(name)
+            if inner:
+                is_key = has_bracketed_keys and name not in schema.properties
+                below = f"{path}[{name}]" if is_key else _field_path(path, name)
+                yield part, inner, below, old.get(name, _MISSING) if isinstance(old, dict) else _MISSING
+    elif isinstance(value, list) and schema.items:
+        for index, (item, before) in enumerate(_paired(value, schema, old)):
+            yield item, schema.items, f"{path}[{index}]", before
+
+
+def _field_path(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
 
 
 def _limit_causes(value: Any, limits: ValueValidation, path: str) -> Iterator[Cause]:
@@ -277,7 +289,7 @@ def _combination_causes(value: Any, schema: Schema, path: str) -> Iterator[Cause
 
 
 def _paired(value: Sequence[Any], schema: Schema, old: Any) -> Iterable[tuple[Any, Any]]:
-    """Pair items with the old items they replace; only lists with keys have such pairs."""
+    """Pair each item with the old item that it replaces; only lists with keys have such pairs."""
     if schema.list_type != "map" or not isinstance(old, list):
         return ((item, _MISSING) for item in value)
     before = {_keys(item, schema): item for item in old}
@@ -293,18 +305,10 @@ def _list_causes(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Ca
     """Find duplicates in lists that are sets or maps."""
     if not schema.has_distinct_items or _same(value, old):
         return
-    if isinstance(value, list):
-        if schema.list_type in ("set", "map"):
-            yield from _duplicates(value, schema, path)
-        if schema.items:
-            for index, (item, before) in enumerate(_paired(value, schema, old)):
-                yield from _list_causes(item, schema.items, f"{path}[{index}]", before)
-    elif isinstance(value, dict):
-        for name, part in value.items():
-            inner = schema.field_schema(name)
-            if inner:
-                before = old.get(name, _MISSING) if isinstance(old, dict) else _MISSING
-                yield from _list_causes(part, inner, f"{path}.{name}" if path else name, before)
+    if isinstance(value, list) and schema.list_type in ("set", "map"):
+        yield from _duplicates(value, schema, path)
+    for part, inner, below, before in _parts(value, schema, path, old):
+        yield from _list_causes(part, inner, below, before)
 
 
 def _duplicates(items: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
@@ -350,18 +354,8 @@ def _due_rules(value: Any, schema: Schema, path: str, old: Any) -> Iterator[_Due
         spelled = _with_cel_names(value, schema)
         olds = [] if old is _MISSING else [_with_cel_names(old, schema)]
         yield from (_DueRule(rule, path, schema.type, value, spelled, olds) for rule in due)
-    if isinstance(value, dict):
-        for name, part in value.items():
-            inner = schema.field_schema(name)
-            if inner:
-                before = old.get(name, _MISSING) if isinstance(old, dict) else _MISSING
-                below = f"{path}.{name}" if path else name
-                if name not in schema.properties:
-                    below = f"{path}[{name}]"
-                yield from _due_rules(part, inner, below, before)
-    elif isinstance(value, list) and schema.items:
-        for index, (item, before) in enumerate(_paired(value, schema, old)):
-            yield from _due_rules(item, schema.items, f"{path}[{index}]", before)
+    for part, inner, below, before in _parts(value, schema, path, old, has_bracketed_keys=True):
+        yield from _due_rules(part, inner, below, before)
 
 
 def _rule_causes(due: list[_DueRule]) -> list[Cause]:

@@ -10,6 +10,7 @@ Directives, as `kubectl apply` and `kubectl patch` send them:
 Source: the API conventions on strategic merge patch. The schema type of a list says how it merges.
 """
 
+from functools import partial
 from typing import Any
 
 from quorate.api.codec import Json
@@ -86,12 +87,10 @@ def _merge_field(merged: Json, name: str, part: Any, patch: Json, kind: MapOf | 
 
 def _check_order(items: list[Any], order: list[Any], key: str) -> None:
     """Raise StatusError(500) if the items of a patch are not in the order that the patch asks for."""
-
-    def identity(item: Any) -> Any:
-        return item.get(key) if key and isinstance(item, dict) else item
-
-    wanted = [identity(item) for item in order]
-    present = [identity(item) for item in items if not isinstance(item, dict) or item.get("$patch") is None]
+    wanted = [_identity(item, key) for item in order]
+    present = [
+        _identity(item, key) for item in items if not isinstance(item, dict) or item.get("$patch") is None
+    ]
     following = iter(wanted)
     if not all(any(name == other for other in following) for name in present):
         lists = (" ".join(map(_go_value, listed)) for listed in (items, order))
@@ -134,10 +133,7 @@ def _merge_items(target: list[Any], patch: list[Any], declared: ListOf) -> list[
 
 def _ordered(merged: list[Any], before: list[Any], order: list[Any], key: str) -> list[Any]:
     """Order items as the patch does; place each other item before the first item it preceded."""
-
-    def identity(item: Any) -> Any:
-        return item.get(key) if key and isinstance(item, dict) else item
-
+    identity = partial(_identity, key=key)
     rank = {name: position for position, name in reversed(list(enumerate(map(identity, order))))}
     position = {identity(item): index for index, item in enumerate(before)}
     named = sorted((item for item in merged if identity(item) in rank), key=lambda item: rank[identity(item)])
@@ -149,6 +145,10 @@ def _ordered(merged: list[Any], before: list[Any], order: list[Any], key: str) -
             ordered.append(rest.pop(0))
         ordered.append(item)
     return [*ordered, *rest]
+
+
+def _identity(item: Any, key: str) -> Any:
+    return item.get(key) if key and isinstance(item, dict) else item
 
 
 def _retain(merged: Json, patch: Json) -> Json:

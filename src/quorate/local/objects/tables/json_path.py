@@ -8,9 +8,10 @@ are for templates: ``range`` and ``end`` select nothing, and what follows a clos
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final, TypeAlias
 
 MAX_VALUES: Final = 10_000
@@ -67,6 +68,9 @@ _QUOTED = re.compile(r"""(?P<quote>['"])(?P<text>(?:[^\n](?<!(?P=quote))|(?<=\\)
 _ESCAPE = re.compile(r"""\\(?:x(..)|u(....)|U(........)|(.?))""", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\\": "\\"}
 _SLICE = re.compile(r"(-?\d*)(:-?\d*)?(:-?\d*)?", re.ASCII)
+_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge,
+}  # fmt: skip
 _COMPARISON = re.compile(r"([^!<>=]+)([!<>=]+)(.+)")
 
 
@@ -329,22 +333,9 @@ def _compare(left: Step, operator: str, right: Step, item: Any, budget: Budget) 
     if len(lefts) > 1 or len(rights) > 1:
         raise Unreadable("a comparison of several values", [item])
     first, second = lefts[0], rights[0]
-    ordered = operator not in ("==", "!=")
-    if type(first) is not type(second) or type(first) not in (
-        (int, float, str) if ordered else (bool, int, float, str)
-    ):
+    compared = (bool, int, float, str) if operator in ("==", "!=") else (int, float, str)
+    if type(first) is not type(second) or type(first) not in compared:
         raise Unreadable(f"a comparison of {first!r} and {second!r}", [item])
-    match operator:
-        case "==":
-            return bool(first == second)
-        case "!=":
-            return bool(first != second)
-        case "<":
-            return bool(first < second)
-        case "<=":
-            return bool(first <= second)
-        case ">":
-            return bool(first > second)
-        case ">=":
-            return bool(first >= second)
-    raise Unreadable(f"the operator {operator}", [item])
+    if operator not in _OPERATORS:
+        raise Unreadable(f"the operator {operator}", [item])
+    return _OPERATORS[operator](first, second)

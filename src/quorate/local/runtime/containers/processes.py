@@ -69,32 +69,30 @@ class Attempt:
         return self.directory / f"{self.number}.{stream}"
 
 
-class _Status(msgspec.Struct, rename="kebab"):
-    child_pid: int | None = None
-    exit_code: int | None = None
+class ProcessStatus(msgspec.Struct, frozen=True, rename="kebab"):
+    """What bubblewrap writes about the process of a container."""
 
-
-@dataclass(frozen=True, slots=True)
-class ProcessStatus:
-    init_pid: int | None  # of the init process in the container; None: not started yet
-    exit_code: int | None  # None: it runs, or its end was not recorded
+    init_pid: int | None = msgspec.field(default=None, name="child-pid")  # None: not started yet
+    exit_code: int | None = None  # None: it runs, or its end was not recorded
 
 
 def read_status(attempt: Attempt) -> ProcessStatus:
-    """Return what bubblewrap has written so far."""
-    init_pid = exit_code = None
+    """Return what bubblewrap has written so far, in one or two lines."""
+    written = ProcessStatus()
     try:
         lines = attempt.status_file.read_bytes().splitlines()
     except FileNotFoundError:
         lines = []
     for line in lines:
         try:
-            status = msgspec.json.decode(line, type=_Status)
+            status = msgspec.json.decode(line, type=ProcessStatus)
         except msgspec.DecodeError:
             continue  # it is being written
-        init_pid = status.child_pid or init_pid
-        exit_code = status.exit_code if status.exit_code is not None else exit_code
-    return ProcessStatus(init_pid, exit_code)
+        written = ProcessStatus(
+            status.init_pid or written.init_pid,
+            written.exit_code if status.exit_code is None else status.exit_code,
+        )
+    return written
 
 
 def tool_path(name: str) -> str:

@@ -26,8 +26,8 @@ from quorate.local.runtime.network.types import (
     HOST_ADDRESS,
     PodNetworkError,
     PodNetworkNamespace,
-    PodNetworkRequest,
 )
+from quorate.local.runtime.pod_types import Pod
 
 
 class HostPorts:
@@ -207,10 +207,10 @@ class BridgeNetwork:
             await self._egress.close()
         self._threads.close()
 
-    async def create(self, request: PodNetworkRequest) -> PodNetworkNamespace:
-        directory = self._state / request.uid
-        if request.host_network:
-            files = await asyncio.to_thread(write_pod_files, directory, request, HOST_ADDRESS, "")
+    async def create(self, pod: Pod) -> PodNetworkNamespace:
+        directory = self._state / pod.metadata.uid
+        if pod.spec.host_network:
+            files = await asyncio.to_thread(write_pod_files, directory, pod, HOST_ADDRESS, "")
             return PodNetworkNamespace(None, HOST_ADDRESS, self._api_server, *files)
         try:
             place = await asyncio.to_thread(_recorded_place, directory)
@@ -218,8 +218,8 @@ class BridgeNetwork:
                 place = self._allocate()
                 await self._connect(directory, place)
             address = str(POD_NETWORK[place])
-            files = await asyncio.to_thread(write_pod_files, directory, request, address, NODE_ADDRESS)
-            await self._host_ports.open(request.uid, address, request.host_ports)
+            files = await asyncio.to_thread(write_pod_files, directory, pod, address, NODE_ADDRESS)
+            await self._host_ports.open(pod.metadata.uid, address, _host_ports(pod))
         except (OSError, IpCommandFailed) as error:
             raise PodNetworkError(f"failed to set up the network of the pod: {error}") from error
         return PodNetworkNamespace(directory / NAMESPACE, address, API_SERVICE_ADDRESS, *files)
@@ -362,3 +362,13 @@ def _take_over(state: Path) -> set[int]:
             remove_namespace(directory / NAMESPACE)
             shutil.rmtree(directory, ignore_errors=True)
     return places
+
+
+def _host_ports(pod: Pod) -> dict[int, int]:
+    """Return the TCP ports of a pod by port of the host."""
+    return {
+        port.host_port: port.container_port
+        for container in (*pod.spec.init_containers, *pod.spec.containers)
+        for port in container.ports
+        if port.host_port and port.protocol == "TCP"
+    }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quorate.local.runtime.network.types import PodNetworkRequest
+from quorate.local.runtime.pod_types import Pod
 
 CLUSTER_DOMAIN: Final = "cluster.local"
 HOSTS: Final = Path("/etc/hosts")
@@ -55,14 +55,14 @@ def parse_resolv_conf(text: str) -> ResolverConfiguration:
 
 
 def resolver_configuration(
-    request: PodNetworkRequest, cluster_server: str, host: ResolverConfiguration
+    pod: Pod, cluster_server: str, host: ResolverConfiguration
 ) -> ResolverConfiguration:
     """Return the resolv.conf of a pod by its dnsPolicy and dnsConfig.
 
     ``cluster_server``: the address of the cluster's DNS server; empty if it has none.
     """
-    policy = request.dns_policy
-    if not cluster_server or (policy == "ClusterFirst" and request.host_network):
+    policy = pod.spec.dns_policy
+    if not cluster_server or (policy == "ClusterFirst" and pod.spec.host_network):
         policy = policy if policy == "None" else "Default"
     match policy:
         case "None":
@@ -70,11 +70,15 @@ def resolver_configuration(
         case "Default":
             base = host
         case _:
-            domains = (f"{request.namespace}.svc.{CLUSTER_DOMAIN}", f"svc.{CLUSTER_DOMAIN}", CLUSTER_DOMAIN)
+            domains = (
+                f"{pod.metadata.namespace}.svc.{CLUSTER_DOMAIN}",
+                f"svc.{CLUSTER_DOMAIN}",
+                CLUSTER_DOMAIN,
+            )
             base = ResolverConfiguration(
                 (cluster_server,), _distinct((*domains, *host.searches)), CLUSTER_OPTIONS
             )
-    config = request.dns_config
+    config = pod.spec.dns_config
     return ResolverConfiguration(
         _distinct((*base.nameservers, *config.get("nameservers", ())))[:MAX_NAMESERVERS],
         _distinct((*base.searches, *config.get("searches", ()))),
@@ -100,36 +104,34 @@ def pod_hostname(name: str, hostname: str) -> str:
     return (hostname or name)[:MAX_HOSTNAME_LENGTH].rstrip("-.")
 
 
-def hosts_text(request: PodNetworkRequest, address: str, host_text: str) -> str:
+def hosts_text(pod: Pod, address: str, host_text: str) -> str:
     """Return the hosts file of a pod; with the network of the host it begins with the file of the host."""
-    if request.host_network:
+    if pod.spec.host_network:
         lines = ["# Kubernetes-managed hosts file (host network).", *host_text.splitlines()]
     else:
         lines = ["# Kubernetes-managed hosts file.", *("\t".join(entry) for entry in LOOPBACK_HOSTS)]
-        lines.append("\t".join((address, *_own_names(request))))
-    if request.host_aliases:
+        lines.append("\t".join((address, *_own_names(pod))))
+    if pod.spec.host_aliases:
         lines += ["", "# Entries added by HostAliases."]
         lines += [
-            "\t".join((alias.get("ip", ""), *alias.get("hostnames", ()))) for alias in request.host_aliases
+            "\t".join((alias.get("ip", ""), *alias.get("hostnames", ()))) for alias in pod.spec.host_aliases
         ]
     return "\n".join(lines) + "\n"
 
 
-def _own_names(request: PodNetworkRequest) -> Iterator[str]:
-    hostname = pod_hostname(request.name, request.hostname)
-    if request.subdomain:
-        yield f"{hostname}.{request.subdomain}.{request.namespace}.svc.{CLUSTER_DOMAIN}"
+def _own_names(pod: Pod) -> Iterator[str]:
+    hostname = pod_hostname(pod.metadata.name, pod.spec.hostname)
+    if pod.spec.subdomain:
+        yield f"{hostname}.{pod.spec.subdomain}.{pod.metadata.namespace}.svc.{CLUSTER_DOMAIN}"
     yield hostname
 
 
-def write_pod_files(
-    directory: Path, request: PodNetworkRequest, address: str, cluster_server: str
-) -> tuple[Path, Path]:
+def write_pod_files(directory: Path, pod: Pod, address: str, cluster_server: str) -> tuple[Path, Path]:
     """Write the hosts file and the resolv.conf of a pod; return their paths."""
     directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     hosts, resolv_conf = directory / "hosts", directory / "resolv.conf"
-    hosts.write_text(hosts_text(request, address, _read(HOSTS)))
-    resolv_conf.write_text(resolver_configuration(request, cluster_server, host_resolver()).to_text())
+    hosts.write_text(hosts_text(pod, address, _read(HOSTS)))
+    resolv_conf.write_text(resolver_configuration(pod, cluster_server, host_resolver()).to_text())
     return hosts, resolv_conf
 
 

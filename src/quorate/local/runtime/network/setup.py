@@ -27,8 +27,8 @@ from quorate.local.runtime.network.types import (
     PodNetwork,
     PodNetworkError,
     PodNetworkNamespace,
-    PodNetworkRequest,
 )
+from quorate.local.runtime.pod_types import Pod
 
 PODS: Final = "network"
 
@@ -51,11 +51,11 @@ class HostNetwork:
             f"pods share the network of the host, without addresses and service names of their own: {reason}"
         )
 
-    async def create(self, request: PodNetworkRequest) -> PodNetworkNamespace:
-        return await asyncio.to_thread(self._create, request)
+    async def create(self, pod: Pod) -> PodNetworkNamespace:
+        return await asyncio.to_thread(self._create, pod)
 
-    def _create(self, request: PodNetworkRequest) -> PodNetworkNamespace:
-        files = write_pod_files(self._state / request.uid, request, HOST_ADDRESS, "")
+    def _create(self, pod: Pod) -> PodNetworkNamespace:
+        files = write_pod_files(self._state / pod.metadata.uid, pod, HOST_ADDRESS, "")
         return PodNetworkNamespace(None, HOST_ADDRESS, self._api_server, *files)
 
     async def release(self, uid: str) -> None:

@@ -1,34 +1,16 @@
 """What the kubelet asks of the network of its pods."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from socket import socket
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from quorate.api.meta import Key
-
-Json = Mapping[str, Any]
+from quorate.local.runtime.pod_types import Pod
 
 HOST_ADDRESS: Final = "127.0.0.1"
 API_SERVICE: Final = Key("default", "kubernetes")
 """The service through which pods reach the API server."""
-
-
-@dataclass(frozen=True, slots=True)
-class PodNetworkRequest:
-    """The fields of a pod that its network depends on; defaults as the API server sets them."""
-
-    uid: str
-    namespace: str
-    name: str
-    hostname: str = ""  # spec.hostname; the name of the pod if it is empty
-    subdomain: str = ""
-    host_network: bool = False
-    dns_policy: str = "ClusterFirst"
-    dns_config: Json = field(default_factory=dict)
-    host_aliases: Sequence[Json] = ()
-    host_ports: Mapping[int, int] = field(default_factory=dict)  # TCP ports of the pod, by port of the host
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +39,7 @@ class PodNetwork(Protocol):
     def node_address(self) -> str:
         """Return the address of the node, which pods with the network of the host also have."""
 
-    async def create(self, request: PodNetworkRequest) -> PodNetworkNamespace:
+    async def create(self, pod: Pod) -> PodNetworkNamespace:
         """Return the network of a pod, created at the first call for its uid; it survives the kubelet.
 
         Raises ``PodNetworkError``.

@@ -36,7 +36,7 @@ from quorate.local.runtime.containers.running import (
 )
 from quorate.local.runtime.containers.types import ContainerLogs, RunningContainer
 from quorate.local.runtime.machine import NVIDIA
-from quorate.local.runtime.network.types import PodNetworkError, PodNetworkNamespace, PodNetworkRequest
+from quorate.local.runtime.network.types import PodNetworkError, PodNetworkNamespace
 from quorate.local.runtime.node import NodeServices
 from quorate.local.runtime.pod_types import PODS, Container, EphemeralContainer, Pod
 from quorate.local.runtime.pods.containers import PodContainers, Processes
@@ -213,7 +213,7 @@ class PodWorker:
         pod, services = self.pod, self._services
         try:
             if self._network is None:
-                self._network = await services.network.create(_network_request(pod))
+                self._network = await services.network.create(pod)
                 if ignored := ignored_fields(pod, is_root=services.is_root):
                     self._event("Warning", "FieldsIgnored", f"{IGNORED}: {', '.join(ignored)}")
             if not self._are_volumes_current:
@@ -472,23 +472,3 @@ class PodWorker:
             previous=self.files.log(container, number - 1),
             is_running=container in self._containers.processes,
         )
-
-
-def _network_request(pod: Pod) -> PodNetworkRequest:
-    return PodNetworkRequest(
-        uid=pod.metadata.uid,
-        namespace=pod.metadata.namespace,
-        name=pod.metadata.name,
-        hostname=pod.spec.hostname,
-        subdomain=pod.spec.subdomain,
-        host_network=pod.spec.host_network,
-        dns_policy=pod.spec.dns_policy,
-        dns_config=pod.spec.dns_config,
-        host_aliases=pod.spec.host_aliases,
-        host_ports={
-            port.host_port: port.container_port
-            for container in (*pod.spec.init_containers, *pod.spec.containers)
-            for port in container.ports
-            if port.host_port and port.protocol == "TCP"
-        },
-    )

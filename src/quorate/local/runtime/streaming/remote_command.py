@@ -78,10 +78,8 @@ class WebSocketStreams:
 
     async def finish(self, status: Json) -> None:
         with suppress(OSError):
-            if self._protocol.startswith(STATUS_PROTOCOLS):
-                await self._send(ERROR, json.dumps(status).encode())
-            elif status["status"] != "Success":
-                await self._send(ERROR, status["message"].encode())
+            if content := _error_content(status, self._protocol):
+                await self._send(ERROR, content)
             await self._websocket.close()
 
     async def _send(self, channel: int, content: bytes) -> None:
@@ -91,6 +89,13 @@ class WebSocketStreams:
             await self._websocket.send_str(f"{channel}{base64.b64encode(content).decode()}")
         else:
             await self._websocket.send_bytes(bytes([channel]) + content)
+
+
+def _error_content(status: Json, protocol: str) -> bytes:
+    """Return what the error stream of a protocol says of a command; empty if that is nothing."""
+    if protocol.startswith(STATUS_PROTOCOLS):
+        return json.dumps(status).encode()
+    return b"" if status["status"] == "Success" else str(status["message"]).encode()
 
 
 def payload(message: WSMessage) -> bytes:
@@ -152,10 +157,8 @@ class SpdyStreams:
 
     async def finish(self, status: Json) -> None:
         with suppress(OSError):
-            if self._protocol.startswith(STATUS_PROTOCOLS):
-                await self._streams["error"].write(json.dumps(status).encode())
-            elif status["status"] != "Success":
-                await self._streams["error"].write(status["message"].encode())
+            if content := _error_content(status, self._protocol):
+                await self._streams["error"].write(content)
             for stream in self._streams.values():
                 await stream.close()
 
