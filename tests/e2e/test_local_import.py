@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from quorate.inspect.configuration_files import InvalidFiles
-from quorate.processes.local.cluster_snapshot import read_cluster_snapshot
+from quorate.processes.local.local_import import read_cluster_snapshot
 from tests.e2e.commands import cluster, needs_kubectl, poll, quorate
 from tests.e2e.commands import kubectl as run_kubectl
 

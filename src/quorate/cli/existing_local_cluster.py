@@ -25,13 +25,12 @@ from quorate.kube.resources import JOBS, NODES, PODS
 from quorate.kube.rest.config import load_rest_config
 from quorate.local.directory import ClusterDirectory, DirectoryInUse, RunningCluster
 from quorate.local.runtime.supervisor import delete_runtime, end_runtime
-from quorate.processes.local.cluster_snapshot import read_cluster_snapshot
 from quorate.processes.local.kubeconfig_entries import (
     context_name,
     merge_kubeconfig,
     remove_merged_kubeconfig,
 )
-from quorate.processes.local.local_import import import_snapshot
+from quorate.processes.local.local_import import import_snapshot, read_cluster_snapshot
 
 TOTAL: Final = "total"
 

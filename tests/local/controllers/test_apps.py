@@ -11,10 +11,12 @@ from quorate.api.core import Pod
 from quorate.api.meta import Key, at_epoch
 from quorate.kube.errors import Conflict, Invalid
 from quorate.kube.resources import Json, untyped
-from quorate.local.controllers.apps.deployment_status import COMPLETE, TIMED_OUT, deployment_status
 from quorate.local.controllers.apps.replica_set import pods_to_delete
 from quorate.local.controllers.apps.rollout import (
+    COMPLETE,
+    TIMED_OUT,
     Sizes,
+    deployment_status,
     is_scaled,
     recreate_sizes,
     rolling_sizes,

@@ -6,7 +6,7 @@ import pytest
 
 from quorate.api.meta import Key
 from quorate.local.runtime.containers.cgroups import find_cgroups
-from quorate.local.runtime.machine import NVIDIA
+from quorate.local.runtime.node import NVIDIA
 from tests.local.runtime.world import (
     CONFIG_MAPS,
     NODE,

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from quorate.local.runtime.containers.types import RunningContainer, exec_arguments
+from quorate.local.runtime.containers.running import RunningContainer, exec_arguments
 
 
 def test_a_command_runs_in_the_namespaces_and_the_working_directory_of_the_container() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from quorate.local.runtime.configuration import ERROR_FILE, read_configuration
 from quorate.local.runtime.containers.processes import end_processes
-from quorate.local.runtime.network.node_namespaces import enter, read_holder
+from quorate.local.runtime.network.namespaces import enter, read_holder
 from quorate.quick_import import quick_import
 
 

@@ -11,7 +11,7 @@ from quorate.kube.log import logger
 from quorate.local.runtime.containers.console import Console
 from quorate.local.runtime.containers.files import PodFiles, pods_with_files
 from quorate.local.runtime.containers.processes import marked_processes, signal_processes
-from quorate.local.runtime.containers.types import ContainerLogs, RunningContainer
+from quorate.local.runtime.containers.running import ContainerLogs, RunningContainer
 from quorate.local.runtime.node import NodeServices
 from quorate.local.runtime.pod_types import PODS, Pod
 from quorate.local.runtime.pods.containers import Processes

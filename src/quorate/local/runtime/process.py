@@ -28,10 +28,17 @@ from quorate.local.runtime.configuration import KubeletConfiguration
 from quorate.local.runtime.containers.cgroups import find_cgroups, remove_unused
 from quorate.local.runtime.containers.sandbox import find_tools
 from quorate.local.runtime.kubelet import Kubelet
-from quorate.local.runtime.machine import NVIDIA, DevicePool, capacity
 from quorate.local.runtime.network.setup import run_pod_network
 from quorate.local.runtime.network.types import PodNetwork
-from quorate.local.runtime.node import NodeDescription, NodeServices, heartbeat, register
+from quorate.local.runtime.node import (
+    NVIDIA,
+    DevicePool,
+    NodeDescription,
+    NodeServices,
+    capacity,
+    heartbeat,
+    register,
+)
 from quorate.local.runtime.objects import ApiObjects
 from quorate.local.runtime.streaming.server import KubeletServer, serve_kubelet
 

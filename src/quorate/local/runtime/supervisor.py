@@ -14,7 +14,7 @@ from quorate.kube.flowcontrol import Backoff
 from quorate.kube.log import logger
 from quorate.local.runtime.configuration import ERROR_FILE, KubeletConfiguration
 from quorate.local.runtime.containers.processes import end_processes
-from quorate.local.runtime.network.node_namespaces import end_namespaces
+from quorate.local.runtime.network.namespaces import end_namespaces
 
 RESTART: Final = Backoff(first_s=0.2, cap_s=10.0)
 STABLE_S: Final = 60.0

@@ -1,18 +1,251 @@
-"""Import the nodes, queues and classes of a real cluster into a local one."""
+"""Import the nodes, queues and classes of a real cluster, read from files, into a local one.
+
+Read are manifests and lists, as ``kubectl get -o yaml`` writes them, and the files of ``quorate snapshot``.
+Kept is what decides about admission and placement: of nodes labels, taints and amounts, of others labels and
+the spec.  Objects of all other kinds, Secrets among them, are counted and otherwise left alone.
+"""
 
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from itertools import groupby
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
+import msgspec
+import yaml
+
+from quorate.api import kueue, volcano
+from quorate.api.decoding.documents import SUFFIXES, Document
+from quorate.api.decoding.nodes import taint
+from quorate.api.decoding.strict import (
+    DecodeContext,
+    Section,
+    boolean,
+    labels,
+    list_of,
+    map_of,
+    quantity,
+    section,
+)
+from quorate.api.findings import quote_value
 from quorate.api.meta import Key
+from quorate.api.validation import manifest_findings
+from quorate.api.volcano import topology as volcano_topology
 from quorate.inspect.configuration_files import InvalidFiles
 from quorate.kube.client import Client
 from quorate.kube.errors import ApiError
-from quorate.kube.resources import NAMESPACES, Json, untyped
+from quorate.kube.resources import NAMESPACES, Json, Resource, untyped
 from quorate.local.nodes.fleet import NODES, OF_POOL, ORIGIN, Node, replacing
-from quorate.processes.local.cluster_snapshot import ClusterSnapshot, SnapshotObject
+
+_NODE: Final = ("", "Node")
+_QUOTAS: Final = (("", "LimitRange"), ("", "ResourceQuota"))
+# In the order to create them: the plural, and whether the kind is namespaced.
+_KINDS: Final[dict[tuple[str, str], tuple[str, bool]]] = {
+    ("", "Namespace"): ("namespaces", False),
+    ("scheduling.k8s.io", "PriorityClass"): ("priorityclasses", False),
+    ("node.k8s.io", "RuntimeClass"): ("runtimeclasses", False),
+    (kueue.GROUP, "WorkloadPriorityClass"): ("workloadpriorityclasses", False),
+    (kueue.GROUP, "Topology"): ("topologies", False),
+    (kueue.GROUP, "ResourceFlavor"): ("resourceflavors", False),
+    (kueue.GROUP, "AdmissionCheck"): ("admissionchecks", False),
+    (kueue.GROUP, "Cohort"): ("cohorts", False),
+    (kueue.GROUP, "ClusterQueue"): ("clusterqueues", False),
+    (volcano.GROUP, "Queue"): ("queues", False),
+    (volcano_topology.GROUP, "HyperNode"): ("hypernodes", False),
+    _QUOTAS[0]: ("limitranges", True),
+    _QUOTAS[1]: ("resourcequotas", True),
+    (kueue.GROUP, "LocalQueue"): ("localqueues", True),
+    _NODE: ("nodes", False),
+}
+_RANKS: Final = {kind: rank for rank, kind in enumerate(_KINDS)}
+# Of the server itself, or of the health of a node: simulated nodes are healthy.
+_SYSTEM: Final = ("kube-", "system-")
+_HEALTH: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+
+
+class SnapshotObject(msgspec.Struct, frozen=True):
+    """An object to import; ``body`` has no field that the real cluster owns."""
+
+    where: str  # file and position, the beginning of a message
+    resource: Resource[Json]
+    key: Key
+    body: Json
+
+    @property
+    def is_node(self) -> bool:
+        return self.resource.kind == "Node"
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.resource.kind} {self.key.name}"
+
+
+class ClusterSnapshot(msgspec.Struct, frozen=True):
+    objects: tuple[SnapshotObject, ...]  # in the order to create them
+    skipped: Counter[str]  # by kind
+
+
+def read_cluster_snapshot(paths: Iterable[Path], *, with_quotas: bool) -> ClusterSnapshot:
+    """Read files, and the files of directories.
+
+    Raises ``InvalidFiles`` with all findings, each as ``file: position: kind name: field: value rule``.
+    """
+    findings: list[str] = []
+    skipped: Counter[str] = Counter()
+    objects: dict[tuple[str, Key], SnapshotObject] = {}
+    for path in _files(paths):
+        try:
+            documents = list(_documents(path))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError, msgspec.DecodeError) as error:
+            findings.append(f"{path}: cannot be read: {str(error).splitlines()[0]}")
+            continue
+        for where, value in documents:
+            match _read(where, value, with_quotas):
+                case SnapshotObject() as each:
+                    first = objects.setdefault((each.resource.kind, each.key), each)
+                    if first.body != each.body:
+                        findings.append(
+                            f"{each}: differs from the one in {first.where} (keep one of the two)"
+                        )
+                    findings += _findings(each)
+                case (kind, ""):
+                    skipped[kind] += 1
+                case (_, finding):
+                    findings.append(finding)
+    if not objects and not findings:
+        findings.append("no object to import (write the file with kubectl get nodes,clusterqueues -o yaml)")
+    if findings:
+        raise InvalidFiles(findings)
+    return ClusterSnapshot(tuple(sorted(objects.values(), key=_order)), skipped)
+
+
+def _order(obj: SnapshotObject) -> tuple[int, Key]:
+    return _RANKS[obj.resource.group, obj.resource.kind], obj.key
+
+
+def _files(paths: Iterable[Path]) -> Iterator[Path]:
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
+        if not files:
+            raise InvalidFiles([f"{path}: holds no manifest (looked for *{', *'.join(SUFFIXES)})"])
+        yield from files
+
+
+def _documents(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the position and value of each object, items of lists one by one."""
+    content = path.read_bytes()
+    if path.suffix == ".json":
+        documents = [msgspec.json.decode(content)]
+    else:
+        documents = [
+            document for document in yaml.load_all(content, yaml.CSafeLoader) if document is not None
+        ]
+    for at, document in enumerate(documents):
+        where = f"{path}" if len(documents) == 1 else f"{path}: document {at + 1}"
+        is_list = isinstance(document, dict) and str(document.get("kind")).endswith("List")
+        if is_list and isinstance(document.get("items"), list):
+            # The items of a typed list, such as NodeList, need not repeat its version and kind.
+            head = {"apiVersion": document.get("apiVersion"), "kind": document["kind"].removesuffix("List")}
+            for index, item in enumerate(document["items"]):
+                yield f"{where}: items[{index}]", head | item if isinstance(item, dict) else item
+        else:
+            yield where, document
+
+
+def _read(where: str, value: Any, with_quotas: bool) -> SnapshotObject | tuple[str, str]:
+    """Return an object to import; else its kind, with a finding if it cannot be read."""
+    if not isinstance(value, dict):
+        return "", f"{where}: {quote_value(value)} is no object (write apiVersion, kind and metadata)"
+    api_version, kind, metadata = value.get("apiVersion"), value.get("kind"), value.get("metadata")
+    for field, text in (("apiVersion", api_version), ("kind", kind)):
+        if not isinstance(text, str) or not text:
+            return "", f"{where}: {field}: {quote_value(text)} is not text (write v1 and Node)"
+    group, _, version = str(api_version).rpartition("/")
+    served = _KINDS.get((group, str(kind)))
+    if served is None or ((group, kind) in _QUOTAS and not with_quotas):
+        return str(kind), ""
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not isinstance(metadata, dict) or not isinstance(name, str) or not name:
+        return "", f"{where}: {kind}: metadata.name: {quote_value(name)} is no name (every object has one)"
+    if name.startswith(_SYSTEM):
+        return str(kind), ""
+    namespace = (metadata.get("namespace") or "default") if served[1] else ""
+    if not isinstance(namespace, str):
+        return "", f"{where}: {kind} {name}: metadata.namespace: {quote_value(namespace)} is not text"
+    resource = untyped(group, version, served[0], str(kind), served[1])
+    body = _node_body(value) if (group, kind) == _NODE else _body(value)
+    return SnapshotObject(where, resource, Key(namespace, name), body)
+
+
+def _body(value: Json) -> Json:
+    """Return an object without metadata of the real cluster, its status and namespaces' finalizers."""
+    own = ("apiVersion", "kind", "metadata", "status")
+    fields = {name: field for name, field in value.items() if name not in own}
+    if value["kind"] == "Namespace":
+        fields = {}
+    return {"metadata": _metadata(value), **fields}
+
+
+def _metadata(value: Json) -> Json:
+    labels = value["metadata"].get("labels")
+    return {"labels": labels} if labels else {}
+
+
+def _node_body(value: Json) -> Json:
+    """Return the labels, taints and amounts of a node; a simulated one is healthy."""
+    body: Json = {"metadata": _metadata(value)}
+    spec, status = value.get("spec") or {}, value.get("status") or {}
+    if isinstance(spec, dict):
+        body["spec"] = {name: spec[name] for name in ("taints", "unschedulable") if spec.get(name)}
+        if isinstance(taints := spec.get("taints"), list):
+            body["spec"]["taints"] = [_without_time(item) for item in taints if not _is_of_health(item)]
+    if isinstance(status, dict):
+        body["status"] = {name: status[name] for name in ("capacity", "allocatable") if name in status}
+    return body
+
+
+def _without_time(value: Any) -> Any:
+    return {name: value[name] for name in value if name != "timeAdded"} if isinstance(value, dict) else value
+
+
+def _is_of_health(value: Any) -> bool:
+    return isinstance(value, dict) and str(value.get("key")).startswith(_HEALTH)
+
+
+def _findings(obj: SnapshotObject) -> Iterator[str]:
+    if obj.is_node:
+        context = DecodeContext(Document(obj.body, {"": 0}, ()))
+        context.root().decode(section(_node), None)
+        findings = context.findings
+    else:
+        metadata = {**obj.body["metadata"], "name": obj.key.name, "namespace": obj.key.namespace}
+        head = {"apiVersion": obj.resource.api_version, "kind": obj.resource.kind}
+        findings = manifest_findings({**head, **obj.body, "metadata": metadata})
+    for finding in findings:
+        yield f"{obj}: {finding}"
+
+
+def _node(fields: Section) -> None:
+    """Check the fields of a node that are kept."""
+    fields.take("metadata", section(lambda metadata: metadata.take("labels", labels, None)), None)
+    fields.take("spec", section(_node_spec), None)
+    fields.take("status", section(_node_status), None)
+
+
+def _node_spec(fields: Section) -> None:
+    fields.take("taints", list_of(section(taint)), ())
+    fields.take("unschedulable", boolean, False)
+
+
+def _node_status(fields: Section) -> None:
+    for name in ("allocatable", "capacity"):
+        fields.take(name, map_of(quantity), {})
+    if "allocatable" not in fields and "capacity" not in fields:
+        fields.at("allocatable").reject("is missing (export nodes with kubectl get nodes -o yaml)")
+
 
 _IMPORTED: Final = "imported"
 _CONCURRENT: Final = 16

@@ -11,7 +11,7 @@ from quorate.api.syntax import is_dns_subdomain
 from quorate.inspect.errors import UsageError
 from quorate.local.nodes import NodePool
 from quorate.local.runtime.containers.sandbox import RuntimeUnavailable, find_tools
-from quorate.local.runtime.network.node_namespaces import (
+from quorate.local.runtime.network.namespaces import (
     NamespacesUnavailable,
     end_namespaces,
     join_or_create,

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from quorate.local.runtime.network.node_namespaces import enter
+from quorate.local.runtime.network.namespaces import enter
 
 if __name__ == "__main__":
     inside = [sys.executable, "-m", "tests.local.runtime.network.inside", *sys.argv[1:]]

@@ -19,7 +19,7 @@ from quorate.api.meta import Key, Uid
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import untyped
 from quorate.local.runtime.network.bridge_network import NODE_ADDRESS, BridgeNetwork
-from quorate.local.runtime.network.node_namespaces import (
+from quorate.local.runtime.network.namespaces import (
     NamespacesUnavailable,
     end_namespaces,
     join_or_create,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from quorate.local.runtime.network import node_namespaces
-from quorate.local.runtime.network.node_namespaces import (
+from quorate.local.runtime.network import namespaces
+from quorate.local.runtime.network.namespaces import (
     NamespacesUnavailable,
     end_namespaces,
     join_or_create,
@@ -61,7 +61,7 @@ def test_namespaces_last_until_they_are_ended(tmp_path: Path) -> None:
 
 
 def test_a_later_process_with_the_id_of_the_holder_is_not_the_holder(tmp_path: Path) -> None:
-    record = tmp_path / node_namespaces.RECORD
+    record = tmp_path / namespaces.RECORD
     started = start_time(os.getpid())
     assert started is not None
     record.write_text(f'{{"pid": {os.getpid()}, "startTime": {started - 1}, "userNamespace": false}}')

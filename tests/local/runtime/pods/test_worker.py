@@ -18,9 +18,8 @@ from quorate.local.controllers.core_events import CORE_EVENTS, EventRecorder
 from quorate.local.runtime.containers.cgroups import Cgroups
 from quorate.local.runtime.containers.files import RECORD, ContainerRecord, PodFiles
 from quorate.local.runtime.containers.sandbox import Tools
-from quorate.local.runtime.machine import DevicePool
 from quorate.local.runtime.network.setup import HostNetwork
-from quorate.local.runtime.node import NodeServices
+from quorate.local.runtime.node import DevicePool, NodeServices
 from quorate.local.runtime.objects import ApiObjects
 from quorate.local.runtime.pod_types import PODS, Pod
 from quorate.local.runtime.pods.worker import PodWorker

@@ -7,7 +7,7 @@ import pytest
 
 from quorate.api.codec import Json
 from quorate.local.connections import Inbox
-from quorate.local.runtime.containers.types import RunningContainer
+from quorate.local.runtime.containers.running import RunningContainer
 from quorate.local.runtime.streaming.commands import DRAIN_S, CommandOptions, TerminalSizes, run_command
 from quorate.local.runtime.streaming.remote_command import resize
 

@@ -11,9 +11,9 @@ from quorate.api.meta import Key
 from quorate.kube.clock import WallClock
 from quorate.local.connections import Streams
 from quorate.local.runtime.containers.console import Console
-from quorate.local.runtime.containers.types import ContainerLogs, RunningContainer
+from quorate.local.runtime.containers.running import ContainerLogs, RunningContainer
 from quorate.local.runtime.network.bridge_network import BridgeNetwork
-from quorate.local.runtime.network.node_namespaces import HolderRecord, NodeNamespaces
+from quorate.local.runtime.network.namespaces import HolderRecord, NodeNamespaces
 from quorate.local.runtime.streaming import spdy
 from quorate.local.runtime.streaming.port_forward import forward_over_spdy
 from quorate.local.runtime.streaming.server import SOCKET, KubeletServer, serve_kubelet

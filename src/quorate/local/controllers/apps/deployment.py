@@ -14,24 +14,22 @@ from quorate.api.meta import Key
 from quorate.kube.errors import ApiError, NotFound, Unreachable
 from quorate.kube.informer import Informer
 from quorate.kube.patches import merge_patch
-from quorate.local.controllers.apps.deployment_status import (
-    deployment_status,
-    is_complete,
-    paused_status,
-    progress_deadline,
-    with_new_replica_set,
-    with_progress,
-)
 from quorate.local.controllers.apps.rollout import (
     DESIRED,
     MAXIMUM,
     REVISION,
     REVISION_HISTORY,
+    deployment_status,
+    is_complete,
     is_scaled,
+    paused_status,
+    progress_deadline,
     recreate_sizes,
     replica_annotations,
     rolling_sizes,
     scaled_sizes,
+    with_new_replica_set,
+    with_progress,
 )
 from quorate.local.controllers.apps.types import DEPLOYMENTS, REPLICA_SETS, Deployment, ReplicaSet
 from quorate.local.controllers.claims import Claims, index_orphans

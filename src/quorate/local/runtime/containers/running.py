@@ -1,5 +1,6 @@
 """The process of a running container: start it or take it over, copy its output, and read its exit code.
 
+The servers of the kubelet see a container as a ``RunningContainer``, and find it by a ``ContainerIndex``.
 A pod with ``shareProcessNamespace`` has one more process, which holds its PID namespace.
 """
 
@@ -7,11 +8,13 @@ import asyncio
 import os
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
+from quorate.api.meta import Key
 from quorate.kube.clock import Clock
 from quorate.local.runtime.containers.console import Console, last_lines
 from quorate.local.runtime.containers.environment import DEFAULT_PATH
@@ -29,8 +32,63 @@ from quorate.local.runtime.containers.processes import (
     wait_for_end,
 )
 from quorate.local.runtime.containers.sandbox import Sandbox, Tools, arguments, inner_launchers
-from quorate.local.runtime.containers.types import RunningContainer
 from quorate.local.runtime.pod_types import Container
+
+
+@dataclass(frozen=True, slots=True)
+class RunningContainer:
+    """A container with a running process."""
+
+    pid: int  # as the kubelet sees it: of the init process, or of the command in a joined PID namespace
+    environment: Mapping[str, str]
+    working_directory: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerLogs:
+    """The log files of a container in order of its attempts; a file of an old attempt may be deleted."""
+
+    latest: Path | None  # None: the container has not been started
+    previous: Path | None
+    is_running: bool  # the latest log may still grow
+
+
+class ContainerIndex(Protocol):
+    """Finds the containers of the pods on this node."""
+
+    def pod_uid(self, namespace: str, pod: str) -> str | None:
+        """Return the uid of a pod on this node, or None if the node has no such pod."""
+
+    def pod_key(self, uid: str) -> Key | None:
+        """Return the namespace and the name of a pod on this node, or None if the node has no such pod."""
+
+    def running(self, namespace: str, pod: str, container: str) -> RunningContainer | None:
+        """Return a container, init and ephemeral ones included, or None unless it runs."""
+
+    def console(self, namespace: str, pod: str, container: str) -> Console | None:
+        """Return the standard streams of a container, or None unless it runs."""
+
+    def logs(self, namespace: str, pod: str, container: str) -> ContainerLogs | None:
+        """Return the logs of a container, or None if the node has no such container."""
+
+
+def exec_arguments(container: RunningContainer, command: Sequence[str]) -> list[str]:
+    """Return the arguments of a process that runs ``command`` in the namespaces of ``container``.
+
+    The caller passes ``container.environment`` as its environment.
+    """
+    root = f"/proc/{container.pid}/root"
+    return [
+        tool_path("nsenter"),
+        f"--target={container.pid}",
+        *("--mount", "--uts", "--ipc", "--net", "--pid"),
+        f"--root={root}",
+        # Opened before nsenter enters the mount namespace: --wd has no other form in older versions.
+        f"--wd={root}{container.working_directory}",
+        "--",
+        *command,
+    ]
+
 
 START_FAILED: Final = 128
 UNKNOWN: Final = 137

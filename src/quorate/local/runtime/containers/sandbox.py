@@ -18,7 +18,7 @@ from typing import Final
 from quorate.local.runtime.containers.environment import DEFAULT_PATH
 from quorate.local.runtime.containers.processes import tool_path
 from quorate.local.runtime.containers.unshare_launcher import arguments_without_bubblewrap
-from quorate.local.runtime.network.node_namespaces import ATTEMPTS
+from quorate.local.runtime.network.namespaces import ATTEMPTS
 
 OWN_DIRECTORIES: Final = frozenset({"proc", "dev", "sys", "tmp", "run"})
 JOINED_NAMESPACE: Final = "/run/pid-namespace"  # in the container, of the container that it joins

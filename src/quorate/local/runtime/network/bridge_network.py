@@ -15,12 +15,12 @@ from quorate.local.connections import CONNECT_TIMEOUT_S, Streams, connect, new_s
 from quorate.local.runtime.network.namespaces import (
     IpCommandFailed,
     NetworkThreads,
+    NodeNamespaces,
     create_namespace,
     ip,
     is_namespace,
     remove_namespace,
 )
-from quorate.local.runtime.network.node_namespaces import NodeNamespaces
 from quorate.local.runtime.network.pod_files import write_pod_files
 from quorate.local.runtime.network.types import (
     HOST_ADDRESS,

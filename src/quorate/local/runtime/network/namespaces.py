@@ -1,6 +1,10 @@
-"""Work in network namespaces: threads enter them, so that the process stays in its own.
+"""The namespaces of the node: one process holds them, so that they survive the kubelet.
 
-A socket belongs for its whole life to the namespace of the thread that created it, and a child process starts
+Mounts and the network of the pods belong to them. The kubelet joins the mount namespace (for an ordinary user
+the user namespace too), but stays in the network of the host, like pods with ``hostNetwork``.
+
+Work in the network of a pod is done by threads that enter it, so that the process stays in its own network: a
+socket belongs for its whole life to the namespace of the thread that created it, and a child process starts
 in the namespace of the thread that started it.  The standard library has setns and unshare from Python 3.12
 on.
 """
@@ -8,11 +12,140 @@ on.
 import asyncio
 import ctypes
 import os
+import shutil
+import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
+
+import msgspec
+
+from quorate.api.meta import Struct
+
+RECORD: Final = "namespaces.json"
+ATTEMPTS: Final[tuple[tuple[str, ...], ...]] = ((), ("--user", "--map-root-user"))
+"""Options of unshare: root needs no user namespace, except in a container that may not make mounts."""
+HOLD: Final = "echo $$; exec sleep infinity >/dev/null 2>&1"
+TOOLS: Final = ("setsid", "unshare", "nsenter")
+
+
+class NamespacesUnavailable(Exception):
+    """The kernel, or a missing tool, does not permit namespaces; the message says which."""
+
+
+class HolderRecord(Struct):
+    """The process that holds the namespaces; its start time distinguishes it from a later one of that id."""
+
+    pid: int
+    start_time: int
+    user_namespace: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeNamespaces:
+    """Namespaces that a process holds."""
+
+    holder: HolderRecord
+
+    @property
+    def network(self) -> Path:
+        """Return the network namespace, in which the bridge of the pods is."""
+        return Path(f"/proc/{self.holder.pid}/ns/net")
+
+    def arguments(self) -> list[str]:
+        """Return the arguments that start a kubelet in these namespaces if they precede its own arguments."""
+        user = ["--user", "--preserve-credentials"] if self.holder.user_namespace else []
+        return ["nsenter", f"--target={self.holder.pid}", *user, "--mount", f"--wdns={os.getcwd()}", "--"]
+
+
+def enter(state: Path, kubelet: Sequence[str]) -> str:
+    """Continue as the process ``kubelet`` (its arguments) in the namespaces of the node.
+
+    Return an empty string if this process is in them already. If there can be no namespaces, return why.
+    """
+    try:
+        namespaces = join_or_create(state)
+    except NamespacesUnavailable as error:
+        return str(error)
+    if not is_inside(namespaces):
+        os.execvp("nsenter", [*namespaces.arguments(), *kubelet])
+    return ""
+
+
+def is_inside(namespaces: NodeNamespaces) -> bool:
+    """Return True if this process is in the mount namespace of the node."""
+    return Path("/proc/self/ns/mnt").samefile(f"/proc/{namespaces.holder.pid}/ns/mnt")
+
+
+def join_or_create(state: Path) -> NodeNamespaces:
+    """Return the namespaces of the node with this state directory, created if there are none.
+
+    Raises ``NamespacesUnavailable``.
+    """
+    holder = read_holder(state)
+    if holder is not None:
+        return NodeNamespaces(holder)
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if missing:
+        raise NamespacesUnavailable(f"{' and '.join(missing)} not installed (package util-linux)")
+    reasons = []
+    for options in ATTEMPTS if os.geteuid() == 0 else ATTEMPTS[1:]:
+        try:
+            holder = _start_holder(options)
+        except NamespacesUnavailable as error:
+            reasons.append(str(error))
+            continue
+        state.mkdir(mode=0o755, parents=True, exist_ok=True)
+        (state / RECORD).write_bytes(msgspec.json.encode(holder))
+        return NodeNamespaces(holder)
+    raise NamespacesUnavailable("; ".join(reasons))
+
+
+def read_holder(state: Path) -> HolderRecord | None:
+    """Return the process that holds the namespaces of a state directory, or None if none runs."""
+    try:
+        record = msgspec.json.decode((state / RECORD).read_bytes(), type=HolderRecord)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return record if start_time(record.pid) == record.start_time else None
+
+
+def end_namespaces(state: Path) -> None:
+    """End the namespaces of a node on which no container runs any more."""
+    holder = read_holder(state)
+    if holder is not None:
+        os.kill(holder.pid, signal.SIGKILL)
+    (state / RECORD).unlink(missing_ok=True)
+
+
+def start_time(pid: int) -> int | None:
+    """Return when a process started, in clock ticks after the boot; None if it does not run."""
+    try:
+        content = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = content.rpartition(")")[2].split()  # the name, in brackets, may contain spaces
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def _start_holder(options: tuple[str, ...]) -> HolderRecord:
+    """Start a process in new namespaces, not as a child, in a session that no terminal interrupts."""
+    done = subprocess.run(
+        ["setsid", "--fork", "unshare", *options, "--mount", "--net", "sh", "-c", HOLD],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    pid = int(done.stdout) if done.stdout.strip().isdecimal() else 0
+    started = start_time(pid)
+    if started is None:
+        raise NamespacesUnavailable(done.stderr.strip() or "unshare failed")
+    return HolderRecord(pid=pid, start_time=started, user_namespace=bool(options))
+
 
 CLONE_NEWNET: Final = 0x40000000
 MS_BIND: Final = 4096

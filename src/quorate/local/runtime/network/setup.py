@@ -19,7 +19,7 @@ from quorate.local.connections import new_socket
 from quorate.local.runtime.network.bridge_network import NODE_ADDRESS, BridgeNetwork
 from quorate.local.runtime.network.cluster_view import ClusterView
 from quorate.local.runtime.network.dns_server import DNS_PORT, DnsServer
-from quorate.local.runtime.network.node_namespaces import NodeNamespaces, is_inside, read_holder
+from quorate.local.runtime.network.namespaces import NodeNamespaces, is_inside, read_holder
 from quorate.local.runtime.network.pod_files import host_resolver, write_pod_files
 from quorate.local.runtime.network.service_proxy import Address, ServiceProxy, listening_socket
 from quorate.local.runtime.network.types import (

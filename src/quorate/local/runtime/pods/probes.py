@@ -13,7 +13,7 @@ from quorate.kube.clock import Clock
 from quorate.local.connections import Streams, connect
 from quorate.local.objects.protobuf.table import write_varint
 from quorate.local.runtime.containers.processes import killed_at_the_end
-from quorate.local.runtime.containers.types import RunningContainer, exec_arguments
+from quorate.local.runtime.containers.running import RunningContainer, exec_arguments
 from quorate.local.runtime.network.types import PodNetwork
 from quorate.local.runtime.pod_types import Container, GrpcAction, Handler, HttpGetAction, IntOrString, Probe
 

@@ -18,10 +18,9 @@ from quorate.local.runtime.containers.environment import (
 )
 from quorate.local.runtime.containers.processes import Attempt
 from quorate.local.runtime.containers.sandbox import Sandbox
-from quorate.local.runtime.machine import device_files, device_variables
 from quorate.local.runtime.network.pod_files import pod_hostname
 from quorate.local.runtime.network.types import API_SERVICE, PodNetworkNamespace
-from quorate.local.runtime.node import NodeServices
+from quorate.local.runtime.node import NodeServices, device_files, device_variables
 from quorate.local.runtime.pod_types import Container, Pod, SecurityContext
 from quorate.local.runtime.volumes.mounts import PodVolumes, mounts_of
 

@@ -29,15 +29,15 @@ from quorate.local.runtime.containers.processes import is_running, signal_proces
 from quorate.local.runtime.containers.running import (
     PAUSE,
     START_FAILED,
+    ContainerLogs,
     ContainerProcess,
+    RunningContainer,
     StartFailed,
     namespace_of,
     start_pause,
 )
-from quorate.local.runtime.containers.types import ContainerLogs, RunningContainer
-from quorate.local.runtime.machine import NVIDIA
 from quorate.local.runtime.network.types import PodNetworkError, PodNetworkNamespace
-from quorate.local.runtime.node import NodeServices
+from quorate.local.runtime.node import NVIDIA, NodeServices
 from quorate.local.runtime.pod_types import PODS, Container, EphemeralContainer, Pod
 from quorate.local.runtime.pods.containers import PodContainers, Processes
 from quorate.local.runtime.pods.lifecycle import (

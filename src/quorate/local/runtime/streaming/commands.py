@@ -16,7 +16,7 @@ from quorate.kube.cancellation import end_tasks
 from quorate.local.connections import Inbox
 from quorate.local.runtime.containers.console import Console, set_size
 from quorate.local.runtime.containers.processes import killed_at_the_end
-from quorate.local.runtime.containers.types import RunningContainer, exec_arguments
+from quorate.local.runtime.containers.running import RunningContainer, exec_arguments
 
 Read = Callable[[int], Awaitable[bytes]]
 """Returns at most so many bytes, and empty bytes at the end."""

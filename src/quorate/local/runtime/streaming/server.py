@@ -26,7 +26,7 @@ from quorate.local.connections import (
     short_socket_path,
 )
 from quorate.local.container_logs import InvalidLogOption, log_chunks, read_options
-from quorate.local.runtime.containers.types import ContainerIndex
+from quorate.local.runtime.containers.running import ContainerIndex
 from quorate.local.runtime.network.types import PodNetwork
 from quorate.local.runtime.streaming import port_forward
 from quorate.local.runtime.streaming.commands import ClientStreams, CommandOptions, attach, run_command

@@ -10,8 +10,7 @@ from typing import Final
 from quorate.api.codec import Json
 from quorate.api.meta import Key
 from quorate.local.runtime.containers.processes import marked_processes
-from quorate.local.runtime.containers.running import PAUSE
-from quorate.local.runtime.containers.types import ContainerIndex
+from quorate.local.runtime.containers.running import PAUSE, ContainerIndex
 
 Container = tuple[str, str]  # the uid of the pod and the name of the container
 
