@@ -33,7 +33,7 @@ class MutationCache(Generic[T]):
     def __init__(
         self, cache: IndexedCache[T], group_of: Callable[[T], Hashable], index: str = "group"
     ) -> None:
-        """``index``: its name, of which a cache has one each."""
+        """``index``: a name that no other index of ``cache`` has."""
         self._cache = cache
         self._group_of = group_of
         self._index = index

@@ -105,7 +105,7 @@ class _TokenRequest(Struct):
 
 
 async def request_token(client: Client, account: Key, spec: Json) -> str:
-    """Return a new token of a service account; ``spec`` is that of the TokenRequest.  Raises ApiError."""
+    """Return a new token of a service account; ``spec``: of the TokenRequest.  Raises ApiError."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
     path = SERVICE_ACCOUNTS.path(account.namespace, account.name, "token")
     answer = await client.request("POST", path, body=codec.encode(body))

@@ -80,8 +80,8 @@ class Claims(Generic[Owner, Dependent]):
     ) -> None:
         """``dependents`` has the index of ``index_orphans``.
 
-        ``may_adopt``: whether an owner may adopt an orphan that it selects.  ``finalizer``: one of adopted
-        dependents, which released ones lose.
+        ``may_adopt``: whether an owner may adopt an orphan that it selects.  ``finalizer``: adopted
+        dependents get it, and released dependents lose it.
         """
         self._client = client
         self._kind = kind
@@ -118,9 +118,9 @@ class Claims(Generic[Owner, Dependent]):
     async def claim(
         self, owner: Owner, candidates: Iterable[Dependent], cache: MutationCache[Dependent] | None = None
     ) -> list[Dependent]:
-        """Return the dependents of an owner, adopted ones included.
+        """Return the dependents of an owner, with the dependents that it adopts now.
 
-        ``candidates``: those with a controller of this kind and name.  ``cache`` records the writes.
+        ``candidates``: the dependents with a controller of this kind and name.  ``cache`` records the writes.
         """
         metadata = owner.metadata
         owned = [

@@ -1,7 +1,7 @@
 """The status of PodDisruptionBudgets: how many pods may be evicted now.
 
-The expected number of pods is that of their controllers, by their subresource scale: pods that a controller
-has yet to create count as missing.
+The expected number of pods is read from the subresource scale of their controllers, so that pods which a
+controller has yet to create count as missing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -161,7 +161,7 @@ class DisruptionController(Controller):
 def budget_status(
     budget: Budget, pods: Sequence[Pod], expected: int, desired_healthy: int, now: datetime
 ) -> BudgetStatus:
-    """Return the status: a pod that is being evicted counts as unhealthy, as does one that terminates."""
+    """Return the status; a pod that is being evicted and a pod that terminates count as unhealthy."""
     present = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
     names = {pod.metadata.name for pod in present}
     disrupted = {

@@ -61,7 +61,7 @@ def evictions(ready: int, not_ready: int, ready_elsewhere: int) -> Evictions:
 
 
 def taint_changes(node: Node, mode: Evictions) -> tuple[Taints, Taints]:
-    """Return the taints to add to a node, and those to remove from it."""
+    """Return the taints to add to a node, and the taints to remove from it."""
     conditions = {condition.type: condition.status for condition in node.status.conditions}
     if "Ready" not in conditions:
         return frozenset(), frozenset()
@@ -109,7 +109,7 @@ class NodeLifecycleController(Controller):
         leases: Informer[Lease],
         grace_s: float = GRACE_S,
     ) -> None:
-        """``leases``: those of ``LEASE_NAMESPACE``.  ``grace_s``: for how long a kubelet may be silent."""
+        """``leases``: of ``LEASE_NAMESPACE``.  ``grace_s``: for how long a kubelet may be silent."""
         super().__init__("node-lifecycle", context, pods, nodes, leases, component="node-controller")
         self._pods = pods
         self._nodes = nodes

@@ -1,7 +1,7 @@
 """The controller of PersistentVolumes and PersistentVolumeClaims: it binds, provisions and reclaims.
 
 A claim is bound to the volume that it names or that is reserved for it, else to the smallest volume that
-satisfies it. If there is none, and the StorageClass of the claim has the provisioner ``PROVISIONER``, a new
+satisfies it. If no volume does, and the StorageClass of the claim has the provisioner ``PROVISIONER``, a new
 volume is a directory of this machine. A claim of a class with ``WaitForFirstConsumer`` gets a volume once a
 scheduler has selected a node for it.
 """
@@ -60,7 +60,7 @@ async def create_default_class(client: Client) -> None:
 class PersistentVolumeController(Controller):
     """Bind claims, provision volumes and reclaim them.
 
-    A key with a namespace is the key of a claim, any other key that of a volume.
+    A key with a namespace is the key of a claim, any other key is the key of a volume.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The controller of ResourceClaims: makes the claims of pods from templates, and gives devices back.
 
-The rules are those of the resourceclaim controller of kube-controller-manager. Allocation is a scheduler's.
+The rules are those of the resourceclaim controller of kube-controller-manager. A scheduler allocates.
 """
 
 import asyncio

@@ -112,7 +112,7 @@ def _statement(words: Sequence[str]) -> Run | None:
 
 
 def _sleep(times: Sequence[str]) -> Run | None:
-    """Return the sum of times such as ``10``, ``1.5m`` or ``infinity``; None if one is none."""
+    """Return the sum of times such as ``10``, ``1.5m`` or ``infinity``; None for a text that is no time."""
     if any(time in ("infinity", "inf") for time in times):
         return _UNTIL_STOPPED
     found = [_SLEEP.fullmatch(time) for time in times]

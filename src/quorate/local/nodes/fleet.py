@@ -269,7 +269,7 @@ def _awaits_kubelet(node: Node) -> bool:
 async def register(
     client: Client, clock: Clock, pool: NodePool, name: str, address: str, existing: Node | None = None
 ) -> None:
-    """Create a node of a pool, or update ``known``, and report it ready."""
+    """Create a node of a pool, or update ``existing``, and report it ready."""
     taints: list[Json] = [codec.to_builtins(taint) for taint in pool.taints]
     written = ",".join(_taint_text(taint) for taint in taints)
     metadata = {"labels": node_labels(pool, name), "annotations": {ORIGIN: OF_POOL, POOL_TAINTS: written}}
@@ -287,7 +287,7 @@ def replacing(before: Iterable[str], amounts: Mapping[str, str]) -> dict[str, st
 
 
 def _other_taints(node: Node, replaced: Collection[str]) -> list[Json]:
-    """Return the taints of a node without ``replaced`` and that of nodes that are not ready."""
+    """Return the taints of a node without ``replaced`` and without the taint of nodes that are not ready."""
     return [
         taint
         for taint in node.spec.taints

@@ -142,7 +142,7 @@ class Kubelet:
         return replace(step, status=status, wake_at=wake_at)
 
     def _capacity_for(self, pod: Pod) -> NodeCapacity:
-        """Return the resources of the pod's node, and what the other pods leave."""
+        """Return what the pod's node can allocate, and how much of it its other pods do not request."""
         node = self._nodes.get(Key("", pod.spec.node_name))
         assert node is not None, "a pod of a simulated node"
         allocatable = {name: parse_quantity(amount).nanos for name, amount in node.status.allocatable.items()}

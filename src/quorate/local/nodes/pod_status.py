@@ -109,7 +109,7 @@ def running(pod: Pod, moment: datetime, *, restarted: bool) -> PodStatus:
 def ended(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
     """Return the status after all containers stopped; a pod that never started has failed too.
 
-    Sidecars stop after the containers: with 0, or with those when the kubelet stops all.
+    Sidecars stop after the containers, with exit code 0, or together with them when the kubelet stops all.
     """
     phase = "Failed" if exit_code else "Succeeded"
     of_sidecars = exit_code if exit_code == SIGTERM_EXIT_CODE else 0

@@ -75,7 +75,7 @@ class Schedule:
     zone: ZoneInfo
 
     def next_after(self, moment: float) -> float | None:
-        """Return the first time after `moment`, in epoch seconds; None if there is none within five years."""
+        """Return the first time after `moment`, in epoch seconds; None if no time matches in five years."""
         at = datetime.fromtimestamp(int(moment // 60 + 1) * 60, self.zone)
         last_year = at.year + YEARS_AHEAD
         is_reset = False  # the parts below the one that advances are at their lowest
@@ -98,7 +98,7 @@ class Schedule:
         return None
 
     def _at(self, at: datetime, **changed: int) -> datetime:
-        """Return a time on the wall clock; a skipped or repeated one is resolved as by Go's `time.Date`."""
+        """Return a time on the wall clock; a skipped or repeated time is resolved as by Go's `time.Date`."""
         wall = at.replace(tzinfo=UTC, fold=0, **changed)
         guess = wall - (wall.astimezone(self.zone).utcoffset() or timedelta())
         offset = guess.astimezone(self.zone).utcoffset() or timedelta()

@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def _last_line(error: BaseException) -> str:
-    """Return the last line of the traceback of an exception; of a group, that of its first exception."""
+    """Return the last line of the traceback of an exception, or of the first exception of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return traceback.format_exception_only(error)[-1].strip()

@@ -1,6 +1,6 @@
 """Pods and the objects they refer to, with all fields that the kubelet of the process runtime uses.
 
-They extend the pods of ``local.nodes``, which extend those of ``api.core``.
+They extend the pods of ``local.nodes``, which extend the pods of ``api.core``.
 """
 
 from collections.abc import Mapping

@@ -118,7 +118,7 @@ async def create_manifests(client: Client, manifests: Sequence[Manifest]) -> Non
 async def apply_manifests(client: Client, manifests: Sequence[Manifest], namespace: str) -> tuple[Json, ...]:
     """Apply the objects in the order given and return them as stored; create those with a generated name.
 
-    ``namespace`` is that of objects of namespaced kinds that name none.  Refusals as in ``create_manifests``.
+    ``namespace``: of namespaced objects that name none.  Refusals as in ``create_manifests``.
     """
 
     async def apply(resource: Resource[Json], manifest: Manifest) -> Json:

@@ -75,7 +75,7 @@ class NoProgress:
 
     @property
     def is_deadlock(self) -> bool:
-        """Return True if jobs block one another: at least two hold pods and are short of others."""
+        """Return True if jobs block one another: at least two jobs hold pods and lack nodes for more pods."""
         return sum(bool(job.running and job.short_of) for job in self.jobs) >= 2
 
 

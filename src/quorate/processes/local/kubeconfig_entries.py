@@ -61,7 +61,7 @@ def make_current(paths: Sequence[Path], target: Path, name: str) -> None:
 
 
 def remove_context(paths: Sequence[Path], name: str) -> None:
-    """Remove the entries ``name``; if that context was current, none is.  Raises ``UsageError``."""
+    """Remove the entries ``name``, and ``current-context`` if it names them.  Raises ``UsageError``."""
     for path in filter(Path.exists, paths):
         with _edited(path) as document:
             for field in LISTS:

@@ -195,7 +195,7 @@ def _metadata(value: Json) -> Json:
 
 
 def _node_body(value: Json) -> Json:
-    """Return the labels, taints and amounts of a node; a simulated one is healthy."""
+    """Return the labels, taints and amounts of a node; taints of its health are left out."""
     body: Json = {"metadata": _metadata(value)}
     spec, status = value.get("spec") or {}, value.get("status") or {}
     if isinstance(spec, dict):

@@ -175,7 +175,7 @@ def _read_texts(
 
 
 def _missing_objects(topology: NodeTopology, manifests: Iterable[Manifest]) -> list[Manifest]:
-    """Return the Topology of the nodes and its flavor, unless the manifests have those."""
+    """Return the Topology of the nodes and its flavor, unless the manifests have these objects."""
     present = {(manifest.kind, manifest.name) for manifest in manifests}
     return [
         Manifest(

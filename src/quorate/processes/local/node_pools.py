@@ -235,7 +235,7 @@ def _object(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
 def parse_node_topology(text: str) -> NodeTopology:
     """Return the topology in ``text``.
 
-    A name with a slash is the label of a level; others are the end of one.  Raises ``InvalidValue``.
+    A name with a slash is the label of a level, any other is the end of a label.  Raises ``InvalidValue``.
     """
     counts: dict[str, int] = {}
     for item in text.split(","):

@@ -1,7 +1,7 @@
 """What a manager cluster stores about its worker clusters on this machine.
 
 A Secret with a kubeconfig and a MultiKueueCluster of each worker, a MultiKueueConfig that lists them, and
-an AdmissionCheck with it.  The kubeconfig is that of an account with the least role in the worker.  A
+an AdmissionCheck with it.  The kubeconfig has the token of an account with the least role in the worker.  A
 manager or worker that is new gets the queues of the example ``multikueue``.
 """
 

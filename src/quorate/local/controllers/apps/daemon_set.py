@@ -186,7 +186,7 @@ def _wanted(fits: Mapping[str, NodeFit]) -> int:
 
 
 def _beyond_surge(on_node: _NodePods, hash_: str, minimum_s: int, now: float) -> list[Pod]:
-    """Return the pods of a node beyond an old ready one and a new one that is not yet available."""
+    """Return the surplus pods of a node; an old ready pod stays until the new pod is available."""
     new = [pod for pod in on_node.running if _is_new(pod, hash_)]
     old = [pod for pod in on_node.running if not _is_new(pod, hash_)]
     surplus = [*new[1:], *old[1:]]
@@ -198,7 +198,7 @@ def _beyond_surge(on_node: _NodePods, hash_: str, minimum_s: int, now: float) ->
 def _update(
     daemon_set: DaemonSet, fits: Mapping[str, NodeFit], on_nodes: Sequence[_NodePods], hash_: str, now: float
 ) -> tuple[list[str], list[Pod]]:
-    """Return the nodes for new pods next to old ones, and the old pods to delete."""
+    """Return the nodes that get a new pod next to their old pod, and the old pods to delete."""
     minimum_s = daemon_set.spec.min_ready_seconds
     rolling = daemon_set.spec.update_strategy.rolling_update
     surge = _surge(daemon_set, fits)

@@ -218,7 +218,7 @@ class DeploymentController(Controller):
         return changed
 
     async def _clean_up(self, deployment: Deployment, old: Sequence[ReplicaSet]) -> list[ReplicaSet]:
-        """Delete old ReplicaSets without pods beyond ``revisionHistoryLimit``; return the others."""
+        """Delete old ReplicaSets without pods beyond ``revisionHistoryLimit``; return the remaining sets."""
         alive = sorted(
             (replica_set for replica_set in old if replica_set.metadata.deletion_timestamp is None),
             key=_revision,

@@ -53,8 +53,8 @@ class RevisionHistory:
     ) -> None:
         """Record the present template as the newest revision, and delete old revisions.
 
-        ``used`` are the revisions of present pods, by the value of the pods' label; they are kept.  ``limit``
-        is how many of the other revisions are kept.
+        ``used``: the revisions of present pods, by the value of the pods' label.  These revisions are kept,
+        and in addition the ``limit`` newest revisions.
         """
         hash_ = template_hash(template)
         name = f"{owner.name}-{hash_}"

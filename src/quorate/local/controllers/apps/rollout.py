@@ -22,14 +22,14 @@ MAXIMUM: Final = f"{_PREFIX}max-replicas"  # the same with maxSurge
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """Replicas of the new ReplicaSet, if there is one, and of the old ones, the oldest first."""
+    """Replicas of the new ReplicaSet (None: it does not exist), and of the old ones, the oldest first."""
 
     new: int | None
     old: tuple[int, ...]
 
 
 def surge_and_unavailable(deployment: Deployment) -> tuple[int, int]:
-    """Return the pods above the desired number, and those below it, that a rollout may have."""
+    """Return how many pods above and how many pods below the desired number a rollout may have."""
     strategy, desired = deployment.spec.strategy, deployment.spec.replicas
     if strategy.type != "RollingUpdate":
         return 0, 0
@@ -84,7 +84,7 @@ def rolling_sizes(deployment: Deployment, new: ReplicaSet | None, old: Sequence[
 def recreate_sizes(
     deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet], *, has_old_pods: bool
 ) -> Sizes:
-    """Return the next sizes of Recreate: no old pod may be there when new ones are created."""
+    """Return the next sizes of Recreate: new pods are created once no old pod is left."""
     if _total(old) or has_old_pods:
         return Sizes(None if new is None else new.spec.replicas, (0,) * len(old))
     return Sizes(deployment.spec.replicas, (0,) * len(old))

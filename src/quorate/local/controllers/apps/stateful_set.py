@@ -121,7 +121,7 @@ def ordinal_of(pod: Pod) -> int:
 
 
 def is_member(stateful_set: StatefulSet, pod: Pod) -> bool:
-    """Return True if the name of a pod is that of a set with an ordinal."""
+    """Return True if the name of a pod is the name of the set followed by an ordinal."""
     name, _, ordinal = pod.metadata.name.rpartition("-")
     return name == stateful_set.metadata.name and ordinal.isascii() and ordinal.isdecimal()
 
@@ -273,7 +273,7 @@ class StatefulSetController(Controller):
         self._report(stateful_set, "Create", f"Pod {name}", "successful")
 
     async def _template(self, stateful_set: StatefulSet, ordinal: int) -> tuple[msgspec.Raw, str]:
-        """Return the template and the revision of a new pod: below the partition the current ones."""
+        """Return the template and the revision of a new pod; below the partition, the current revision."""
         revision, current = revision_name(stateful_set), stateful_set.status.current_revision
         if current in ("", revision) or ordinal >= first_updated(stateful_set):
             return stateful_set.spec.template, revision

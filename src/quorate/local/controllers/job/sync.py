@@ -250,7 +250,7 @@ def _has_outcome(spec: JobSpec, pod: Pod) -> bool:
 def _counted_status(
     job: Job, summary: PodSummary, release: Sequence[Pod], finished: FinishedReason | None
 ) -> JobStatus:
-    """Return the status with released pods uncounted, and earlier uncounted ones counted."""
+    """Return the status that lists released pods as uncounted, and counts the pods that it listed before."""
     status = job.status
     listed = status.uncounted_terminated_pods or UncountedTerminatedPods()
     tracked = {pod.metadata.uid for pod in summary.tracked}

@@ -91,7 +91,7 @@ def set_defaults(definition: Json) -> None:
 
 
 def compile_definition(definition: Json) -> Definition:
-    """Compile a definition with its rules and patterns; equal ones of any server of this process once."""
+    """Compile a definition with its rules and patterns; servers of one process share equal definitions."""
     return _compiled(msgspec.json.encode(definition["spec"]))
 
 
@@ -159,8 +159,8 @@ def version_priority(version: str) -> tuple[Any, ...]:
 def naming_status(definition: Json, served: Sequence[Definition], now: str, problem: str = "") -> Json:
     """Return a definition's status after checking its names; `now` is RFC 3339.
 
-    A definition with conflicting names is not established; one that was established stays so.  With a
-    ``problem`` that prevents serving it, it is not established.
+    A definition with conflicting names is not established, unless it was established before.  A definition
+    with a ``problem`` that prevents serving it is not established.
     """
     spec, old = definition["spec"], definition.get("status") or {}
     conflict = _name_conflict(spec, served)
@@ -186,13 +186,11 @@ def naming_status(definition: Json, served: Sequence[Definition], now: str, prob
         conditions.append(_condition("Terminating", deletion, old_conditions, now))
     return {
         "conditions": conditions,
-        "acceptedNames": (old.get("acceptedNames") or _empty_names()) if conflict else dict(spec["names"]),
+        "acceptedNames": (old.get("acceptedNames") or {"plural": "", "kind": ""})
+        if conflict
+        else dict(spec["names"]),
         "storedVersions": stored if storage in stored else [*stored, storage],
     }
-
-
-def _empty_names() -> Json:
-    return {"plural": "", "kind": ""}
 
 
 def _condition(kind: str, outcome: tuple[bool, str, str], old: Mapping[str, Json], now: str) -> Json:

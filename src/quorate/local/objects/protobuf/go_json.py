@@ -35,7 +35,7 @@ def complete(message: Message, obj: Json) -> Json:
 
 
 def empty_object(message: Message) -> Json:
-    """Return the JSON of an object of which nothing is set, with nulls."""
+    """Return the JSON of an object without set fields; absent times, lists and pointers are null."""
     scalars, parts = always_written(message)
     return scalars | {name: empty() for name, empty in parts}
 

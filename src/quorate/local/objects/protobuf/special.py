@@ -13,7 +13,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 class SpecialForm(NamedTuple):
     """Conversions between a message, as the JSON object of its fields, and its JSON form.
 
-    Both raise ValueError for a value that the other form cannot express.
+    Both conversions raise ValueError for a value that the other form cannot express.
     """
 
     to_json: Callable[[Json], Any]

@@ -21,20 +21,16 @@ UNSET = "<unset>"
 NAME = Column("Name", "string", "", "name", "unique name within a namespace")
 
 
-def no_conditions(_: Json) -> list[Json]:
-    return []
-
-
 @dataclass(frozen=True, slots=True)
 class TableLayout:
     columns: tuple[Column, ...]
     cells: Cells
-    conditions: Callable[[Json], list[Json]] = no_conditions
+    conditions: Callable[[Json], list[Json]] = lambda _: []
     """row conditions"""
 
 
 def columns(names: str, wide: str = "") -> tuple[Column, ...]:
-    """Return columns by comma-separated names; wide ones are shown only with `-o wide`.
+    """Return columns by comma-separated names; wide columns are shown only with `-o wide`.
 
     A column of another type than string is `name:type`.
     """
@@ -145,7 +141,7 @@ def custom_layout(columns: Sequence[Column]) -> TableLayout:
 
 
 def _cell(kind: str, values: Sequence[Any], now: float) -> Any:
-    """Return the first value in its column's type; None if there is none of that type."""
+    """Return the first value in the type of its column; None if the value is absent or of another type."""
     if not values:
         return None
     value = values[0]

@@ -91,9 +91,9 @@ class Cgroups:
 
 
 def remove_unused(cgroups: Cgroups, now: float) -> None:
-    """Remove the groups without processes that kubelets which were killed have left.
+    """Remove groups without processes, which killed kubelets have left.
 
-    A young group may be one that another kubelet has just made for a process to come.
+    A young group stays, because another kubelet may have just made it for a process that it starts.
     """
     for group in (group for parent in cgroups.parents for group in parent.iterdir()):
         with suppress(OSError):  # it has processes
@@ -102,7 +102,7 @@ def remove_unused(cgroups: Cgroups, now: float) -> None:
 
 
 def find_cgroups() -> Cgroups:
-    """Return the directories in which this process may make control groups, if there are any."""
+    """Return the directories in which this process may make control groups; it may have none."""
     unified = ROOT / PARENT
     with suppress(OSError):  # not version 2, or not permitted
         available = (ROOT / "cgroup.controllers").read_text().split()

@@ -63,7 +63,7 @@ class ContainerIndex(Protocol):
         """Return the namespace and the name of a pod on this node, or None if the node has no such pod."""
 
     def running(self, namespace: str, pod: str, container: str) -> RunningContainer | None:
-        """Return a container, init and ephemeral ones included, or None unless it runs."""
+        """Return a running container of any kind; None if it does not run."""
 
     def console(self, namespace: str, pod: str, container: str) -> Console | None:
         """Return the standard streams of a container, or None unless it runs."""

@@ -39,7 +39,7 @@ class HostPorts:
         self._servers: dict[str, list[asyncio.Server]] = {}  # by uid of the pod
 
     async def open(self, uid: str, address: str, ports: Mapping[int, int]) -> None:
-        """Listen on the ports of the host for a pod.  Raises ``PodNetworkError`` if one is in use."""
+        """Listen on the ports of the host for a pod.  Raises ``PodNetworkError`` if a port is in use."""
         if uid in self._servers:
             return
         servers = self._servers[uid] = []
@@ -284,7 +284,7 @@ class BridgeNetwork:
 
 
 def _prepare_node(used: frozenset[int]) -> None:
-    """Create the bridge if there is none, and delete links of pods that have no record."""
+    """Create the bridge if it does not exist, and delete links of pods that have no record."""
     links = {name for _, name in if_nameindex()}
     kept = {BRIDGE, *map(_link, used)}
     for name in sorted(links - kept):
@@ -351,7 +351,7 @@ def _recorded_place(directory: Path) -> int | None:
 
 
 def _take_over(state: Path) -> set[int]:
-    """Return the places of the pods that have a network; delete what is left of others."""
+    """Return the places of the pods that have a network; delete what is left of other pods."""
     state.mkdir(mode=0o755, parents=True, exist_ok=True)
     places = set()
     for directory in state.iterdir():

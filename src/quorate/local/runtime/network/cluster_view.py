@@ -47,7 +47,7 @@ class ClusterView:
         await self._slices.synced.wait()
 
     def subscribe(self, on_change: Callable[[Key], None]) -> None:
-        """Call ``on_change`` with the key of each service that changes, or of which endpoints change."""
+        """Call ``on_change`` with the key of a service whenever the service or its endpoints change."""
 
         def on_slice(change: Change[EndpointSlice]) -> None:
             for endpoint_slice in change.versions:

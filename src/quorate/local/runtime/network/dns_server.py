@@ -44,7 +44,7 @@ class Query:
 
 
 def read_query(wire: bytes) -> Query | bytes | None:
-    """Return the query of a message, the error to respond with, or None if no response is due."""
+    """Return the query of a message, the error to respond with, or None if the message gets no response."""
     if len(wire) < HEADER_BYTES or wire[2] & RESPONSE_BIT:
         return None
     try:
@@ -171,7 +171,7 @@ class DnsServer:
                 task.cancel()
 
     async def respond(self, wire: bytes, *, udp: bool) -> bytes | None:
-        """Return the response to a message, or None if none is due."""
+        """Return the response to a message, or None if the message gets no response."""
         query = read_query(wire)
         if not isinstance(query, Query):
             return query

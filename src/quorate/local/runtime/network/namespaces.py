@@ -165,7 +165,7 @@ class NetworkThreads:
         self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="network-namespace")
 
     async def run(self, namespace: Path, function: Callable[[], T]) -> T:
-        """Run a blocking function in a namespace.  Raises OSError if there is none at the path."""
+        """Run a blocking function in a namespace.  Raises OSError without a namespace at the path."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, _enter_and_run, namespace, function)
 

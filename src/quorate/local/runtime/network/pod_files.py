@@ -100,7 +100,7 @@ def _merged_options(base: Sequence[str], configured: Iterable[dict[str, str]]) -
 
 
 def pod_hostname(name: str, hostname: str) -> str:
-    """Return the hostname of a pod, cut as a kubelet cuts it; ``hostname`` is that of its spec, or empty."""
+    """Return the hostname of a pod, cut as a kubelet cuts it; ``hostname``: of its spec."""
     return (hostname or name)[:MAX_HOSTNAME_LENGTH].rstrip("-.")
 
 

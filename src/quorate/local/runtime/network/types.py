@@ -46,7 +46,7 @@ class PodNetwork(Protocol):
         """
 
     async def release(self, uid: str) -> None:
-        """End the network of a pod, if there is one: no process of the pod may run any more."""
+        """End the network of a pod, if it has one; no process of the pod may run any more."""
 
     async def open_socket(self, uid: str) -> socket:
         """Return a new TCP socket in the network of a pod, not connected, not blocking.
@@ -57,6 +57,6 @@ class PodNetwork(Protocol):
     async def open_socket_to(self, host: str) -> socket:
         """Return a new TCP socket that can connect to ``host``, not connected, not blocking.
 
-        Addresses of pods and services are reached from the network of the node, all others from that of the
-        machine, which pods with ``hostNetwork`` share.
+        Addresses of pods and services are reached from the network of the node.  All other addresses are
+        reached from the network of the machine, which pods with ``hostNetwork`` share.
         """

@@ -96,7 +96,7 @@ Frame = NewStream | Reply | Data | Reset | Ping
 
 
 class FrameReader:
-    """Splits bytes into frames; those without meaning here (SETTINGS, WINDOW_UPDATE, GOAWAY) are left out."""
+    """Splits bytes into frames; leaves out SETTINGS, WINDOW_UPDATE and GOAWAY, which have no meaning here."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

@@ -37,7 +37,7 @@ class Sample:
 
 
 class UsageStatistics:
-    """Measures when it is requested; rates are those since the measurement before."""
+    """Measures the use of containers at each request; rates are since the measurement before."""
 
     def __init__(self, state: Path, containers: ContainerIndex) -> None:
         self._state = state

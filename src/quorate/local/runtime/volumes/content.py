@@ -47,9 +47,9 @@ def is_safe(path: str) -> bool:
 
 
 def write_files(directory: Path, files: Mapping[str, VolumeFile], version: str) -> bool:
-    """Make ``files``, by relative path, the content of a directory; return False if they were already.
+    """Replace the content of a directory by ``files``, by relative path; return False if it is equal already.
 
-    ``version`` names the new version, different from all others of this directory.
+    ``version``: a name that no earlier version of this directory has.
     """
     if _current(directory) == files:
         return False
