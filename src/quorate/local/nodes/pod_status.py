@@ -1,6 +1,6 @@
 """The statuses of a simulated pod, with the fields and reasons of a kubelet."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple, TypeVar
@@ -60,8 +60,8 @@ def creating(pod: Pod, addresses: PodAddresses, moment: datetime) -> PodStatus:
         host_ips=(PodIP(ip=addresses.host_ip),),
         pod_ip=addresses.pod_ip,
         pod_ips=(PodIP(ip=addresses.pod_ip),),
-        container_statuses=_container_statuses(pod.spec.containers, _waiting("ContainerCreating")),
-        init_container_statuses=_container_statuses(pod.spec.init_containers, _waiting("PodInitializing")),
+        container_statuses=_waiting(pod.spec.containers, "ContainerCreating"),
+        init_container_statuses=_waiting(pod.spec.init_containers, "PodInitializing"),
     )
     ready = _unready(pod)
     return with_conditions(
@@ -72,8 +72,8 @@ def creating(pod: Pod, addresses: PodAddresses, moment: datetime) -> PodStatus:
 def config_error(pod: Pod, addresses: PodAddresses, message: str, moment: datetime) -> PodStatus:
     """Return the status of a pod with invalid annotations; kubectl shows the message."""
     started = pod.status if pod.status.start_time else creating(pod, addresses, moment)
-    waiting = _waiting("CreateContainerConfigError", message)
-    return replace(started, container_statuses=_container_statuses(pod.spec.containers, waiting))
+    waiting = _waiting(pod.spec.containers, "CreateContainerConfigError", message)
+    return replace(started, container_statuses=waiting)
 
 
 def running(pod: Pod, moment: datetime, *, restarted: bool) -> PodStatus:
@@ -117,13 +117,9 @@ def ended(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
         pod.status,
         phase=phase,
         container_statuses=_stopped(pod, exit_code, moment),
-        init_container_statuses=tuple(
-            _stopped_status(status, of_sidecars, moment) if status.state.running else status
-            for status in pod.status.init_container_statuses
-        ),
-        ephemeral_container_statuses=tuple(
-            _stopped_status(status, exit_code, moment) if status.state.running else status
-            for status in pod.status.ephemeral_container_statuses
+        init_container_statuses=_stopped_running(pod.status.init_container_statuses, of_sidecars, moment),
+        ephemeral_container_statuses=_stopped_running(
+            pod.status.ephemeral_container_statuses, exit_code, moment
         ),
     )
     stopped_value = ConditionValue("False", "PodFailed" if exit_code else "PodCompleted")
@@ -183,6 +179,15 @@ def _stopped(pod: Pod, exit_code: int, moment: datetime) -> tuple[ContainerStatu
     )
 
 
+def _stopped_running(
+    statuses: Iterable[ContainerStatus], exit_code: int, moment: datetime
+) -> tuple[ContainerStatus, ...]:
+    """Return the statuses after the running containers stopped."""
+    return tuple(
+        _stopped_status(status, exit_code, moment) if status.state.running else status for status in statuses
+    )
+
+
 def _stopped_status(previous: ContainerStatus, exit_code: int, moment: datetime) -> ContainerStatus:
     started_at = previous.state.running.started_at if previous.state.running else moment
     end = ContainerStateTerminated(
@@ -204,15 +209,10 @@ def _status(container: Container, state: ContainerState, *, ready: bool = False)
     return ContainerStatus(name=container.name, image=container.image, ready=ready, state=state)
 
 
-def _waiting(reason: str, message: str = "") -> Callable[[Container], ContainerStatus]:
+def _waiting(containers: Iterable[Container], reason: str, message: str = "") -> tuple[ContainerStatus, ...]:
+    """Return the statuses of containers that wait for ``reason``."""
     state = ContainerState(waiting=ContainerStateWaiting(reason=reason, message=message))
-    return lambda container: _status(container, state)
-
-
-def _container_statuses(
-    containers: Iterable[Container], status_of: Callable[[Container], ContainerStatus]
-) -> tuple[ContainerStatus, ...]:
-    return tuple(map(status_of, containers))
+    return tuple(_status(container, state) for container in containers)
 
 
 def _unready(pod: Pod) -> ConditionValue:

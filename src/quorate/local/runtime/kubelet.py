@@ -104,7 +104,7 @@ class Kubelet:
             del self._uids[metadata.key]
 
     def _take_processes(self, uid: Uid, worker: PodWorker) -> Processes:
-        """Return the outermost process of each attempt that the worker knows; kill the pod's other processes."""
+        """Return the outermost process of each attempt that the worker knows; kill its other processes."""
         taken: dict[tuple[str, int], int] = {}
         for (container, number), pids in self._found.pop(uid, {}).items():
             if worker.expects(container, number):

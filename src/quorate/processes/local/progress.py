@@ -74,21 +74,18 @@ def queue_progress(queue: ClusterQueue) -> QueueProgress:
 
 def job_record(observed: ObservedJob) -> JobRecord:
     """Return the row of a job in the table that ends a run."""
-    admitted = observed.condition("Admitted")
+    result: Result = "completed" if observed.completed else "unfinished"
+    if observed.failure is not None and not observed.completed:
+        result = "failed"
+    admitted = observed.condition("Admitted") if observed.has("Admitted") else None
     return JobRecord(
         name=observed.name,
         submitted=observed.job.metadata.creation_timestamp,
-        admitted=admitted.last_transition_time
-        if admitted is not None and admitted.status == "True"
-        else None,
+        admitted=admitted.last_transition_time if admitted is not None else None,
         started=observed.job.status.start_time,
         finished=observed.finished_at,
         evictions=observed.evictions,
-        result="completed"
-        if observed.completed
-        else "failed"
-        if observed.failure is not None
-        else "unfinished",
+        result=result,
         reason=_reason(observed.failure) if observed.failure is not None else "",
     )
 

@@ -43,6 +43,10 @@ class ContainerRecord(Struct, omit_defaults=False):
     def is_running(self) -> bool:
         return self.started_at is not None and self.ended is None
 
+    @property
+    def has_succeeded(self) -> bool:
+        return self.ended is not None and self.ended.exit_code == 0
+
 
 RECORD: Final = "record.json"
 TERMINATION_LOG_BYTES: Final = 4096

@@ -100,7 +100,7 @@ def init_failed(pod: Pod, records: Records) -> bool:
     return any(
         (record := records.get(container.name)) is not None
         and record.ended is not None
-        and record.ended.exit_code != 0
+        and not record.has_succeeded
         and not restarts(pod, container, record, is_init=True)
         for container in pod.spec.init_containers
     )
@@ -161,7 +161,7 @@ def _is_done(record: ContainerRecord | None, container: Container, health: Healt
         return False
     if is_sidecar(container):
         return record.is_running and health.started
-    return record.ended is not None and record.ended.exit_code == 0
+    return record.has_succeeded
 
 
 class _Plan:

@@ -90,9 +90,7 @@ def _phase(pod: Pod, seen: PodObservation, mains: Iterable[ContainerStatus], *, 
         return pod.status.phase
     if seen.is_finished:
         succeeded = not (seen.ending is not None and seen.ending.reason) and all(
-            (record := seen.records.get(container.name)) is not None
-            and record.ended is not None
-            and record.ended.exit_code == 0
+            (record := seen.records.get(container.name)) is not None and record.has_succeeded
             for container in pod.spec.containers
         )
         return "Succeeded" if succeeded else "Failed"
@@ -255,7 +253,7 @@ def _incomplete(pod: Pod, seen: PodObservation) -> ConditionValue:
         for container in pod.spec.init_containers
         if not (
             (record := seen.records.get(container.name)) is not None
-            and ((record.ended is not None and record.ended.exit_code == 0) or is_sidecar(container))
+            and (record.has_succeeded or is_sidecar(container))
         )
     ]
     message = f"containers with incomplete status: [{' '.join(names)}]"

@@ -269,13 +269,11 @@ class PodWorker:
         assert self._network is not None, "containers start after the network"
         services = self._services
         now = services.clock.now()
-        if refusal := why_refused(self.pod, container):
-            self._event("Warning", "Failed", f"Error: {refusal}")
-            self._wait(name, "CreateContainerConfigError", refusal)
-            return
         record = next_attempt(self._containers.records.get(name))
         attempt = self.files.attempt(name, record.attempt)
         try:
+            if refusal := why_refused(self.pod, container):
+                raise ConfigError(refusal)
             record = replace(record, devices=self._devices(container))
             plan = ContainerStart(
                 services,
@@ -290,13 +288,11 @@ class PodWorker:
             )
             environment = await plan.environment()
             sandbox = plan.sandbox(environment, *self.files.prepare(attempt))
-        except ConfigError as error:
+        except (ConfigError, VolumeError, OSError, ValueError) as error:
+            # ValueError: of a character that no path has
             self._event("Warning", "Failed", f"Error: {error}")
-            self._wait(name, "CreateContainerConfigError", str(error))
-            return
-        except (VolumeError, OSError, ValueError) as error:  # ValueError: of a character that no path has
-            self._event("Warning", "Failed", f"Error: {error}")
-            self._wait(name, "CreateContainerError", str(error))
+            subject = "ContainerConfig" if isinstance(error, ConfigError) else "Container"
+            self._wait(name, f"Create{subject}Error", str(error))
             return
         self._waiting.pop(name, None)
         self._containers.save(name, record)  # before the process: a later kubelet looks for it
