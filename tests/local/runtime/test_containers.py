@@ -182,8 +182,8 @@ def test_probes_hooks_and_deadlines_decide(tmp_path: Path) -> None:
         await world.until("unwell", lambda pod: pod["status"]["containerStatuses"][0]["restartCount"] >= 1)
         late = await world.ended("late")
         assert (late["status"]["phase"], late["status"]["reason"]) == ("Failed", "DeadlineExceeded")
-        killing = ("Killing", "Container main failed liveness probe, will be restarted")
-        assert killing in await world.messages("unwell")
+        killing = "Container main failed liveness probe, will be restarted"
+        await world.until_event("unwell", "Killing", killing)
 
     run_story(tmp_path, story)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from quorate.local.runtime.configuration import ERROR_FILE, read_configuration
 from quorate.local.runtime.containers.processes import end_processes
-from quorate.local.runtime.network.namespaces import enter, read_holder
+from quorate.local.runtime.network.namespaces import enter, read_namespaces
 from quorate.quick_import import quick_import
 
 
@@ -17,7 +17,7 @@ def main() -> None:
     configuration = read_configuration(Path(sys.argv[1]))
     state = Path(configuration.state)
     try:
-        if read_holder(state) is None:
+        if read_namespaces(state) is None:
             end_processes(state)  # of containers in namespaces that have ended
         reason = enter(state, [sys.executable, "-m", "quorate.local.runtime", sys.argv[1]])
         process = quick_import("quorate.local.runtime.process", reads_authorities=False)

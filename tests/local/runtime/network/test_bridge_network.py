@@ -12,7 +12,7 @@ from quorate.local.runtime.network.namespaces import (
     NamespacesUnavailable,
     end_namespaces,
     join_or_create,
-    read_holder,
+    read_namespaces,
     start_time,
 )
 from tests.local.runtime.network.inside import STORIES, namespaces_unavailable
@@ -54,9 +54,9 @@ def test_namespaces_last_until_they_are_ended(tmp_path: Path) -> None:
     made = join_or_create(tmp_path)
     assert join_or_create(tmp_path) == made
     end_namespaces(tmp_path)
-    assert read_holder(tmp_path) is None
+    assert read_namespaces(tmp_path) is None
     again = join_or_create(tmp_path)
-    assert again.holder.pid != made.holder.pid
+    assert again.pid != made.pid
     end_namespaces(tmp_path)
 
 
@@ -65,9 +65,9 @@ def test_a_later_process_with_the_id_of_the_holder_is_not_the_holder(tmp_path: P
     started = start_time(os.getpid())
     assert started is not None
     record.write_text(f'{{"pid": {os.getpid()}, "startTime": {started - 1}, "userNamespace": false}}')
-    assert read_holder(tmp_path) is None
+    assert read_namespaces(tmp_path) is None
     record.write_text("damaged")
-    assert read_holder(tmp_path) is None
+    assert read_namespaces(tmp_path) is None
 
 
 def test_a_missing_tool_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from quorate.local.connections import Streams
 from quorate.local.runtime.containers.console import Console
 from quorate.local.runtime.containers.running import ContainerLogs, RunningContainer
 from quorate.local.runtime.network.bridge_network import BridgeNetwork
-from quorate.local.runtime.network.namespaces import HolderRecord, NodeNamespaces
+from quorate.local.runtime.network.namespaces import NodeNamespaces
 from quorate.local.runtime.streaming import spdy
 from quorate.local.runtime.streaming.port_forward import forward_over_spdy
 from quorate.local.runtime.streaming.server import SOCKET, KubeletServer, serve_kubelet
@@ -94,8 +94,8 @@ class EndedPod:
 
 def test_the_client_learns_that_the_pod_has_no_network_any_more(tmp_path: Path) -> None:
     async def run() -> bytes:
-        holder = HolderRecord(pid=1, start_time=0, user_namespace=False)
-        network = BridgeNetwork(tmp_path / "network", NodeNamespaces(holder), ("127.0.0.1", 443))
+        node = NodeNamespaces(pid=1, start_time=0, user_namespace=False)
+        network = BridgeNetwork(tmp_path / "network", node, ("127.0.0.1", 443))
         server = KubeletServer(tmp_path, EndedPod(), network, WallClock())
         connector = aiohttp.UnixConnector(str(tmp_path / SOCKET))
         async with (

@@ -82,24 +82,12 @@ class EgressUnavailable(Exception):
     """There is no way out; the message says why."""
 
 
-class Egress:
-    """A running slirp4netns: the way of pods to other networks.  It ends with the kubelet, also if killed.
+async def start_egress(node: Path, network: str, log: Path) -> asyncio.subprocess.Process:
+    """Start slirp4netns, through which pods reach other networks, and return its process.
 
-    It is a port of the bridge, and its gateway has an address in the network of the pods. So no rules for
-    forwarding and address translation are needed.
-    """
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self._process = process
-
-    async def close(self) -> None:
-        with suppress(ProcessLookupError):
-            self._process.kill()
-        await self._process.wait()
-
-
-async def start_egress(node: Path, network: str, log: Path) -> Egress:
-    """Start slirp4netns with a device in the network namespace ``node``, for addresses in ``network``.
+    Its device is in the network namespace ``node``, for addresses in ``network``: it is a port of the bridge,
+    and its gateway has an address in the network of the pods.  So no rules for forwarding and address
+    translation are needed.  The process ends with the kubelet, also if that is killed.
 
     ``log``: the file for its output. Raises ``EgressUnavailable``.
     """
@@ -120,12 +108,17 @@ async def start_egress(node: Path, network: str, log: Path) -> Egress:
     finally:
         os.close(writer)
         os.close(reports)
-    egress = Egress(process)
     if await asyncio.to_thread(_is_ready, ready):
-        return egress
-    await egress.close()
+        return process
+    await _end(process)
     reason = (await asyncio.to_thread(log.read_text, errors="replace")).strip().rpartition("\n")[2]
     raise EgressUnavailable(f"{PROGRAM}: {reason or 'not ready'}")
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
 
 
 def _is_ready(ready: int) -> bool:
@@ -166,7 +159,7 @@ class BridgeNetwork:
         self._threads = NetworkThreads()
         self._used: set[int] = set()  # places in the network of the addresses of pods
         self._last = FIRST_PLACE - 1
-        self._egress: Egress | None = None
+        self._egress: asyncio.subprocess.Process | None = None
         self._host_ports = HostPorts(self.open_socket_to)
         self._no_egress = ""  # why pods do not reach other networks
 
@@ -197,14 +190,14 @@ class BridgeNetwork:
             raise PodNetworkError(f"the bridge of the pods cannot be made: {error}") from error
         try:
             self._egress = await start_egress(self.node.network, str(POD_NETWORK), self._state / EGRESS_LOG)
-            await self._threads.run(self.node.network, _connect_egress)
+            await self._threads.run(self.node.network, partial(ip, f"link set {DEVICE} master {BRIDGE} up"))
         except (OSError, EgressUnavailable, IpCommandFailed) as error:
             self._no_egress = str(error)
 
     async def close(self) -> None:
         self._host_ports.close_all()
         if self._egress is not None:
-            await self._egress.close()
+            await _end(self._egress)
         self._threads.close()
 
     async def create(self, pod: Pod) -> PodNetworkNamespace:
@@ -311,10 +304,6 @@ def _link(place: int) -> str:
 def _add_link(place: int, namespace: Path) -> None:
     peer = f'peer name eth0 netns "{namespace}"'
     ip(f"link add {_link(place)} master {BRIDGE} up type veth {peer}")
-
-
-def _connect_egress() -> None:
-    ip(f"link set {DEVICE} master {BRIDGE} up")
 
 
 def _configure_pod(place: int, has_egress: bool) -> None:

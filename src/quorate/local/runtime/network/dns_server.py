@@ -118,11 +118,6 @@ def _record_sets(records: tuple[Record, ...]) -> list[dns.rrset.RRset]:
     ]
 
 
-def query_of_alias(query: Query) -> bytes:
-    """Return the query for the name to which the aliases lead."""
-    return dns.message.make_query(query.name, query.type, id=query.message.id).to_wire()
-
-
 def respond_to_alias(query: Query, forwarded: bytes, *, udp: bool) -> bytes:
     """Return the response to a query with aliases, given the answer of another server for the last one."""
     try:
@@ -185,10 +180,12 @@ class DnsServer:
             return respond(query.message, query.aliases, rcode=dns.rcode.NXDOMAIN)
         if self._forwarded >= MAX_FORWARDED:
             return respond(query.message, rcode=dns.rcode.SERVFAIL)
+        if query.aliases:  # ask for the name to which they lead
+            wire = dns.message.make_query(query.name, query.type, id=query.message.id).to_wire()
         self._forwarded += 1
         try:
             for server in self._upstream:
-                answer = await _exchange(server, query_of_alias(query) if query.aliases else wire, udp)
+                answer = await _exchange(server, wire, udp)
                 if answer is not None:
                     return respond_to_alias(query, answer, udp=udp) if query.aliases else answer
         finally:

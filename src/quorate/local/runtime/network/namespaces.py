@@ -17,7 +17,6 @@ import signal
 import subprocess
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -36,29 +35,25 @@ class NamespacesUnavailable(Exception):
     """The kernel, or a missing tool, does not permit namespaces; the message says which."""
 
 
-class HolderRecord(Struct):
-    """The process that holds the namespaces; its start time distinguishes it from a later one of that id."""
+class NodeNamespaces(Struct):
+    """Namespaces that a process holds.
+
+    The start time of the process distinguishes it from a later process with the same id.
+    """
 
     pid: int
     start_time: int
     user_namespace: bool
 
-
-@dataclass(frozen=True, slots=True)
-class NodeNamespaces:
-    """Namespaces that a process holds."""
-
-    holder: HolderRecord
-
     @property
     def network(self) -> Path:
         """Return the network namespace, in which the bridge of the pods is."""
-        return Path(f"/proc/{self.holder.pid}/ns/net")
+        return Path(f"/proc/{self.pid}/ns/net")
 
     def arguments(self) -> list[str]:
         """Return the arguments that start a kubelet in these namespaces if they precede its own arguments."""
-        user = ["--user", "--preserve-credentials"] if self.holder.user_namespace else []
-        return ["nsenter", f"--target={self.holder.pid}", *user, "--mount", f"--wdns={os.getcwd()}", "--"]
+        user = ["--user", "--preserve-credentials"] if self.user_namespace else []
+        return ["nsenter", f"--target={self.pid}", *user, "--mount", f"--wdns={os.getcwd()}", "--"]
 
 
 def enter(state: Path, kubelet: Sequence[str]) -> str:
@@ -77,7 +72,7 @@ def enter(state: Path, kubelet: Sequence[str]) -> str:
 
 def is_inside(namespaces: NodeNamespaces) -> bool:
     """Return True if this process is in the mount namespace of the node."""
-    return Path("/proc/self/ns/mnt").samefile(f"/proc/{namespaces.holder.pid}/ns/mnt")
+    return Path("/proc/self/ns/mnt").samefile(f"/proc/{namespaces.pid}/ns/mnt")
 
 
 def join_or_create(state: Path) -> NodeNamespaces:
@@ -85,39 +80,39 @@ def join_or_create(state: Path) -> NodeNamespaces:
 
     Raises ``NamespacesUnavailable``.
     """
-    holder = read_holder(state)
-    if holder is not None:
-        return NodeNamespaces(holder)
+    held = read_namespaces(state)
+    if held is not None:
+        return held
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing:
         raise NamespacesUnavailable(f"{' and '.join(missing)} not installed (package util-linux)")
     reasons = []
     for options in ATTEMPTS if os.geteuid() == 0 else ATTEMPTS[1:]:
         try:
-            holder = _start_holder(options)
+            held = _start_holder(options)
         except NamespacesUnavailable as error:
             reasons.append(str(error))
             continue
         state.mkdir(mode=0o755, parents=True, exist_ok=True)
-        (state / RECORD).write_bytes(msgspec.json.encode(holder))
-        return NodeNamespaces(holder)
+        (state / RECORD).write_bytes(msgspec.json.encode(held))
+        return held
     raise NamespacesUnavailable("; ".join(reasons))
 
 
-def read_holder(state: Path) -> HolderRecord | None:
-    """Return the process that holds the namespaces of a state directory, or None if none runs."""
+def read_namespaces(state: Path) -> NodeNamespaces | None:
+    """Return the namespaces of a state directory, or None if no process holds them."""
     try:
-        record = msgspec.json.decode((state / RECORD).read_bytes(), type=HolderRecord)
+        held = msgspec.json.decode((state / RECORD).read_bytes(), type=NodeNamespaces)
     except (OSError, msgspec.MsgspecError):
         return None
-    return record if start_time(record.pid) == record.start_time else None
+    return held if start_time(held.pid) == held.start_time else None
 
 
 def end_namespaces(state: Path) -> None:
     """End the namespaces of a node on which no container runs any more."""
-    holder = read_holder(state)
-    if holder is not None:
-        os.kill(holder.pid, signal.SIGKILL)
+    held = read_namespaces(state)
+    if held is not None:
+        os.kill(held.pid, signal.SIGKILL)
     (state / RECORD).unlink(missing_ok=True)
 
 
@@ -131,7 +126,7 @@ def start_time(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
-def _start_holder(options: tuple[str, ...]) -> HolderRecord:
+def _start_holder(options: tuple[str, ...]) -> NodeNamespaces:
     """Start a process in new namespaces, not as a child, in a session that no terminal interrupts."""
     done = subprocess.run(
         ["setsid", "--fork", "unshare", *options, "--mount", "--net", "sh", "-c", HOLD],
@@ -144,7 +139,7 @@ def _start_holder(options: tuple[str, ...]) -> HolderRecord:
     started = start_time(pid)
     if started is None:
         raise NamespacesUnavailable(done.stderr.strip() or "unshare failed")
-    return HolderRecord(pid=pid, start_time=started, user_namespace=bool(options))
+    return NodeNamespaces(pid=pid, start_time=started, user_namespace=bool(options))
 
 
 CLONE_NEWNET: Final = 0x40000000

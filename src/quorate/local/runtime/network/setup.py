@@ -19,7 +19,7 @@ from quorate.local.connections import new_socket
 from quorate.local.runtime.network.bridge_network import NODE_ADDRESS, BridgeNetwork
 from quorate.local.runtime.network.cluster_view import ClusterView
 from quorate.local.runtime.network.dns_server import DNS_PORT, DnsServer
-from quorate.local.runtime.network.namespaces import NodeNamespaces, is_inside, read_holder
+from quorate.local.runtime.network.namespaces import is_inside, read_namespaces
 from quorate.local.runtime.network.pod_files import host_resolver, write_pod_files
 from quorate.local.runtime.network.service_proxy import Address, ServiceProxy, listening_socket
 from quorate.local.runtime.network.types import (
@@ -98,10 +98,10 @@ async def run_pod_network(
 
 async def _bridge(state: Path, api_server: Address, reason: str) -> BridgeNetwork:
     """Raise ``PodNetworkError`` if there is no network of namespaces."""
-    holder = read_holder(state)
-    if reason or holder is None or not is_inside(NodeNamespaces(holder)):
+    node = read_namespaces(state)
+    if reason or node is None or not is_inside(node):
         raise PodNetworkError(reason or "the kubelet is not in namespaces of its own")
-    bridge = BridgeNetwork(state / PODS, NodeNamespaces(holder), api_server)
+    bridge = BridgeNetwork(state / PODS, node, api_server)
     await bridge.start()
     return bridge
 
