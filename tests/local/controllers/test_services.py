@@ -15,8 +15,9 @@ from quorate.local.controllers.services.controller import (
     endpoints_by_ports,
     selects,
 )
-from quorate.local.controllers.services.types import Pod, Service
+from quorate.local.controllers.services.types import Service
 from quorate.local.nodes import NodePool
+from quorate.local.nodes.pod_types import Pod
 from tests.local.controllers.running_cluster import PODS, LocalCluster, local_cluster
 
 SERVICES = untyped("", "v1", "services", "Service", True)

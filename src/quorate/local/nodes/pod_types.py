@@ -61,12 +61,18 @@ class PodStatus(core.PodStatus):
     ephemeral_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
+class ContainerPort(core.ContainerPort):
+    name: str = ""
+
+
 class Container(core.Container):
+    ports: tuple[ContainerPort, ...] = ()
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
 
 
 class PodSpec(core.PodSpec):
+    hostname: str = ""
     subdomain: str = ""
     containers: tuple[Container, ...] = ()
     ephemeral_containers: tuple[core.Container, ...] = ()

@@ -140,12 +140,7 @@ class PodSecurityContext(SecurityContext):
     sysctls: tuple[Mapping[str, Any], ...] = ()
 
 
-class NamedContainerPort(core.ContainerPort):
-    name: str = ""
-
-
 class Container(pod_types.Container):
-    ports: tuple[NamedContainerPort, ...] = ()
     working_dir: str = ""
     env: tuple[EnvVar, ...] = ()
     env_from: tuple[EnvFromSource, ...] = ()
@@ -252,7 +247,6 @@ class PodSpec(pod_types.PodSpec):
     init_containers: tuple[Container, ...] = ()
     ephemeral_containers: tuple[EphemeralContainer, ...] = ()
     volumes: tuple[Volume, ...] = ()
-    hostname: str = ""
     set_hostname_as_fqdn: bool = msgspec.field(default=False, name="setHostnameAsFQDN")
     share_process_namespace: bool = False
     host_pid: bool = msgspec.field(default=False, name="hostPID")

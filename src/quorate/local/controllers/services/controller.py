@@ -18,18 +18,17 @@ from quorate.local.controllers.services.types import (
     ENDPOINT_SLICES,
     ENDPOINTS,
     HEADLESS,
-    PODS,
     SERVICE_NAME_LABEL,
     SERVICES,
     Endpoint,
     EndpointConditions,
     EndpointPort,
     EndpointSlice,
-    Pod,
     Service,
     ServicePort,
     TargetReference,
 )
+from quorate.local.nodes.pod_types import PODS, Pod
 
 PortMap = tuple[EndpointPort, ...]
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.meta import Condition, ObjectMeta, Struct
+from quorate.api.meta import ObjectMeta, Struct
 from quorate.kube.resources import Resource, untyped
 
 SERVICE_NAME_LABEL: Final = "kubernetes.io/service-name"
@@ -73,38 +73,8 @@ class EndpointSlice(Struct):
     ports: tuple[EndpointPort, ...] | None = None
 
 
-class ContainerPort(Struct):
-    name: str = ""
-    container_port: int = 0
-    protocol: str = "TCP"
-
-
-class Container(Struct):
-    ports: tuple[ContainerPort, ...] = ()
-
-
-class PodSpec(Struct):
-    node_name: str = ""
-    hostname: str = ""
-    subdomain: str = ""
-    containers: tuple[Container, ...] = ()
-
-
-class PodStatus(Struct):
-    phase: str = "Pending"
-    pod_ip: str = msgspec.field(default="", name="podIP")
-    conditions: tuple[Condition, ...] = ()
-
-
-class Pod(Struct):
-    metadata: ObjectMeta
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
-
-
 SERVICES: Final = Resource("", "v1", "services", "Service", True, Service)
 ENDPOINT_SLICES: Final = Resource(
     "discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True, EndpointSlice
 )
 ENDPOINTS: Final = untyped("", "v1", "endpoints", "Endpoints", True)
-PODS: Final = Resource("", "v1", "pods", "Pod", True, Pod)
