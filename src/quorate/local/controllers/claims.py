@@ -13,7 +13,12 @@ from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import Invalid, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PODS, HasMetadata, Resource, metadata_of
-from quorate.local.controllers.pod_control import is_active, is_controlled_by, owner_references
+from quorate.local.controllers.pod_control import (
+    enqueue_controllers,
+    is_active,
+    is_controlled_by,
+    owner_references,
+)
 from quorate.local.own_writes import MutationCache
 
 Dependent = TypeVar("Dependent", bound=HasMetadata)
@@ -62,8 +67,9 @@ def _selected_pair(owner: SelectingOwner) -> Pair:
 class Claims(Generic[Owner, Dependent]):
     """Sets the controller of dependents, such as pods, for the objects of ``kind``, such as ReplicaSets.
 
-    An object adopts the dependents that its selector selects and that have no controller.  It releases those
-    that the selector no longer selects.
+    An object adopts the dependents that its selector selects and that have no controller.  It releases
+    dependents that the selector no longer selects.  The object is reconciled whenever it changes, or a
+    dependent that it controls or may adopt.
     """
 
     def __init__(
@@ -92,7 +98,9 @@ class Claims(Generic[Owner, Dependent]):
         self._finalizer = finalizer
         self._reconciler = reconciler
         owners.add_index(OWNERS, lambda owner: (_selected_pair(owner),))
+        owners.subscribe(lambda change: reconciler.enqueue(change.key))
         dependents.subscribe(self._on_change)
+        enqueue_controllers(dependents, kind.kind, reconciler)
 
     def _on_change(self, change: Change[Dependent]) -> None:
         """Enqueue the owners that may adopt an orphan."""

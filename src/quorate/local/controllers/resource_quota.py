@@ -13,7 +13,7 @@ from quorate.api.core import Pod, ResourceQuota, ResourceQuotaStatus, Resources
 from quorate.api.core.pod_resources import sum_resources
 from quorate.api.meta import Key
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import RESOURCE_QUOTAS, untyped
+from quorate.kube.resources import RESOURCE_QUOTAS, SERVICES, untyped
 from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache
 from quorate.local.resource_quota import (
@@ -27,7 +27,7 @@ from quorate.local.resource_quota import (
 )
 
 KINDS: Final = {
-    "services": untyped("", "v1", "services", "Service", namespaced=True),
+    "services": SERVICES,
     "persistentvolumeclaims": untyped(
         "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True
     ),

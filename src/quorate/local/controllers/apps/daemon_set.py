@@ -23,7 +23,6 @@ from quorate.local.controllers.pod_control import (
     REVISION_LABEL,
     PodControl,
     controller_key,
-    enqueue_controllers,
     is_available,
     is_pod_finished,
     is_ready,
@@ -268,9 +267,7 @@ class DaemonSetController(Controller):
         )
         self._control = PodControl(self._client, DAEMON_SETS, PODS, self._events, self._pods.record)
         self._claims = pod_claims(self._client, DAEMON_SETS, sets, pods, self._reconciler)
-        sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
         nodes.subscribe(self._on_node)
-        enqueue_controllers(pods, DAEMON_SETS.kind, self._reconciler)
 
     def _on_node(self, change: Change[Node]) -> None:
         """Enqueue all sets if what a set reads of the node has changed."""

@@ -36,7 +36,6 @@ from quorate.local.controllers.claims import Claims, index_orphans
 from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.pod_control import (
     controller_key,
-    enqueue_controllers,
     is_pod_finished,
     owner_references,
     problem_of,
@@ -79,8 +78,6 @@ class DeploymentController(Controller):
             may_adopt=lambda deployment, replica_set: True,
         )  # fmt: skip
         pods.add_index(PODS_OF_SETS, lambda pod: (controller_key(pod.metadata, REPLICA_SETS.kind),))
-        deployments.subscribe(lambda change: self._reconciler.enqueue(change.key))
-        enqueue_controllers(sets, DEPLOYMENTS.kind, self._reconciler)
 
     async def reconcile(self, key: Key) -> float | None:
         deployment, now = self._deployments.get(key), self._clock.now()

@@ -23,7 +23,6 @@ from quorate.local.controllers.pod_control import (
     PodControl,
     WriteError,
     controller_key,
-    enqueue_controllers,
     is_active,
     is_available,
     is_ready,
@@ -84,8 +83,6 @@ class ReplicaSetController(Controller, Generic[S]):
         self._pods = MutationCache(pods, lambda pod: controller_key(pod.metadata, kind.kind), kind.plural)
         self._control = PodControl(self._client, kind, PODS, self._events, self._pods.record)
         self._claims = pod_claims(self._client, kind, sets, pods, self._reconciler)
-        sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
-        enqueue_controllers(pods, kind.kind, self._reconciler)
 
     async def reconcile(self, key: Key) -> float | None:
         replica_set = self._sets.get(key)

@@ -33,7 +33,6 @@ from quorate.local.controllers.pod_control import (
     BURST_REPLICAS,
     REVISION_LABEL,
     controller_key,
-    enqueue_controllers,
     is_active,
     is_available,
     is_pod_finished,
@@ -162,8 +161,6 @@ class StatefulSetController(Controller):
         self._claims = pod_claims(
             self._client, STATEFUL_SETS, sets, pods, self._reconciler, is_member=is_member
         )
-        sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
-        enqueue_controllers(pods, STATEFUL_SETS.kind, self._reconciler)
 
     async def reconcile(self, key: Key) -> float | None:
         stateful_set = self._sets.get(key)

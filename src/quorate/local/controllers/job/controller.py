@@ -62,7 +62,6 @@ class JobController(Controller):
     def _on_job(self, change: Change[Job]) -> None:
         if change.old is not None and change.new is None:
             self._backoffs.pop(change.old.metadata.uid, None)
-        self._reconciler.enqueue(change.key)
 
     def _on_pod(self, change: Change[Pod]) -> None:
         for pod in change.versions:
