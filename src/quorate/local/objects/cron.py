@@ -13,6 +13,8 @@ from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from quorate.api.syntax import InvalidDuration, parse_duration
+
 YEARS_AHEAD: Final = 5  # a schedule such as 30 February has no time
 DESCRIPTORS: Final = {
     "@yearly": "0 0 1 1 *",
@@ -26,11 +28,6 @@ DESCRIPTORS: Final = {
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _ZONE_PART: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_+.-]*")
-_DELAY: Final = re.compile(r"(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h))+")
-_DELAY_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
-_UNIT_S: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-_MAX_DELAY_S: Final = (2**63 - 1) / 1e9  # Go's longest duration
 
 
 class InvalidSchedule(ValueError):
@@ -176,12 +173,10 @@ def _number(text: str, unit: _Unit) -> int:
 
 
 def _delay_s(text: str) -> int:
-    if not _DELAY.fullmatch(text):
-        raise InvalidSchedule(f"failed to parse duration @every {text}")
-    total_s = sum(float(amount) * _UNIT_S[unit] for amount, unit in _DELAY_PART.findall(text))
-    if total_s > _MAX_DELAY_S:
-        raise InvalidSchedule(f"failed to parse duration @every {text}: it is longer than 292 years")
-    return max(int(total_s), 1)
+    try:
+        return max(int(parse_duration(text)), 1)
+    except InvalidDuration as error:
+        raise InvalidSchedule(f"failed to parse duration @every {text}: {error}") from error
 
 
 def _later(at: datetime, span: timedelta) -> datetime:

@@ -21,7 +21,7 @@ from quorate.kube.resources import NATIVE_POD_GROUPS
 from quorate.local.controllers.claims import Claims, index_orphans
 from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.job.failure_policy import Backoff
-from quorate.local.controllers.job.pod_groups import JobPodGroups, reference_to
+from quorate.local.controllers.job.pod_groups import pod_group_of, reference_to
 from quorate.local.controllers.job.pod_management import PodToCreate, pod_from_template
 from quorate.local.controllers.job.sync import SyncResult, finished_condition, sync_job
 from quorate.local.controllers.job.types import JOB_CONTROLLER_NAME, JOBS, PODS, TRACKING_FINALIZER, Job, Pod
@@ -54,7 +54,7 @@ class JobController(Controller):
             self._client, JOBS, jobs, PODS, pods, self._reconciler,
             may_adopt=lambda job, pod: True, finalizer=TRACKING_FINALIZER,
         )  # fmt: skip
-        self._groups = JobPodGroups(self._client) if with_pod_groups else None
+        self._has_pod_groups = with_pod_groups
         self._log = logger(__name__)
         jobs.subscribe(self._on_job)
         pods.subscribe(self._on_pod)
@@ -84,8 +84,8 @@ class JobController(Controller):
         backoff = self._backoffs.get(job.metadata.uid, Backoff())
         result = sync_job(job, pods, self._clock.now(), backoff)
         group = None
-        if self._groups is not None and result.create:
-            group = await self._groups.group_of(job, is_new=not pods and _has_not_started(job))
+        if self._has_pod_groups and result.create:
+            group = await pod_group_of(self._client, job, is_new=not pods and _has_not_started(job))
         await self._execute(job, result, group)
         return result.wake_at
 

@@ -24,35 +24,33 @@ MAX_NAME_LENGTH: Final = 253
 HASH_LENGTH: Final = 10
 
 
-class JobPodGroups:
-    """Makes the workload and the pod group of an Indexed job that runs all its pods at once."""
+async def pod_group_of(client: Client, job: Job, *, is_new: bool) -> PodGroup | None:
+    """Return the pod group of an Indexed job that runs all its pods at once; None for any other job.
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    async def group_of(self, job: Job, *, is_new: bool) -> PodGroup | None:
-        """Return the group of a job, made if the job ``is_new``; None if the job has no group."""
-        if not _is_gang(job):
+    The group and its workload are created if the job ``is_new``.
+    """
+    if not _is_gang(job):
+        return None
+    namespace, name = job.metadata.namespace, _hashed(job.metadata.name, job.metadata.uid)
+    workload = await client.find(NATIVE_WORKLOADS, Key(namespace, name))
+    if workload is None:
+        if not is_new:
             return None
-        namespace, name = job.metadata.namespace, _hashed(job.metadata.name, job.metadata.uid)
-        workload = await self._client.find(NATIVE_WORKLOADS, Key(namespace, name))
-        if workload is None:
-            if not is_new:
-                return None
-            workload = await self._created(NATIVE_WORKLOADS, _workload_of(job, name))
-        template = workload.spec.pod_group_templates[0].name
-        name = _hashed(f"{name}-{template}", name + template)
-        try:
-            return await self._client.get(NATIVE_POD_GROUPS, Key(namespace, name))
-        except NotFound:
-            return await self._created(NATIVE_POD_GROUPS, _pod_group_of(job, workload, name))
+        workload = await _created(client, NATIVE_WORKLOADS, _workload_of(job, name))
+    template = workload.spec.pod_group_templates[0].name
+    name = _hashed(f"{name}-{template}", name + template)
+    try:
+        return await client.get(NATIVE_POD_GROUPS, Key(namespace, name))
+    except NotFound:
+        return await _created(client, NATIVE_POD_GROUPS, _pod_group_of(job, workload, name))
 
-    async def _created(self, resource: Resource[T], body: Json) -> T:
-        metadata = body["metadata"]
-        try:
-            return await self._client.create(resource, body)
-        except AlreadyExists:
-            return await self._client.get(resource, Key(metadata["namespace"], metadata["name"]))
+
+async def _created(client: Client, resource: Resource[T], body: Json) -> T:
+    metadata = body["metadata"]
+    try:
+        return await client.create(resource, body)
+    except AlreadyExists:
+        return await client.get(resource, Key(metadata["namespace"], metadata["name"]))
 
 
 def _is_gang(job: Job) -> bool:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from quorate.api.codec import Json
+from quorate.api.syntax import parse_duration
 from quorate.local.objects import errors
 from quorate.local.objects.cel.evaluation import Budget, BudgetExceeded, evaluate
 from quorate.local.objects.cel.worker import ExpressionData
@@ -21,10 +22,6 @@ from quorate.local.objects.crd.cel import Rule, cel_name
 from quorate.local.objects.crd.schema import NO_VALUE_VALIDATION, Schema, ValueValidation, compiled_pattern
 from quorate.local.objects.errors import Cause
 
-_DURATION = re.compile(
-    r"[+-]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
-    r"((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))*|[+-]?0"
-)
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 _HOSTNAME = re.compile(
     r"(?=.{1,253}\.?$)[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?"
@@ -64,7 +61,7 @@ FORMATS: Mapping[str, Callable[[str], bool]] = {
     "date": _parses(date.fromisoformat),
     "date-time": _parses(_date_time),
     "datetime": _parses(_date_time),
-    "duration": _matches(_DURATION),
+    "duration": _parses(parse_duration),
     "email": _matches(re.compile(r"[^@\s]+@[^@\s]+")),
     "hostname": _matches(_HOSTNAME),
     "ipv4": _parses(ipaddress.IPv4Address),
