@@ -21,7 +21,7 @@ from quorate.local.runtime.pods.lifecycle import (
     next_attempt,
 )
 from quorate.local.runtime.pods.probes import Health
-from quorate.local.runtime.pods.status import PodObservation, duration, pod_status
+from quorate.local.runtime.pods.status import PodObservation, pod_status
 
 NOW = 1_800_000_000.0
 
@@ -263,7 +263,3 @@ def test_a_status_is_a_fixed_point() -> None:
     seen = observe({"main": running()})
     once = replace(pod, status=pod_status(pod, seen, NOW))
     assert pod_status(once, seen, NOW + 60) == once.status
-
-
-def test_durations_are_written_as_go_writes_them() -> None:
-    assert [duration(seconds) for seconds in (10, 80, 300)] == ["10s", "1m20s", "5m0s"]

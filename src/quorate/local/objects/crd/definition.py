@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from quorate.api.codec import Json
+from quorate.api.syntax import is_dns_subdomain
 from quorate.local.objects import errors
 from quorate.local.objects.crd import structural_schema
 from quorate.local.objects.crd.schema import Schema, compile_schema, object_merge_type
@@ -221,7 +222,6 @@ def _name_conflict(spec: Json, served: Sequence[Definition]) -> str:
 
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LOWERCASE_NAME = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic"
     " character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for"
@@ -292,7 +292,7 @@ def _name_findings(spec: Json) -> Iterator[Cause]:
     names, group = spec.get("names") or {}, spec.get("group", "")
     if not group:
         yield errors.required("spec.group")
-    elif not _SUBDOMAIN.fullmatch(group) or "." not in group:
+    elif not is_dns_subdomain(group) or "." not in group:
         yield errors.invalid_value("spec.group", group, "should be a domain with at least one dot")
     if not spec.get("scope"):
         yield errors.required("spec.scope")

@@ -9,6 +9,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from quorate.api.meta import at_epoch, find_condition, is_true
+from quorate.api.syntax import format_duration
 from quorate.local.nodes.pod_status import (
     CRASH_LOOP_BACK_OFF,
     TRUE,
@@ -179,7 +180,7 @@ def _states(
     if waiting is None and backoff_left_s(record, now) > 0:
         waiting = ContainerStateWaiting(
             reason=CRASH_LOOP_BACK_OFF,
-            message=f"back-off {duration(record.backoff_s)} restarting failed "
+            message=f"back-off {format_duration(record.backoff_s)} restarting failed "
             f"container={container.name} pod={full_name(pod)}",
         )
     if waiting is None:
@@ -190,12 +191,6 @@ def _states(
 def full_name(pod: Pod) -> str:
     """Return the name of a pod in a kubelet's messages about a back-off."""
     return f"{pod.metadata.name}_{pod.metadata.namespace}({pod.metadata.uid})"
-
-
-def duration(seconds: float) -> str:
-    """Return whole seconds in Go's form, such as 1m20s."""
-    minutes, rest = divmod(int(seconds), 60)
-    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
 def _terminated(ended: Termination) -> ContainerState:
