@@ -42,10 +42,10 @@ def read_options(query: Mapping[str, str], now: datetime) -> LogOptions:
     if seconds is not None and since:
         raise InvalidLogOption("at most one of `sinceTime` or `sinceSeconds` may be specified")
     if seconds is not None:
-        since = _stamp(now.timestamp() - min(seconds, MAX_SINCE_S))
+        since = time_stamp(now.timestamp() - min(seconds, MAX_SINCE_S))
     elif since:
         try:
-            since = _stamp(datetime.fromisoformat(since).timestamp())
+            since = time_stamp(datetime.fromisoformat(since).timestamp())
         except ValueError as error:
             raise InvalidLogOption(f"sinceTime: {error}") from error
     stream = query.get("stream", "All").lower()
@@ -77,7 +77,8 @@ def _number(query: Mapping[str, str], name: str, least: int) -> int | None:
     return number
 
 
-def _stamp(seconds: float) -> str:
+def time_stamp(seconds: float) -> str:
+    """Return an epoch time as a log has it, in UTC with nine digits of fraction."""
     moment = datetime.fromtimestamp(int(seconds), UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{int(seconds % 1 * 1e9):09}Z"
 
@@ -107,7 +108,7 @@ def one_line(written_at: datetime, text: str, options: LogOptions) -> bytes:
     """Return the log of a container that has written one line to stdout, as a client sees it."""
     if options.tail_lines == 0:
         return b""
-    return _Formatter(options).feed(f"{_stamp(written_at.timestamp())} stdout F {text}\n".encode())
+    return _Formatter(options).feed(f"{time_stamp(written_at.timestamp())} stdout F {text}\n".encode())
 
 
 def _seek(file: BinaryIO, tail_lines: int | None) -> None:

@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from quorate.api.meta import at_epoch
 from quorate.kube.clock import Clock
+from quorate.local.container_logs import time_stamp
 from quorate.local.runtime.containers.processes import Attempt
 from quorate.local.runtime.pod_types import Container
 
@@ -37,7 +37,7 @@ class LogWriter:
 
     def append(self, stream: str, content: bytes) -> None:
         complete, newline, rest = (self._partial.get(stream, b"") + content).rpartition(b"\n")
-        prefix = f"{_timestamp(self._clock.now())} {stream} ".encode()
+        prefix = f"{time_stamp(self._clock.now())} {stream} ".encode()
         parts = [_lines(prefix, complete)] if newline else []
         while len(rest) >= LONGEST_LINE_BYTES:
             parts.append(prefix + b"P " + rest[:LONGEST_LINE_BYTES] + b"\n")
@@ -93,11 +93,6 @@ def _line(prefix: bytes, line: bytes) -> bytes:
     starts = range(0, len(line), LONGEST_LINE_BYTES) or (0,)
     parts = [line[start : start + LONGEST_LINE_BYTES] for start in starts]
     return b"".join(prefix + b"P " + part + b"\n" for part in parts[:-1]) + prefix + b"F " + parts[-1] + b"\n"
-
-
-def _timestamp(now: float) -> str:
-    nanoseconds = int(now * 1e9) % 1_000_000_000
-    return f"{at_epoch(float(int(now))):%Y-%m-%dT%H:%M:%S}.{nanoseconds:09d}Z"
 
 
 def last_lines(log: Path) -> str:

@@ -152,10 +152,17 @@ def _markers() -> Iterator[tuple[int, str]]:
 
 
 def _parent(pid: int) -> int:
+    fields = stat_fields(pid)
+    return int(fields[1]) if fields else 0
+
+
+def stat_fields(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat after the name of a process; empty if the process has ended."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except (OSError, ValueError):
-        return 0
+        # The name, in brackets, may contain spaces.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def children_of(pid: int) -> list[int]:
@@ -216,11 +223,8 @@ def is_running(process: int) -> bool:
             return True
         del _children[process]
         return False
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return False
-    return fields[0] not in "ZX"
+    fields = stat_fields(process)
+    return bool(fields) and fields[0] not in "ZX"
 
 
 async def wait_for_end(process: int) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from quorate.api.codec import Json
 from quorate.api.meta import Key
-from quorate.local.runtime.containers.processes import marked_processes
+from quorate.local.runtime.containers.processes import marked_processes, stat_fields
 from quorate.local.runtime.containers.running import PAUSE, ContainerIndex
 
 Container = tuple[str, str]  # the uid of the pod and the name of the container
@@ -83,7 +83,7 @@ def measure(state: Path) -> dict[Container, Sample]:
         cpu_s, private, shared, started_s = 0.0, 0, 0, now_s
         for pid in pids:
             try:
-                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                fields = stat_fields(pid)
                 _, resident, shared_pages, *_ = map(int, Path(f"/proc/{pid}/statm").read_text().split())
             except (OSError, ValueError):
                 continue  # it has ended
