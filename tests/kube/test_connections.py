@@ -260,7 +260,7 @@ def test_a_read_that_is_cancelled_after_any_step_leaves_nothing(tmp_path: Path, 
 
     async def story() -> None:
         async with raw_server(sending(WHOLE), tls=serving) as server:
-            for steps in range(16):
+            for steps in range(40):
                 async with client_of(server.url, tls=trusting) as client:
                     reading = asyncio.create_task(client.request("GET", "/"))
                     for _ in range(steps):

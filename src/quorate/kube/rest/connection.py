@@ -128,8 +128,6 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        if not self._keeps_alive:
-            self.abort()
 
     def data_received(self, data: bytes) -> None:
         if not self._in_flight or self._failure is not None:

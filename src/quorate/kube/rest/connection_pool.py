@@ -232,7 +232,7 @@ async def _connection_to(
             server_hostname=server_name if tls is not None else None,
         )
     except BaseException:
-        connection.abort()  # asyncio goes on with a handshake that was cancelled before it began
+        connection.abort()  # if it was ready, asyncio would wait for the server to end it
         raise
 
 
