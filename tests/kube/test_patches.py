@@ -8,9 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api import codec
-from quorate.api.kueue import Admission, RequeueState, WorkloadStatus
+from quorate.api.kueue import Admission, EvictionCount, RequeueState, SchedulingStats, WorkloadStatus
 from quorate.api.meta import Condition, ObjectMeta
-from quorate.kube.patches import document_merge_patch, json_patch, merge_patch, merged, status_merge_patch
+from quorate.kube.patches import (
+    document_merge_patch,
+    json_patch,
+    merge_patch,
+    merged,
+    status_merge_patch,
+    whole_patch,
+)
 
 Json = dict[str, Any]
 
@@ -71,6 +78,22 @@ def test_the_patch_applied_to_old_gives_new(old: Json, new: Json) -> None:
 def test_merged_applies_a_patch_as_the_server_does(old: Json, new: Json) -> None:
     patch = merge_patch(old, new)
     assert merged(old, patch) == apply(old, patch)
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param(WorkloadStatus(conditions=(Condition(type="A", status="True"),)), id="a condition"),
+        pytest.param(WorkloadStatus(requeue_state=RequeueState(count=2**40)), id="a count beyond its range"),
+        pytest.param(
+            WorkloadStatus(scheduling_stats=SchedulingStats(evictions=(EvictionCount(reason="A"),))),
+            id="a count of 0",
+        ),
+        pytest.param(WorkloadStatus(), id="nothing"),
+    ],
+)
+def test_a_whole_patch_is_the_difference_from_nothing(status: WorkloadStatus) -> None:
+    assert codec.encode(whole_patch(status)) == codec.encode(merge_patch({}, status))
 
 
 def test_shared_parts_are_not_compared() -> None:

@@ -25,6 +25,12 @@ def merge_patch(old: Value, new: Value) -> Json:
     return _difference(_as_json(old), _as_json(new))
 
 
+def whole_patch(new: Struct) -> Json | msgspec.Raw:
+    """Return the merge patch from nothing to ``new``, encoded unless ``new`` has nulls."""
+    encoded = within_ranges(type(new), codec.encode(new))
+    return merge_patch({}, new) if codec.has_nulls(encoded) else msgspec.Raw(encoded)
+
+
 def document_merge_patch(old: Json, new: Json) -> Json:
     """Return the merge patch from ``old`` to ``new``, which contain JSON values only.
 

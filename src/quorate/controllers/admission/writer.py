@@ -156,7 +156,7 @@ class AdmissionWriter:
     async def _send(self, decision: Decision, workload: Workload) -> Workload:
         """Send one attempt in the turn of the decision; ``workload`` is the newest that we know."""
         status = decided_status(workload, decision, self._clock.now(), self._configuration)
-        patches = status_patch(WORKLOADS, workload, status)
+        patches = status_patch(WORKLOADS, workload, status, is_sent_at_once=True)
         if status is None or not patches:
             if isinstance(decision, SecondPassFailed):
                 self._record(decision, workload)
