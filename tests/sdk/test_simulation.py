@@ -1,21 +1,15 @@
-"""Simulations from Python: scenarios, changes, and results as dataclasses and DataFrames."""
+"""Simulations from Python: scenarios, changes, results and DataFrames."""
 
-import dataclasses
 import sys
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
-from quorate.sdk import results
 from quorate.sdk.api import simulate
 from quorate.sdk.results import Job, Simulation
 from quorate.sdk.scenario import Scenario
-from quorate.simulate.engine.recorder import Unended
 from quorate.simulate.inputs.world import InvalidWorld
-from quorate.simulate.results import comparison, summary
-from quorate.simulate.results.node_use import NodeUse
 
 EXAMPLES = Path(__file__).parents[2] / "examples/simulate"
 # One cpu: the second job waits 50 s for the first.
@@ -100,21 +94,6 @@ def test_admission_checks_and_fields_have_names_of_python() -> None:
     assert scenario.head["admissionChecks"] == {"check": {"after": "10s"}}
     assert scenario.head["jobs"][1]["minPods"] == 1
     assert TWO_JOBS.head.keys() == {"jobs"}  # each method returns another scenario
-
-
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [
-        (results.Waits, summary.Waits),
-        (results.Utilisation, summary.Utilisation),
-        (results.NodeUse, NodeUse),
-        (results.Waiting, Unended),
-        (results.Summary, summary.Summary),
-        (results.Change, comparison.Change),
-    ],
-)
-def test_a_result_has_every_field(ours: Any, theirs: type[msgspec.Struct]) -> None:
-    assert [each.name for each in dataclasses.fields(ours)] == [*theirs.__struct_fields__]
 
 
 @pytest.mark.extra("pandas")

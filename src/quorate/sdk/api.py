@@ -4,18 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from quorate.sdk.cluster import Cluster, Manifests
 from quorate.sdk.explanations import Ended, Explanations
-from quorate.sdk.results import Comparison, Job, Result, Simulation, Summary, Table, Usage
+from quorate.sdk.results import Job, Result, Simulation, Table, Usage
 from quorate.sdk.scenario import Scenario
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.recorder import Run
 from quorate.simulate.inputs.changes import changed
 from quorate.simulate.inputs.cluster_worlds import reject_clusters
 from quorate.simulate.inputs.world import InvalidWorld, World
-from quorate.simulate.results.comparison import compare
+from quorate.simulate.results.comparison import Comparison, compare
 from quorate.simulate.results.summary import summarize
 from quorate.simulate.results.tables import job_columns, usage_columns
 
@@ -80,12 +78,7 @@ def simulate(
     name = "scenario" if scenario.path is None else str(scenario.path)
     first = play(world, on_progress)
     runs = {name: play(world, on_progress) for name, world in worlds.items()}
-    results = {
-        other: _result(
-            other, run, msgspec.convert(compare(other, first, run), Comparison, from_attributes=True)
-        )
-        for other, run in runs.items()
-    }
+    results = {other: _result(other, run, compare(other, first, run)) for other, run in runs.items()}
     return Simulation(_result(name, first, None), results)
 
 
@@ -102,9 +95,5 @@ def _changed(world: World, change: Change) -> World:
 
 def _result(name: str, run: Run, comparison: Comparison | None) -> Result:
     return Result(
-        name,
-        msgspec.convert(summarize(run), Summary, from_attributes=True),
-        Table(Job, job_columns(run)),
-        Table(Usage, usage_columns(run)),
-        comparison,
+        name, summarize(run), Table(Job, job_columns(run)), Table(Usage, usage_columns(run)), comparison
     )

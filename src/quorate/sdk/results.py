@@ -1,13 +1,17 @@
-"""Results of simulations as plain dataclasses; times are in seconds after the start of the scenario."""
+"""Results of simulations; times are in seconds after the start of the scenario."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import astuple, dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
+from msgspec import structs
+
 from quorate.sdk.html import table
+from quorate.simulate.results.comparison import Comparison
 from quorate.simulate.results.missing_extra import MissingExtra
+from quorate.simulate.results.summary import Summary, Waits
 from quorate.simulate.results.tables import Columns, number_of_rows
 
 R = TypeVar("R")
@@ -45,92 +49,6 @@ class Usage:
     resource: str
     amount: float  # in the unit of the resource: cpus, bytes, devices
     waiting: int  # jobs in all queues, at the end
-
-
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """The waits of some jobs until their first admission; 0 if none was admitted."""
-
-    jobs: int
-    admitted: int
-    mean_s: float
-    p50_s: float
-    p90_s: float
-    p99_s: float
-    slowdown: float  # the mean bounded slowdown of the jobs that ended
-    preemptions: int
-    evictions: int
-    ended: int
-
-
-@dataclass(frozen=True, slots=True)
-class Utilisation:
-    """The use of one resource of one flavor in one cluster queue over the whole run."""
-
-    cluster_queue: str
-    flavor: str
-    resource: str
-    nominal: str  # a quantity
-    mean: str
-    share: float | None  # mean / nominal; None if nominal is 0
-
-
-@dataclass(frozen=True, slots=True)
-class NodeUse:
-    """The use of one resource of all nodes that have it, over the whole run."""
-
-    resource: str
-    nodes: int
-    allocatable: str  # a quantity, the sum
-    mean: str
-    share: float  # mean / allocatable
-    least: float  # the share of the node with the smallest one
-    most: float
-
-
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """A job that waits at the end, and why."""
-
-    name: str
-    class_name: str
-    queue: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """The figures of a run."""
-
-    duration_s: float
-    jobs: Waits
-    by_queue: dict[str, Waits]  # by namespace/name of the LocalQueue
-    by_class: dict[str, Waits]
-    utilisation: tuple[Utilisation, ...]
-    nodes: tuple[NodeUse, ...]  # empty if no pods had places on nodes
-    fairness: float | None  # Jain's index of the shares of the cluster queues; None with less than two
-    outcomes: dict[str, int]
-    admissions: int
-    waiting: tuple[Waiting, ...]  # the first 20 of the jobs that wait at the end
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """How the jobs of a queue or class fare, compared with the scenario as it is."""
-
-    before: Waits
-    after: Waits
-    sooner: int | None  # jobs that start more than a second earlier; None if the runs have other jobs
-    later: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """A run with a change, compared with the scenario as it is."""
-
-    jobs: Change
-    by_queue: dict[str, Change]
-    by_class: dict[str, Change]
 
 
 class Table(Generic[R]):
@@ -194,7 +112,7 @@ class Simulation:
         Raises ``MissingExtra``, an ``ImportError``, without pandas.
         """
         rows = [
-            {"run": result.name, "class": name, **asdict(waits)}
+            {"run": result.name, "class": name, **structs.asdict(waits)}
             for result in self.results
             for name, waits in result.summary.by_class.items()
         ]
@@ -203,11 +121,11 @@ class Simulation:
 
 def _html_of_waits(results: Sequence[Result]) -> str:
     rows = [
-        (result.name, name, *astuple(waits))
+        (result.name, name, *structs.astuple(waits))
         for result in results
         for name, waits in result.summary.by_class.items()
     ]
-    return table(["run", "class", *(field.name for field in fields(Waits))], rows)
+    return table(["run", "class", *Waits.__struct_fields__], rows)
 
 
 def pandas(what: str) -> Any:
