@@ -201,7 +201,7 @@ reference: $(STAMP) ## write the pages of docs/reference that are made from the 
 	@$(BIN)/python -m reference docs/reference
 
 dashboard: $(PAGE_STAMP) ## check, test and build the page of the dashboard into the package, from the types of its API
-	@$(BIN)/python -m quorate.dashboard.serving.open_api >dashboard/openapi.json
+	@$(BIN)/python -m quorate.dashboard.serving.operations >dashboard/openapi.json
 	@$(NPM) run types
 	@$(NPM) run lint
 	@$(NPM) test

@@ -1,8 +1,7 @@
 import re
 
 from quorate.api import codec
-from quorate.dashboard.serving.open_api import open_api_document
-from quorate.dashboard.serving.operations import OPERATIONS, PREFIX
+from quorate.dashboard.serving.operations import OPERATIONS, PREFIX, open_api_document
 
 
 def test_each_reference_of_the_document_leads_to_a_schema() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from quorate.dashboard.process import LIMITS
-from quorate.dashboard.serving.security_headers import HEADERS
+from quorate.dashboard.serving.app import HEADERS
 from tests.dashboard.served import Served
 from tests.dashboard.test_login import with_dashboard
 

@@ -14,8 +14,8 @@ from quorate.dashboard.simulation.simulation_process import (
     Forecasted,
     ForecastTask,
     WhatIfTask,
+    simulate,
 )
-from quorate.dashboard.simulation.simulations import simulate
 from quorate.simulate.inputs.scenario import API_VERSION
 from tests.dashboard.served import Served, create_workload, served
 from tests.dashboard.test_login import with_dashboard

@@ -11,7 +11,7 @@ from quorate.api import codec
 from quorate.api.meta import Struct
 from quorate.install.controller_rules import PolicyRule
 from quorate.install.manifest_builders import Component
-from quorate.install.preflight.access_reviews import denied_requests
+from quorate.install.preflight.findings import denied_requests
 from quorate.kube.client import Client
 from quorate.kube.errors import Forbidden
 from quorate.kube.resources import NAMESPACES, SERVICE_ACCOUNTS, untyped

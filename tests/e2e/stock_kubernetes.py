@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from quorate.api.native_groups import BETA, VERSION, VERSIONS, PodGroup, Workload
-from quorate.install.native_gangs import native_gangs
+from quorate.install.controllers import native_gangs
 from quorate.kube.client import Client
 from quorate.kube.discovery import served_version
 from quorate.kube.resources import NATIVE_POD_GROUPS, NATIVE_WORKLOADS, Json, Resource, untyped

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from quorate.cli.run.command import run_directory
-from quorate.cli.run.outcome import Completed, Outcome, TimedOut
+from quorate.cli.run.report import Completed, Outcome, TimedOut
 from quorate.kube.client import Client
 from quorate.processes.local.cluster_description import ClusterDescription
 from quorate.processes.local.observation import ObservedCluster

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from quorate.api.decoding.documents import read_documents
 from quorate.cli.run.command import run_directory
-from quorate.cli.run.outcome import Completed
+from quorate.cli.run.report import Completed
 from quorate.kube.client import Client
 from quorate.kube.resources import untyped
 from quorate.processes.local.cluster_description import ClusterDescription

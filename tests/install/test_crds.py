@@ -7,7 +7,7 @@ import pytest
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_optional
 
-from quorate.cli.install.crds import crds
+from quorate.cli.install import crds
 from quorate.install.crds import (
     ALLOW_DELETION,
     deletion_policy,

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from quorate.cli.install.crds import crds
-from quorate.cli.install.webhooks import webhooks
+from quorate.cli.install import crds, webhooks
 
 
 def test_webhooks_call_the_service_of_the_configuration(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from quorate.api.explanation import Explanation, summary_of
 from quorate.api.kueue import Workload, WorkloadStatus
 from quorate.api.meta import ObjectMeta, at_epoch
 from quorate.cli.simulate.forecast import Start, _table
-from quorate.cli.verbs.explain.sections import explanation_sections
+from quorate.cli.verbs.explain.command import explanation_sections
 from quorate.cli.verbs.printing import Fields
 from quorate.queueing.explain import pending_facts, run
 from quorate.queueing.explanation.planned import of_announcement

@@ -13,7 +13,7 @@ from quorate.api.configuration import load_configuration
 from quorate.api.configuration.priority_aging import PriorityAging, annotated_aging
 from quorate.api.explanation import RaisedPriority, summary_of
 from quorate.api.meta import Key, at_epoch, find_condition
-from quorate.cli.verbs.explain.sections import explanation_sections
+from quorate.cli.verbs.explain.command import explanation_sections
 from quorate.cli.verbs.printing import Fields
 from quorate.queueing.conditions import has_quota_reservation, new_condition
 from quorate.queueing.explain import pending_facts, run

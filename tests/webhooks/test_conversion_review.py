@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from quorate.webhooks.admission_review import InvalidReview
-from quorate.webhooks.conversion_review import convert_objects, read_conversion
+from quorate.webhooks.webhook_server import convert_objects, read_conversion
 
 Json = dict[str, Any]
 OLDER, NEWER = "kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2"

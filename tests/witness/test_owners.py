@@ -6,8 +6,8 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.meta import Uid
-from quorate.witness.owners import OwnerLookup
 from quorate.witness.pods import WitnessedPod
+from quorate.witness.process import OwnerLookup
 from tests.kube.fake_server import Answer, FakeServer, Request
 
 

@@ -55,7 +55,7 @@ class Commands(LazyGroup):
             "Show the output of the pods of a job.",
         ),
         LazyCommand(
-            "cancel", "quorate.cli.verbs.cancel:cancel",
+            "cancel", "quorate.cli.verbs.workload:cancel",
             "Delete jobs, running or not, with their pods and workloads.",
         ),
         LazyCommand(
@@ -135,19 +135,19 @@ class Commands(LazyGroup):
             "Compare what pods use with quota and with the nodes, until Ctrl-C or SIGTERM.",
         ),
         LazyCommand(
-            "crds", "quorate.cli.install.crds:crds",
+            "crds", "quorate.cli.install:crds",
             "Write the CustomResourceDefinitions, to install them in a cluster.",
         ),
         LazyCommand(
-            "manifests", "quorate.cli.install.manifests:manifests",
+            "manifests", "quorate.cli.install:manifests",
             "Write the manifests of an installation, to apply with kubectl.",
         ),
         LazyCommand(
-            "preflight", "quorate.cli.install.preflight:preflight",
+            "preflight", "quorate.cli.install:preflight",
             "Check a cluster before or after an installation; report problems and remedies.",
         ),
         LazyCommand(
-            "webhooks", "quorate.cli.install.webhooks:webhooks",
+            "webhooks", "quorate.cli.install:webhooks",
             "Write the webhook configurations for the kinds of a Configuration.",
         ),
         LazyCommand(

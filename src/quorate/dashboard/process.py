@@ -15,11 +15,9 @@ from quorate.api.meta import Key
 from quorate.dashboard.history.history import History, default_file, open_history, recording
 from quorate.dashboard.limits import MAX_REVIEWS, SessionLimits
 from quorate.dashboard.login.authorization import Authorization
-from quorate.dashboard.login.caller import Caller
 from quorate.dashboard.login.login import Login, LoginOptions
 from quorate.dashboard.login.oidc import OidcLogins, OidcSettings
-from quorate.dashboard.login.one_time_links import OneTimeLinks
-from quorate.dashboard.login.sessions import Sessions
+from quorate.dashboard.login.sessions import Caller, OneTimeLinks, Sessions
 from quorate.dashboard.model.changes import Changed
 from quorate.dashboard.model.explanation_feed import ExplanationFeed
 from quorate.dashboard.model.model import DashboardModel, run_model

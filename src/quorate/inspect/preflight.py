@@ -6,7 +6,6 @@ from quorate.controllers.native_gang_support import NativeGangSupport
 from quorate.inspect.cluster_model import evaluate_all, load_state
 from quorate.install.controller_rules import CONTROLLER_RULES, declared_kind_rules
 from quorate.install.preflight import installation_objects as kinds
-from quorate.install.preflight.access_reviews import denied_requests
 from quorate.install.preflight.cluster_checks import (
     access_findings,
     conversion_findings,
@@ -20,7 +19,7 @@ from quorate.install.preflight.cluster_checks import (
     webhook_findings,
     written_kinds,
 )
-from quorate.install.preflight.findings import PreflightFinding, info, warning
+from quorate.install.preflight.findings import PreflightFinding, denied_requests, info, warning
 from quorate.install.preflight.queue_checks import QueueSetup, queue_findings
 from quorate.install.preflight.topology_checks import topology_findings
 from quorate.install.server_version import server_version

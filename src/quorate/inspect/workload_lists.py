@@ -1,15 +1,36 @@
-"""What lists of workloads show: positions in queues, and pods as the API server prints them for kubectl."""
+"""What lists of workloads show: their status, positions in queues, and pods as kubectl prints them."""
 
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import Any, Final
 
 from quorate.api import codec
+from quorate.api.kueue import Workload
 from quorate.api.kueue.visibility import GROUP, VERSION, PendingWorkloadsSummary
 from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.inspect.connection import Connection
 from quorate.kube.client import Client
 from quorate.kube.errors import ApiError, NotFound
 from quorate.kube.resources import PODS
+from quorate.queueing import conditions as c
+
+
+class Status(StrEnum):
+    """The status of a workload, as kueuectl names it."""
+
+    PENDING = "pending"
+    QUOTA_RESERVED = "quotareserved"
+    ADMITTED = "admitted"
+    FINISHED = "finished"
+
+
+def status_of(workload: Workload) -> Status:
+    if c.is_finished(workload):
+        return Status.FINISHED
+    if c.is_admitted(workload):
+        return Status.ADMITTED
+    return Status.QUOTA_RESERVED if c.has_quota_reservation(workload) else Status.PENDING
+
 
 _MAX_ITEMS: Final = "100000"
 _TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"

@@ -3,12 +3,15 @@
 from collections.abc import Iterator
 from typing import Final
 
+from quorate.api import native_groups
 from quorate.api.codec import Json
 from quorate.api.configuration.webhooks import CertificateManagement
 from quorate.api.meta import Key
+from quorate.api.native_groups import MEMBER_OF, POLICY
 from quorate.install import manifest_builders
+from quorate.install.controller_rules import PolicyRule
 from quorate.install.manifest_builders import Component
-from quorate.install.roles import ACCOUNT, IN_FORCE
+from quorate.install.roles import ACCOUNT, IN_FORCE, account_roles, metadata
 
 CONFIGURATION: Final = "quorate-configuration"
 CONFIGURATION_FILE: Final = "controller_manager_config.yaml"
@@ -92,3 +95,61 @@ def services(namespace: str) -> Iterator[Json]:
     yield CONTROLLERS.service(WEBHOOK_SERVICE, namespace, "webhook", 443)
     yield CONTROLLERS.service(VISIBILITY_SERVICE, namespace, "visibility", 443)
     yield CONTROLLERS.service("quorate-metrics", namespace, "metrics", METRICS_PORT)
+
+
+RULES: Final = (
+    PolicyRule("creating native pod groups", native_groups.GROUP, ("podgroups",), ("get", "create", "patch")),
+    PolicyRule(
+        "looking for the policy that groups pods",
+        "admissionregistration.k8s.io",
+        ("mutatingadmissionpolicies", "mutatingadmissionpolicybindings"),
+        ("get",),
+        names=(POLICY,),
+    ),
+)
+_ADMISSION: Final = "admissionregistration.k8s.io/v1"
+_GROUP: Final = f"object.metadata.labels['{MEMBER_OF}']"
+
+
+def native_gangs(namespace: str) -> Iterator[Json]:
+    """Yield the admission policy, its binding, and the role of the controllers with its binding.
+
+    The policy is part of the API server: it needs no webhook that can be down.  It replaces the group with
+    which the Job controller of Kubernetes 1.37 makes the pods of a job without demands.
+    """
+    yield {
+        "apiVersion": _ADMISSION,
+        "kind": "MutatingAdmissionPolicy",
+        "metadata": metadata(POLICY),
+        "spec": {
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "Never",
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE"],
+                        "resources": ["pods"],
+                    }
+                ],
+                "objectSelector": {"matchExpressions": [{"key": MEMBER_OF, "operator": "Exists"}]},
+            },
+            "mutations": [
+                {
+                    "patchType": "JSONPatch",
+                    "jsonPatch": {
+                        "expression": f"[JSONPatch{{op: 'add', path: '/spec/schedulingGroup', "
+                        f"value: {{'podGroupName': {_GROUP}}}}}]"
+                    },
+                }
+            ],
+        },
+    }
+    yield {
+        "apiVersion": _ADMISSION,
+        "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": metadata(POLICY),
+        "spec": {"policyName": POLICY},
+    }
+    yield from account_roles(POLICY, ACCOUNT, RULES, namespace)

@@ -13,9 +13,9 @@ from quorate.api.crds import to_yaml
 from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.install import controllers as c
 from quorate.install import dashboard, monitoring, multikueue_worker, scheduler, witness
+from quorate.install.controllers import native_gangs
 from quorate.install.crds import deletion_policy, gang_definitions, queueing_definitions
 from quorate.install.manifest_builders import namespace_object
-from quorate.install.native_gangs import native_gangs
 from quorate.install.roles import ACCOUNT, controller_roles, gang_roles, metrics_reader, user_roles
 from quorate.install.visibility import api_services, auth_reader, priority_and_fairness
 from quorate.webhooks.process import served_routes

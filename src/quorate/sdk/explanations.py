@@ -1,10 +1,24 @@
-"""Why jobs are in their state, as results of the Python API, which a notebook shows as tables."""
+"""Why jobs are in their state, and the tables in HTML that a notebook shows of results."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Final
 
 from quorate.api.explanation import Explanation
-from quorate.sdk.html import table
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table; numbers that are no integers have two decimals, and None is empty."""
+    head = "".join(f"<th>{escape(title)}</th>" for title in titles)
+    body = "".join(f"<tr>{''.join(f'<td>{_cell(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return escape(f"{value:.2f}" if isinstance(value, float) and value % 1 else f"{value}")
 
 
 class Explanations(tuple[Explanation, ...]):

@@ -8,11 +8,10 @@ from typing import Any, Final, Generic, TypeVar
 
 from msgspec import structs
 
-from quorate.sdk.html import table
+from quorate.sdk.explanations import table
 from quorate.simulate.results.comparison import Comparison
-from quorate.simulate.results.missing_extra import MissingExtra
 from quorate.simulate.results.summary import Summary, Waits
-from quorate.simulate.results.tables import Columns, number_of_rows
+from quorate.simulate.results.tables import Columns, MissingExtra, number_of_rows
 
 R = TypeVar("R")
 

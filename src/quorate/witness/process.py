@@ -1,24 +1,101 @@
-"""The process of the witness: copies of pods, workloads, limits and nodes, observed whenever they change."""
+"""The witness on a cluster: copies of pods, workloads, limits and nodes, observed whenever they change."""
 
 import asyncio
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from quorate.api.configuration.queueing import ResourceOptions
+from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.discovery import plural_of
-from quorate.kube.errors import Unreachable
+from quorate.kube.errors import ApiError, ServerError, TooManyRequests, Unreachable, Unreadable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
-from quorate.kube.resources import CLUSTER_QUEUES, COHORTS, NODES
+from quorate.kube.resources import CLUSTER_QUEUES, COHORTS, NODES, Resource
 from quorate.witness.admissions import WITNESSED_WORKLOADS
 from quorate.witness.devices import WITNESSED_CLAIMS, WITNESSED_SLICES
-from quorate.witness.owners import OwnerLookup
-from quorate.witness.pods import WITNESSED_PODS
+from quorate.witness.pods import WITNESSED_PODS, WitnessedPod
 from quorate.witness.report import Report
 from quorate.witness.witness import Facts, Witness
+
+_MAX_REMEMBERED: Final = 50_000
+_MAX_DEPTH: Final = 10
+
+
+class _Owner(Struct):
+    metadata: ObjectMeta
+
+
+class OwnerLookup:
+    """Reads each owner once: the controller of an object does not change."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._resources: dict[tuple[str, str], Resource[_Owner]] = {}
+        self._controllers: OrderedDict[Uid, OwnerReference | None] = OrderedDict()
+
+    @property
+    def controllers(self) -> Mapping[Uid, Uid]:
+        """Return uids of controllers by uid of the owner that they control."""
+        return {uid: owner.uid for uid, owner in self._controllers.items() if owner is not None}
+
+    async def look_up(self, pods: Iterable[WitnessedPod]) -> bool:
+        """Read the owners of running pods, and their owners in turn, that are not known yet.
+
+        Return False if the server was too busy to answer for some: the next call reads those.  Raises
+        ``Unreachable``.
+        """
+        is_complete = True
+        for pod in pods:
+            owner = pod.metadata.controller
+            if not pod.holds_node or (owner is not None and owner.kind == "Node"):
+                continue
+            for _ in range(_MAX_DEPTH):
+                if owner is None:
+                    break
+                if owner.uid not in self._controllers:
+                    try:
+                        self._remember(owner.uid, await self._controller_of(owner, pod.metadata.namespace))
+                    except (ServerError, TooManyRequests):
+                        is_complete = False
+                        break
+                owner = self._controllers[owner.uid]
+        return is_complete
+
+    def _remember(self, uid: Uid, controller: OwnerReference | None) -> None:
+        if len(self._controllers) >= _MAX_REMEMBERED:
+            self._controllers.popitem(last=False)
+        self._controllers[uid] = controller
+
+    async def _controller_of(self, owner: OwnerReference, namespace: str) -> OwnerReference | None:
+        """Return the controller of ``owner``; None also if it cannot be read.
+
+        Raises ``ServerError`` and ``TooManyRequests``, which say nothing of the owner.
+        """
+        try:
+            resource = await self._resource(owner)
+            stored = (
+                None if resource is None else await self._client.get(resource, Key(namespace, owner.name))
+            )
+        except (ServerError, TooManyRequests):
+            raise
+        except (ApiError, Unreadable):
+            return None
+        return None if stored is None or stored.metadata.uid != owner.uid else stored.metadata.controller
+
+    async def _resource(self, owner: OwnerReference) -> Resource[_Owner] | None:
+        name = (owner.api_version, owner.kind)
+        if name not in self._resources:
+            plural = await plural_of(self._client, *name)
+            if not plural:
+                return None
+            group, _, version = owner.api_version.rpartition("/")
+            self._resources[name] = Resource(group, version, plural, owner.kind, True, _Owner)
+        return self._resources[name]
+
 
 _PAUSES: Final = 10  # times the duration of an observation: the witness uses a tenth of a core at most
 

@@ -7,9 +7,8 @@ from rich.console import Console
 from rich.table import Table
 
 from quorate.api.meta import at_epoch, epoch
-from quorate.cli.run.demo import run_estimate
-from quorate.cli.run.estimate import EstimateOfLast, estimate_table
-from quorate.cli.run.outcome import Completed, Outcome
+from quorate.cli.run.demo import EstimateOfLast, estimate_table, run_estimate
+from quorate.cli.run.report import Completed, Outcome
 from quorate.kube.clock import WallClock
 from quorate.processes.local.progress import JobRecord
 from quorate.simulate.estimates.forecast import StartTime

@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.cli.run.follow import SETTLED_AFTER_S, QuietPeriod, ending_of
-from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed
+from quorate.cli.run.report import Completed, Deadlocked, Ending, Failed
 from quorate.processes.local.observation import ObservedCluster
 from tests.processes.local.clusters import JobExample, a_cluster, condition
 

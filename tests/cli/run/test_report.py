@@ -9,8 +9,16 @@ from rich.console import Console
 
 from quorate.cli.exit_codes import Exit
 from quorate.cli.run.demo import as_documented, comparison, lesson
-from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed, Outcome, TimedOut
-from quorate.cli.run.report import outcome_lines, print_outcome
+from quorate.cli.run.report import (
+    Completed,
+    Deadlocked,
+    Ending,
+    Failed,
+    Outcome,
+    TimedOut,
+    outcome_lines,
+    print_outcome,
+)
 from quorate.cli.run.screen import LineScreen, Snapshot, format_pod_count, open_screen
 from quorate.processes.local.deadlock import BlockedJob, NoProgress, Shortage
 from quorate.processes.local.observation import PodCount

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quorate.cli.simulate.table_files import check_table_file, csv_text, write_table
+from quorate.cli.simulate.tables import check_table_file, csv_text, write_table
 from quorate.inspect.errors import UsageError
 from quorate.simulate.results.tables import job_columns, stacked, usage_columns
 from tests.simulate.worlds import queue, run_of

@@ -29,8 +29,7 @@ from quorate.cli.run.node_options import (
     Speed,
     described_nodes,
 )
-from quorate.cli.run.outcome import Outcome
-from quorate.cli.run.report import outcome_value, print_outcome
+from quorate.cli.run.report import Outcome, outcome_value, print_outcome
 from quorate.cli.run.screen import open_console, open_screen
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import is_structured, print_value

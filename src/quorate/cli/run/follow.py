@@ -12,7 +12,7 @@ from typing import Final
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.pods_ready import WaitForPodsReady
-from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed, Outcome, TimedOut
+from quorate.cli.run.report import Completed, Deadlocked, Ending, Failed, Outcome, TimedOut
 from quorate.cli.run.screen import Screen, Snapshot
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock

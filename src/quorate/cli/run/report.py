@@ -1,6 +1,7 @@
-"""The output at the end of a run: the table of its jobs, and why it ended."""
+"""The ways in which a run ends, each with its exit code, and the output at the end: a table of its jobs."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 from rich.console import Console
@@ -8,9 +9,50 @@ from rich.table import Table
 from rich.text import Text
 
 from quorate.api.meta import epoch
-from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed, Outcome, TimedOut
+from quorate.cli.exit_codes import Exit
 from quorate.inspect.formatting import format_duration
+from quorate.processes.local.deadlock import NoProgress
 from quorate.processes.local.progress import JobRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """Every job completed."""
+
+    exit = Exit.COMPLETED
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Every job finished, not every one completed."""
+
+    exit = Exit.FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlocked:
+    """Jobs are left and nothing can make progress."""
+
+    no_progress: NoProgress
+    exit = Exit.NO_PROGRESS
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """Jobs were left when the timeout expired."""
+
+    timeout_s: float
+    left: tuple[str, ...]
+    exit = Exit.TIMED_OUT
+
+
+Ending = Completed | Failed | Deadlocked | TimedOut
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    ending: Ending
+    records: tuple[JobRecord, ...]
 
 
 def print_outcome(console: Console, outcome: Outcome) -> None:

@@ -14,8 +14,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from quorate.cli.simulate import report_page
 from quorate.cli.simulate.run_times import Runs, report_origins
-from quorate.cli.simulate.table_files import check_table_file, csv_text, write_table
-from quorate.cli.simulate.tables import print_clusters, print_comparison, print_summary
+from quorate.cli.simulate.tables import (
+    check_table_file,
+    csv_text,
+    print_clusters,
+    print_comparison,
+    print_summary,
+    write_table,
+)
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.options import Output
 from quorate.cli.verbs.printing import print_value
@@ -32,9 +38,8 @@ from quorate.simulate.estimates.snapshot import snapshot_world
 from quorate.simulate.inputs.changes import changed
 from quorate.simulate.inputs.submissions import number_of_jobs
 from quorate.simulate.inputs.world import InvalidWorld, World, read_world
-from quorate.simulate.results.cluster_summary import ClustersSummary, summarize_clusters
 from quorate.simulate.results.comparison import Comparison, compare
-from quorate.simulate.results.summary import Summary, summarize
+from quorate.simulate.results.summary import ClustersSummary, Summary, summarize, summarize_clusters
 from quorate.simulate.results.tables import Columns, job_columns, stacked, usage_columns
 
 CLUSTER: Final = "the cluster"  # in tables and in the column of runs

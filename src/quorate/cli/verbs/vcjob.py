@@ -25,8 +25,7 @@ from quorate.cli.verbs.printing import (
     print_objects,
     print_sections,
 )
-from quorate.cli.verbs.volcano_commands import one_name, send_command
-from quorate.cli.verbs.writing import Results, create_document, delete_object
+from quorate.cli.verbs.writing import Results, create_document, delete_object, one_name, send_command
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.summaries import VolcanoJobStates, volcano_job_states

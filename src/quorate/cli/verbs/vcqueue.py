@@ -13,8 +13,14 @@ from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_commands import on_cluster
 from quorate.cli.verbs.listing import list_objects, print_whole
 from quorate.cli.verbs.printing import Column, age, is_structured, print_objects
-from quorate.cli.verbs.volcano_commands import one_name, send_command
-from quorate.cli.verbs.writing import Results, create_object, delete_object, patch_spec
+from quorate.cli.verbs.writing import (
+    Results,
+    create_object,
+    delete_object,
+    one_name,
+    patch_spec,
+    send_command,
+)
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.kube.clock import WallClock

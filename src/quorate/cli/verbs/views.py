@@ -20,7 +20,7 @@ from quorate.cli.verbs.printing import Column, Fields, Section, TableSection, ag
 from quorate.inspect.explain.summaries import Summaries
 from quorate.inspect.formatting import amount_cells, amount_columns, format_duration
 from quorate.inspect.status.capacity import quota_of, usage_of
-from quorate.inspect.workload_status import Status, status_of
+from quorate.inspect.workload_lists import Status, status_of
 from quorate.queueing import conditions as c
 
 _LONGEST_JOB_TYPE: Final = 30

@@ -1,18 +1,20 @@
-"""``quorate workload``: list, describe, explain, stop, resume and delete workloads, and list their pods."""
+"""``quorate workload``: list, describe, stop, resume and delete workloads; ``quorate cancel``."""
 
-from typing import Annotated, Final
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
 import typer
 
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key
+from quorate.api.meta import Key, Uid
 from quorate.cli.lazy_commands import LazyCommand, command_group
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_commands import in_namespace, in_namespaces
-from quorate.cli.verbs.delete import delete
 from quorate.cli.verbs.listing import list_objects, listed_summaries, print_whole, with_explanation
-from quorate.cli.verbs.options import Workloads
+from quorate.cli.verbs.options import SomeWorkloads, Workloads
 from quorate.cli.verbs.printing import (
     as_untyped,
     is_structured,
@@ -20,17 +22,20 @@ from quorate.cli.verbs.printing import (
     print_objects,
     print_rows,
     print_sections,
+    qualified_name,
 )
 from quorate.cli.verbs.views import cluster_queue_of, describe_workload, workload_columns
-from quorate.cli.verbs.writing import Results, patch_spec
+from quorate.cli.verbs.writing import Results, delete_object, identity, patch_spec
 from quorate.inspect.connection import Connection
+from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.served import served_estimates
 from quorate.inspect.explain.summaries import summary_of_workload
-from quorate.inspect.job_names import OwnerResolver, job_filter, job_uids, named_workloads
-from quorate.inspect.workload_lists import pod_table, queue_positions
-from quorate.inspect.workload_status import Status, status_of
+from quorate.inspect.job_names import OwnerResolver, job_filter, job_uids, named_job, named_workloads
+from quorate.inspect.workload_lists import Status, pod_table, queue_positions, status_of
 from quorate.kube.clock import WallClock
-from quorate.kube.resources import LOCAL_QUEUES, PODS, WORKLOADS, metadata_of
+from quorate.kube.errors import NotFound
+from quorate.kube.resources import LOCAL_QUEUES, PODS, WORKLOADS, Resource, metadata_of
+
 
 workload = command_group(
     "Workloads, one for each job: list, describe, explain, stop, resume, delete, pods.",
@@ -198,7 +203,85 @@ def _any_workload(workload: Workload) -> bool:
     return True
 
 
-workload.command()(delete)
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """An object to delete and the name of its workload, which may be the object itself."""
+
+    resource: Resource[Any]
+    key: Key
+    uid: Uid
+    workload: str
+
+    def __str__(self) -> str:
+        return qualified_name(self.resource, self.key.name)
+
+    @property
+    def is_job(self) -> bool:
+        return self.resource is not WORKLOADS
+
+
+@workload.command()
+@in_namespace
+async def delete(
+    connection: Connection,
+    names: SomeWorkloads = None,
+    all_: Annotated[bool, typer.Option("--all", help="All workloads of the namespace.")] = False,
+    yes: o.Yes = False,
+    dry_run: o.DryRunOption = o.DryRun.NONE,
+    output: o.Format = o.Output.TABLE,
+) -> None:
+    """Delete workloads and the jobs that own them, after confirmation.
+
+    [b]Example:[/b] quorate workload delete job/train
+    """
+    if all_ == bool(names):
+        raise UsageError(
+            "names of workloads or --all are needed" if not names else "--all and names exclude each other"
+        )
+    if names:
+        workloads = [workload for name in names for workload in await named_workloads(connection, name)]
+    else:
+        workloads = [*(await connection.client.list(WORKLOADS, connection.namespace)).items]
+    if not workloads:
+        o.print_none_found(connection.namespace)
+    deletions = await _deletions(connection, workloads)
+    jobs = [deletion for deletion in deletions if deletion.is_job]
+    if jobs and not yes and dry_run is o.DryRun.NONE:
+        to_stderr = is_structured(output)
+        typer.echo("This also deletes:", err=to_stderr)
+        for job in jobs:
+            typer.echo(f"- {job}, with workload {job.workload}", err=to_stderr)
+        typer.confirm("Do you want to proceed?", abort=True, err=to_stderr)
+    with Results(output, dry_run) as results:
+        for deletion in deletions:
+            await _delete(connection, deletion, results)
+
+
+async def _deletions(connection: Connection, workloads: Iterable[Workload]) -> Sequence[Deletion]:
+    """Return one deletion per object, in the order of the workloads."""
+    owners = OwnerResolver(connection.client)
+    deletions: dict[Uid, Deletion] = {}
+    for workload in workloads:
+        metadata = workload.metadata
+        if not metadata.owner_references:
+            deletions[metadata.uid] = Deletion(WORKLOADS, metadata.key, metadata.uid, metadata.name)
+        for owner in metadata.owner_references:
+            kind = await owners.resource_of(owner)
+            if kind is None:
+                raise UsageError(
+                    f"{owner.kind} {owner.name} of workload {metadata.name} cannot be deleted: "
+                    f"{connection.client.config.server} does not serve {owner.api_version}"
+                )
+            key = Key(metadata.namespace, owner.name)
+            deletions.setdefault(owner.uid, Deletion(kind, key, owner.uid, metadata.name))
+    return (*deletions.values(),)
+
+
+async def _delete(connection: Connection, deletion: Deletion, results: Results) -> None:
+    try:
+        await delete_object(connection, deletion.resource, deletion.key, results, deletion.uid)
+    except NotFound:
+        typer.echo(f"{deletion} not found, already deleted", err=True)
 
 
 @workload.command()
@@ -233,3 +316,31 @@ async def pods(connection: Connection, names: Workloads, output: o.Format = o.Ou
         print_rows([table.column_definitions[index].name.upper() for index in shown], rows)
     else:
         o.print_none_found(connection.namespace)
+
+
+@in_namespace
+async def cancel(
+    connection: Connection,
+    jobs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="JOB...",
+            help="Names, or TYPE/NAME: train, job/train, rayjob/train.",
+            autocompletion=completion.workloads,
+        ),
+    ],
+    output: o.Format = o.Output.TABLE,
+) -> None:
+    """Delete jobs, running or not, with their pods and workloads.
+
+    It asks no question, as scancel.
+
+    [b]Example:[/b] quorate cancel train
+    """
+    with Results(output) as results:
+        for written in jobs:
+            job = await named_job(connection, written)
+            key, uid = job.metadata.key, job.metadata.uid
+            with suppress(NotFound):  # another client was faster
+                await connection.client.delete(job.resource, key, uid=uid, propagation="Background")
+            results.add(job.resource, identity(key, uid), "cancelled")

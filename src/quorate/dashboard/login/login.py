@@ -13,8 +13,7 @@ from quorate.dashboard.limits import LOGIN_PENDING_S, MOST_LOGINS_AT_ONCE, TOKEN
 from quorate.dashboard.login import cookies
 from quorate.dashboard.login.authorization import Authorization
 from quorate.dashboard.login.oidc import OidcError, OidcLogins, expiry_of
-from quorate.dashboard.login.one_time_links import OneTimeLinks
-from quorate.dashboard.login.sessions import InvalidCredentials, Session, Sessions
+from quorate.dashboard.login.sessions import InvalidCredentials, OneTimeLinks, Session, Sessions
 from quorate.dashboard.responses import Refused, answer, bad_request, plain_text, read_body
 from quorate.kube.clock import Clock
 from quorate.kube.log import logger

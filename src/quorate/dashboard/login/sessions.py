@@ -6,13 +6,16 @@ The API server reviews the credentials again every ``REVIEW_S``: a revoked token
 """
 
 import asyncio
+import hashlib
 import hmac
 import random
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from quorate.dashboard.limits import MOST_OF_A_USER, MOST_SESSIONS, SESSION_S, SessionLimits
+from quorate.dashboard.limits import LINK_VALID_S, MOST_OF_A_USER, MOST_SESSIONS, SESSION_S, SessionLimits
+from quorate.dashboard.queries import Viewer
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import Unauthorized
@@ -147,3 +150,43 @@ async def _reviewed(client: Client) -> User:
     if user.name == "system:anonymous":
         raise InvalidCredentials
     return user
+
+
+class OneTimeLinks:
+    """Links that log in once, with the credentials of this process; only on loopback.
+
+    A terminal shows the link to the user that started the process, which could use these credentials anyway.
+    One code is valid at a time: ``announce`` gets the first link, and the next one after each use.
+    """
+
+    def __init__(self, clock: Clock, announce: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._announce = announce
+        self._digest = b""  # of the valid code
+        self._ends_at = 0.0
+
+    def renew(self) -> None:
+        code = secrets.token_urlsafe(32)
+        self._digest = _digest(code)
+        self._ends_at = self._clock.now() + LINK_VALID_S
+        self._announce(code)
+
+    def redeem(self, code: str) -> bool:
+        """Return True for the valid code, which is invalid from then on."""
+        if not secrets.compare_digest(_digest(code), self._digest):
+            return False
+        is_late = self._clock.now() >= self._ends_at
+        self.renew()
+        return not is_late
+
+
+def _digest(code: str) -> bytes:
+    return hashlib.sha256(code.encode()).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The user of a request."""
+
+    session: Session
+    viewer: Viewer  # what it may see

@@ -1,22 +1,20 @@
 """The application: routes, the session of each request, and refusals."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 
 from quorate.api.meta import Key
 from quorate.dashboard.login import cookies
 from quorate.dashboard.login.authorization import Authorization
-from quorate.dashboard.login.caller import Caller
 from quorate.dashboard.login.login import CALLBACK, Login
+from quorate.dashboard.login.sessions import Caller
 from quorate.dashboard.responses import Refused, answer, forbidden, not_found, problem, refusal_of
 from quorate.dashboard.serving.event_stream import EventStreams
-from quorate.dashboard.serving.open_api import open_api_document
-from quorate.dashboard.serving.operations import CSRF_HEADER, OPERATIONS, PREFIX, Operation
+from quorate.dashboard.serving.operations import CSRF_HEADER, OPERATIONS, PREFIX, Operation, open_api_document
 from quorate.dashboard.serving.reads import Handler, Reads
-from quorate.dashboard.serving.security_headers import add_security_headers
 from quorate.dashboard.serving.static_files import StaticFiles
 from quorate.dashboard.serving.submissions import Submissions
 from quorate.dashboard.simulation.what_if import WhatIf
@@ -155,3 +153,47 @@ async def _local_host(request: web.Request, handler: Endpoint) -> web.StreamResp
     """Refuse a request that does not name this machine."""
     cookies.require_local_host(request)
     return await handler(request)
+
+
+POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "manifest-src 'self'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+_YEAR_S: Final = 365 * 86400
+
+
+def add_security_headers(app: web.Application, *, over_tls: bool) -> None:
+    """Add to each response of ``app`` the headers with which a browser limits what a page may do.
+
+    The page loads scripts, styles and pictures from its own origin only, is shown in no frame, and tells no
+    other site its address.  With ``over_tls`` browsers use HTTPS only from then on.
+    """
+    headers = dict(HEADERS)
+    if over_tls:
+        headers["Strict-Transport-Security"] = f"max-age={_YEAR_S}"
+
+    async def add(request: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(headers)
+        response.headers.setdefault("Cache-Control", "no-store")  # answers differ between users
+        response.headers.pop("Server", None)
+
+    app.on_response_prepare.append(add)

@@ -16,7 +16,7 @@ from aiohttp import web
 from quorate.api import codec
 from quorate.api.meta import at_epoch
 from quorate.dashboard.limits import HEARTBEAT_S, MOST_STREAMS, SessionLimits
-from quorate.dashboard.login.caller import Caller
+from quorate.dashboard.login.sessions import Caller
 from quorate.dashboard.model.changes import EVERYTHING
 from quorate.dashboard.queries import Viewer
 from quorate.dashboard.responses import Refused

@@ -11,7 +11,7 @@ from quorate.dashboard import schema as s
 from quorate.dashboard.history.history import History
 from quorate.dashboard.history.series import no_series
 from quorate.dashboard.login.authorization import Authorization
-from quorate.dashboard.login.caller import Caller
+from quorate.dashboard.login.sessions import Caller
 from quorate.dashboard.model.model import DashboardModel
 from quorate.dashboard.queries import PodGroupQuery, Viewer, WorkloadQuery
 from quorate.dashboard.responses import bad_request, not_found

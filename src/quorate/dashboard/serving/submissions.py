@@ -12,7 +12,7 @@ from quorate.api.meta import Key
 from quorate.dashboard import schema as s
 from quorate.dashboard.limits import LOG_BYTES, MANIFEST_BYTES, MOST_LOG_LINES
 from quorate.dashboard.login.authorization import Authorization
-from quorate.dashboard.login.caller import Caller
+from quorate.dashboard.login.sessions import Caller
 from quorate.dashboard.model.model import DashboardModel
 from quorate.dashboard.responses import Refused, bad_request, read_body
 from quorate.dashboard.serving import parameters as p

@@ -18,8 +18,13 @@ from quorate.dashboard.limits import BUDGET_S, DEADLINE_S, FORECAST_REST, SHORTE
 from quorate.dashboard.queries import NO_ESTIMATES, Estimates, Viewer
 from quorate.dashboard.refreshing import refresh_while_used
 from quorate.dashboard.schema import Forecast, StartEstimate
-from quorate.dashboard.simulation.simulation_process import Cluster, Failure, Forecasted, ForecastTask
-from quorate.dashboard.simulation.simulations import simulate
+from quorate.dashboard.simulation.simulation_process import (
+    Cluster,
+    Failure,
+    Forecasted,
+    ForecastTask,
+    simulate,
+)
 from quorate.inspect.explain.served import served_estimates
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock

@@ -5,6 +5,7 @@ processor time and memory. It reads with the credentials of the dashboard, and i
 the user may see.
 """
 
+import asyncio
 import gc
 import os
 import resource
@@ -19,12 +20,13 @@ import msgspec
 from quorate.api.decoding.documents import InvalidYaml, read_documents
 from quorate.api.explanation import FEWEST_RUNS
 from quorate.api.meta import at_epoch
-from quorate.dashboard.limits import MEMORY_BYTES, MOST_FINDINGS, NICENESS, PROCESSOR_S
+from quorate.dashboard.limits import MEMORY_BYTES, MOST_FINDINGS, MOST_LOGGED, NICENESS, PROCESSOR_S
 from quorate.dashboard.schema import Forecast, StartEstimate, WhatIfAnswer
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import user_message
 from quorate.inspect.live_cluster import LiveCluster, assumed_run_s, read_cluster
 from quorate.inspect.would_start import Outlook, outlook_of
+from quorate.kube.log import logger
 from quorate.kube.resources import Json
 from quorate.processes.process_setup import tune_garbage_collection
 from quorate.simulate.engine.player import play
@@ -205,6 +207,35 @@ def _refused_documents(text: str) -> list[str]:
         for document in documents
         if isinstance(document.value, dict) and document.value.get("apiVersion") == API_VERSION
     ]
+
+
+async def simulate(task: Task, deadline_s: float) -> Outcome:
+    """Return what the process answers; a ``Failure`` if it does not in time."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "quorate.dashboard.simulation.simulation_process",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        # Libraries that reserve memory for each core would use up the limit.
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+    )
+    try:
+        async with asyncio.timeout(deadline_s):
+            out, err = await process.communicate(msgspec.json.encode(task))
+    except TimeoutError:
+        return Failure(f"the simulation did not end within {deadline_s:g} s")
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        written = err.decode(errors="replace").strip()[-MOST_LOGGED:]
+        logger(__name__).error("simulation failed", code=process.returncode, written=written)
+        return Failure("the simulation ended with an error; the log of the dashboard has it")
+    outcome: Outcome = msgspec.json.decode(out, type=Outcome)
+    return outcome
 
 
 if __name__ == "__main__":

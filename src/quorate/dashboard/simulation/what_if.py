@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.dashboard.limits import COMPARED_BYTES, DEADLINE_S
-from quorate.dashboard.login.caller import Caller
+from quorate.dashboard.login.sessions import Caller
 from quorate.dashboard.responses import Refused, bad_request, forbidden, read_body
 from quorate.dashboard.schema import WhatIfAnswer, WhatIfRequest
 from quorate.dashboard.simulation.simulation_process import (
@@ -20,8 +20,8 @@ from quorate.dashboard.simulation.simulation_process import (
     Outcome,
     OutlookTask,
     WhatIfTask,
+    simulate,
 )
-from quorate.dashboard.simulation.simulations import simulate
 from quorate.inspect.would_start import Outlook
 from quorate.kube.resources import Json
 

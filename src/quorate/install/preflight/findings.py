@@ -1,10 +1,14 @@
-"""A finding about a cluster: severity, subject, text and remedy."""
+"""A finding about a cluster: severity, subject, text and remedy; findings about permissions."""
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final
 
+from quorate.api import codec
 from quorate.api.meta import Struct
+from quorate.install.controller_rules import OWN, PolicyRule
+from quorate.kube.client import Client
 
 
 class Severity(StrEnum):
@@ -38,3 +42,57 @@ def info(about: str, says: str, remedy: str = "") -> PreflightFinding:
 def by_severity(findings: Iterable[PreflightFinding]) -> tuple[PreflightFinding, ...]:
     """Sort by severity, otherwise keep the order."""
     return tuple(sorted(findings, key=lambda finding: _RANK[finding.severity]))
+
+
+_GROUP = "/apis/authorization.k8s.io/v1"
+
+
+class _ReviewStatus(Struct):
+    allowed: bool = False
+
+
+class _Review(Struct):
+    status: _ReviewStatus = _ReviewStatus()
+
+
+async def denied_requests(
+    client: Client, rules: Iterable[PolicyRule], namespace: str, account: str
+) -> Mapping[str, tuple[str, ...]]:
+    """Return the denied requests as ``verb resource``, by what they are needed for.
+
+    ``account`` is a service account NAMESPACE/NAME, or empty for the current user; ``namespace`` is that of
+    the controllers.  Raises ``Forbidden`` without permission to create access reviews.
+    """
+    requests = [(rule, verb, resource) for rule in rules for verb, resource in rule]
+    allowed = await asyncio.gather(
+        *(_is_allowed(client, rule, verb, resource, namespace, account) for rule, verb, resource in requests)
+    )
+    missing: dict[str, list[str]] = {}
+    for (rule, verb, resource), is_allowed in zip(requests, allowed, strict=True):
+        if not is_allowed:
+            full = f"{verb} {resource}.{rule.group}" if rule.group else f"{verb} {resource}"
+            missing.setdefault(rule.needed_for, []).append(full)
+    return {needed_for: tuple(denied) for needed_for, denied in missing.items()}
+
+
+async def _is_allowed(
+    client: Client, rule: PolicyRule, verb: str, resource: str, namespace: str, account: str
+) -> bool:
+    name, _, subresource = resource.partition("/")
+    attributes = {"verb": verb, "group": rule.group, "resource": name, "subresource": subresource}
+    if rule.names:
+        attributes["name"] = rule.names[0]
+    if rule.namespace:
+        attributes["namespace"] = namespace if rule.namespace == OWN else rule.namespace
+    spec: dict[str, object] = {"resourceAttributes": attributes}
+    kind = "SelfSubjectAccessReview"
+    if account:
+        home, _, _ = account.partition("/")
+        kind = "SubjectAccessReview"
+        spec |= {
+            "user": f"system:serviceaccount:{account.replace('/', ':')}",
+            "groups": ["system:serviceaccounts", f"system:serviceaccounts:{home}", "system:authenticated"],
+        }
+    body = codec.encode({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec})
+    answer = await client.request("POST", f"{_GROUP}/{kind.lower()}s", body=body)
+    return codec.decode(_Review, answer).status.allowed

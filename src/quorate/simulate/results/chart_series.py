@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.kube.resources import CLUSTER_QUEUES
 from quorate.quota.amount import FlavorResource, base_units
-from quorate.simulate.engine.held_amounts import NO_FLAVOR
-from quorate.simulate.engine.recorder import Run
+from quorate.simulate.engine.recorder import NO_FLAVOR, Run
 from quorate.simulate.engine.records import NEVER, Transition
 from quorate.simulate.results.summary import waits_ms
 

@@ -7,18 +7,20 @@ index of the use of the cluster queues in units of their nominal quota: 1 if all
 DEC-TR-301).
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from quorate.api.kueue.topology import HOSTNAME
 from quorate.kube.resources import CLUSTER_QUEUES
 from quorate.quota.amount import as_quantity, base_units
-from quorate.simulate.engine.recorder import Run, Unended
+from quorate.simulate.engine.clusters import ClustersRun
+from quorate.simulate.engine.recorder import NO_FLAVOR, Run, Unended
 from quorate.simulate.engine.records import NEVER, Outcome, Transition
-from quorate.simulate.results.node_use import NodeUse, node_use
 
 BOUND_MS: Final = 10_000.0
 Numbers = NDArray[np.float64]
@@ -164,3 +166,77 @@ def _fairness(utilisation: Sequence[Utilisation]) -> float | None:
     if len(used) < 2:
         return None
     return sum(used) ** 2 / (len(used) * sum(share**2 for share in used))
+
+
+class NodeUse(msgspec.Struct, frozen=True, rename="camel"):
+    """Of one resource of all nodes that have it, over the whole run."""
+
+    resource: str
+    nodes: int
+    allocatable: str  # a quantity, the sum
+    mean: str  # the mean amount in use
+    share: float  # mean / allocatable
+    least: float  # the share of the node with the smallest one
+    most: float
+
+
+def node_use(run: Run) -> Iterator[NodeUse]:
+    """Yield the use of each resource in order; nothing if no pods had places on nodes."""
+    if not run.node_usage.samples:
+        return
+    shares: dict[str, list[float]] = {}
+    amounts: dict[str, int] = {}
+    used: dict[str, float] = {}
+    for node in run.world.nodes:
+        for resource, quantity in node.status.allocatable.items():
+            amount = base_units(resource, quantity)
+            if not amount:
+                continue
+            host = node.metadata.labels[HOSTNAME]
+            mean = run.node_usage.mean(host, NO_FLAVOR, resource, run.ended_ms)
+            shares.setdefault(resource, []).append(mean / amount)
+            amounts[resource] = amounts.get(resource, 0) + amount
+            used[resource] = used.get(resource, 0.0) + mean
+    for resource in sorted(shares):
+        yield NodeUse(
+            resource=resource,
+            nodes=len(shares[resource]),
+            allocatable=str(as_quantity(resource, amounts[resource])),
+            mean=str(as_quantity(resource, round(used[resource]))),
+            share=used[resource] / amounts[resource],
+            least=min(shares[resource]),
+            most=max(shares[resource]),
+        )
+
+
+class ClusterUse(msgspec.Struct, frozen=True, rename="camel"):
+    jobs: int  # of the manager, which the cluster started
+    preemptions: int
+    evictions: int  # for another reason
+    share: float | None  # the largest share of the quota of a flavor that was used on average
+
+
+class ClustersSummary(msgspec.Struct, frozen=True, rename="camel"):
+    """Of one dispatcher in one world; a job is admitted when a cluster starts it."""
+
+    name: str  # of the run
+    jobs: Waits
+    copies: int  # workloads created in clusters
+    moved: int  # of these: removed before any cluster started the job
+    clusters: dict[str, ClusterUse]
+
+
+def summarize_clusters(name: str, run: ClustersRun) -> ClustersSummary:
+    """Return the figures of ``run``, called ``name``."""
+    started = Counter(run.started_in.values())
+    clusters = {}
+    for cluster, worker in run.workers.items():
+        summary = summarize(worker)
+        shares = [use.share for use in summary.utilisation if use.share is not None]
+        clusters[cluster] = ClusterUse(
+            jobs=started[cluster],
+            preemptions=summary.jobs.preemptions,
+            evictions=summary.jobs.evictions,
+            share=max(shares, default=None),
+        )
+    return ClustersSummary(name, summarize(run.manager).jobs, run.copies, run.moved, clusters)

@@ -99,3 +99,13 @@ def _texts(names: Sequence[str], index: Iterable[int]) -> list[str]:
 def _seconds(times_ms: Any) -> NDArray[Any]:
     times = np.frombuffer(times_ms, np.int64)
     return np.where(times == NEVER, np.nan, times / 1000)
+
+
+class MissingExtra(ImportError):
+    """An optional package is not installed."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{what} needs {package}, which is not installed"
+            f" (run: pip install {package}, or in a clone: pip install '.[{extra}]')"
+        )

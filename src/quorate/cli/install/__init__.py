@@ -1,1 +1,0 @@
-"""Commands that write the manifests of an installation, and ``quorate preflight``."""
