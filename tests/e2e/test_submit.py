@@ -8,7 +8,10 @@ import pytest
 import yaml
 
 from quorate.api.meta import Key
+from quorate.kube.clock import WallClock
 from quorate.kube.resources import JOBS, SERVICES
+from quorate.local.nodes import NodePool
+from quorate.local.nodes.fleet import register
 from tests.e2e.commands import ROOT, cluster, kubectl, needs_kubectl
 from tests.e2e.queue_manifests import queue_of_one_cpu
 from tests.e2e.verbs import CommandLine, story_runner
@@ -65,6 +68,13 @@ def test_a_dry_run_says_whether_and_when(tmp_path: Path, monkeypatch: pytest.Mon
         assert "it can never start" in never.err
         assert "let each pod of pod set main request at most 1 cpu" in never.err
         assert [job.metadata.name for job in (await world.client.list(JOBS, NAMESPACE)).items] == ["holder"]
+
+        await register(world.client, WallClock(), NodePool(1, cpu="8"), "node-1", "10.0.1.1")
+        await world.cluster_queue("1000", "large")
+        await world.local_queue("large", "large")
+        too_large = await command(*line, "-q", "large", "--cpus", "900", "--", "./run")
+        assert too_large.code == 1
+        assert "it would never start as the cluster is now: 1 of 1 pods fits no node: cpu: " in too_large.err
 
     story_runner(tmp_path, monkeypatch)(story)
 

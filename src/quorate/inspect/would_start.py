@@ -1,5 +1,6 @@
 """Whether and when a job would start that does not exist yet, by the rules of the controllers."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -20,8 +21,10 @@ from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden
 from quorate.kube.resources import PRIORITY_CLASSES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS, Json
+from quorate.queueing.decisions import Reserve
 from quorate.queueing.explain import pending_facts, run
 from quorate.queueing.explanation.workload import explain_workload
+from quorate.queueing.inadmissible_reasons import NodesLackRoom
 from quorate.simulate.estimates.forecast import StartTime, forecast
 from quorate.simulate.estimates.snapshot import run_times, snapshot_world
 from quorate.simulate.limits import ASSUMED_RUN_S
@@ -46,11 +49,11 @@ async def outlook_of(connection: Connection, config: Path | None, document: Json
     job = document | {"metadata": document["metadata"] | {"namespace": connection.namespace}}
     client = connection.client
     try:
-        explanation, workload = await would_start(client, config, job)
+        explanation, unplaced, workload = await would_start(client, config, job)
     except Forbidden as error:
         return Outlook(starts="Unknown", message=f"whether it would start is not known: {error}")
-    outlook = outlook_by(explanation)
-    if outlook.starts != "Later" or explanation.state in NO_START:
+    outlook = outlook_by(explanation, unplaced)
+    if outlook.starts != "Later" or unplaced or explanation.state in NO_START:
         return outlook
     try:
         start = await estimated_start(client, config, workload)
@@ -59,9 +62,18 @@ async def outlook_of(connection: Connection, config: Path | None, document: Json
     return replace(outlook, estimate=_estimate(start))
 
 
-def outlook_by(explanation: Explanation) -> Outlook:
-    """Return what the explanation of its workload says of a job, without an estimate."""
-    if starts_now(explanation):
+def outlook_by(explanation: Explanation, unplaced: Sequence[NodesLackRoom] = ()) -> Outlook:
+    """Return what the explanation of its workload says of a job, without an estimate.
+
+    ``unplaced``: which of its pods fit no node although it has quota.
+    """
+    if unplaced:
+        shortages = "; ".join(shortage.text for shortage in unplaced)
+        if any(shortage.never_fits for shortage in unplaced):
+            return Outlook(starts="Never", message=f"it would never start as the cluster is now: {shortages}")
+        quota = f"quota of {explanation.cluster_queue}"
+        return Outlook(starts="Later", message=f"it would get {quota} now, and wait for nodes: {shortages}")
+    if any(reason.code == "QuotaAvailable" for reason in explanation.reasons):
         return Outlook(starts="Now", message=f"it would start now, with quota of {explanation.cluster_queue}")
     if explanation.can_never_fit:
         return Outlook(starts="Never", message=explanation.message, enough=explanation.enough)
@@ -80,9 +92,12 @@ def _estimate(start: StartTime | None) -> str:
     return f"it would start in half of the runs within {format_duration(start.p50_s)}{p90}"
 
 
-async def would_start(client: Client, config: Path | None, document: Json) -> tuple[Explanation, Workload]:
-    """Return the explanation of the workload that the job would have, and that workload.
+async def would_start(
+    client: Client, config: Path | None, document: Json
+) -> tuple[Explanation, Sequence[NodesLackRoom], Workload]:
+    """Return the explanation of the workload of the job, which pods fit no node, and the workload.
 
+    The nodes are looked at if the job would get quota now.
     The job has a local queue.  Raises ``UsageError`` for a job of which no workload can be made, and
     ``Forbidden`` without the permission to read what decides.
     """
@@ -99,13 +114,10 @@ async def would_start(client: Client, config: Path | None, document: Json) -> tu
     if isinstance(workload, NotComposed):
         raise UsageError(f"{kind.resource.kind} {document['metadata'].get('name', '')}: {workload.why}")
     state.put_workload(workload, now)
-    evaluate_all(state, now)
-    return explain_workload(state, workload, run(pending_facts(state, workload.metadata.key))), workload
-
-
-def starts_now(explanation: Explanation) -> bool:
-    """Return True if the evaluation admitted the workload."""
-    return any(reason.code == "QuotaAvailable" for reason in explanation.reasons)
+    key = workload.metadata.key
+    decision = evaluate_all(state, now).get(key)
+    unplaced = decision.unplaced if isinstance(decision, Reserve) else ()
+    return explain_workload(state, workload, run(pending_facts(state, key))), unplaced, workload
 
 
 async def estimated_start(client: Client, config: Path | None, workload: Workload) -> StartTime | None:
