@@ -166,6 +166,11 @@ def test_pod_groups_of_both_apis_are_listed_and_explained(
         await world.client.create(NATIVE_POD_GROUPS, native, NAMESPACE)
         listed = cells(await command.output_of("podgroup", "list", "-n", NAMESPACE))
         assert {(line[0], line[3]) for line in listed} == {("same", "2"), ("scheduling.k8s.io/same", "3")}
+        documents = json.loads(await command.output_of("podgroup", "list", "-n", NAMESPACE, "-o", "json"))
+        assert [
+            (group["apiVersion"], group["metadata"]["name"], group["explanation"]["state"] != "")
+            for group in documents["items"]
+        ] == [(POD_GROUPS.api_version, "same", True), (NATIVE_POD_GROUPS.api_version, "same", True)]
         explained = await command.output_of("podgroup", "explain", "same", "-n", NAMESPACE)
         names = [word for word in explained.split() if word.startswith(f"{NAMESPACE}/")]
         assert names == [

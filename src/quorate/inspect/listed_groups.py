@@ -1,7 +1,7 @@
 """The pods and pod groups that lists and explanations read."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.meta import Key
@@ -10,7 +10,9 @@ from quorate.api.volcano import PodGroup
 from quorate.kube.client import Client
 from quorate.kube.discovery import served_version
 from quorate.kube.errors import Forbidden, NotFound
-from quorate.kube.resources import NATIVE_POD_GROUPS, POD_GROUPS, Resource
+from quorate.kube.resources import NATIVE_POD_GROUPS, POD_GROUPS, HasMetadata, Json, Resource
+
+T = TypeVar("T", bound=HasMetadata | Json)
 
 STARTED_PODS: Final = Resource("", "v1", "pods", "Pod", True, StartedPod)  # as explanations read them
 
@@ -47,15 +49,25 @@ async def native_pod_groups(
 
     None if the cluster does not serve them, or if they may not be listed.
     """
-    try:
-        groups = await served_version(client, NATIVE_POD_GROUPS, VERSIONS)
-        if groups is None:
-            return None
-        listed = (await client.list(groups, namespace, label_selector)).items
-    except (NotFound, Forbidden):
-        return None
+    _, listed = await stored_native_groups(client, NATIVE_POD_GROUPS, namespace, label_selector)
     if not listed:
-        return []
+        return listed if listed is None else []
     from quorate.gang.cache.native_groups import as_volcano_group  # with numpy, which most lists do not need
 
     return [as_volcano_group(group) for group in listed]
+
+
+async def stored_native_groups(
+    client: Client, kind: Resource[T], namespace: str, label_selector: str
+) -> tuple[Resource[T], Sequence[T] | None]:
+    """Return ``kind``, native pod groups in some form, in the version that is served, and its objects.
+
+    The objects are None if the cluster does not serve them, or if they may not be listed.
+    """
+    try:
+        served = await served_version(client, kind, VERSIONS)
+        if served is not None:
+            return served, (await client.list(served, namespace, label_selector)).items
+    except (NotFound, Forbidden):
+        pass
+    return kind, None

@@ -9,7 +9,7 @@ from quorate.api import codec
 from quorate.api.explanation import ExplanationSummary
 from quorate.api.meta import Key
 from quorate.cli.verbs.options import Output, print_none_found
-from quorate.cli.verbs.printing import as_untyped, is_structured, print_documents, print_objects_as_one
+from quorate.cli.verbs.printing import as_untyped, is_structured, print_documents
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.summaries import Summaries, summaries
 from quorate.kube.errors import NotFound
@@ -28,13 +28,14 @@ async def list_objects(
     is_listed: Callable[[T], bool] | None = None,
     completed: Callable[[Json], Json] | None = None,
     others: Sequence[T] = (),
+    other_documents: Sequence[tuple[Resource[Any], Json]] = (),
     may_be_unserved: bool = False,
 ) -> Sequence[T]:
     """Return the objects to show as a table, and ``others`` after them.
 
-    If ``output`` is structured, print whole documents, each as ``completed`` returns it, and return no
-    objects.  If no object is to be listed, print that, and return none.  ``may_be_unserved``: a cluster
-    without the kind has no objects of it.
+    If ``output`` is structured, print whole documents, each as ``completed`` returns it, and
+    ``other_documents`` after them, and return no objects.  If no object is to be listed, print that, and
+    return none.  ``may_be_unserved``: a cluster without the kind has no objects of it.
     """
     namespace = connection.namespace if resource.namespaced else ""
 
@@ -54,7 +55,7 @@ async def list_objects(
             documents = tuple(document for document in documents if metadata_of(document).key in keys)
         if completed is not None and output is not Output.NAME:
             documents = tuple(map(completed, documents))
-        print_documents(resource, documents, output)
+        print_documents([*((resource, document) for document in documents), *other_documents], output)
         return ()
     objects = await listed(resource)
     shown = (*(objects if is_listed is None else filter(is_listed, objects)), *others)
@@ -69,7 +70,7 @@ async def print_whole(
     """Print objects as the server has them: one as it is, several as one List, or their names."""
     get = connection.client.get
     documents = [(resource, await get(as_untyped(resource), key)) for resource, key in targets]
-    print_objects_as_one(documents, output)
+    print_documents(documents, output, is_list=False)
 
 
 async def listed_summaries(connection: Connection, kind: str) -> Summaries:

@@ -1,17 +1,18 @@
 """``quorate podgroup``: list pod groups and explain why they are pending."""
 
 from quorate.api.meta import Key, epoch
+from quorate.api.native_groups import PodGroup as NativePodGroup
 from quorate.api.volcano import PENDING, PodGroup
 from quorate.cli.lazy_commands import LazyCommand, command_group
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_commands import in_namespaces
 from quorate.cli.verbs.listing import list_objects, listed_summaries, with_explanation
-from quorate.cli.verbs.printing import Column, age, print_objects
+from quorate.cli.verbs.printing import Column, age, as_untyped, is_structured, print_objects
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.summaries import Summaries
-from quorate.inspect.listed_groups import native_pod_groups
+from quorate.inspect.listed_groups import native_pod_groups, stored_native_groups
 from quorate.kube.clock import WallClock
-from quorate.kube.resources import POD_GROUPS
+from quorate.kube.resources import NATIVE_POD_GROUPS, POD_GROUPS
 
 podgroup = command_group(
     "Pod groups, sets of pods that start together: list, explain.",
@@ -29,8 +30,7 @@ async def list_(
 ) -> None:
     """List pod groups with their state and the reason for it.
 
-    Kubernetes' own groups have [b]scheduling.k8s.io/[/b] before their name; structured outputs are without
-    them.
+    Kubernetes' own groups have [b]scheduling.k8s.io/[/b] before their name.
 
     [b]-o wide[/b] also shows the reason as a sentence, [b]-o json[/b] as [b]explanation[/b] of each.
 
@@ -38,7 +38,13 @@ async def list_(
     """
     now = WallClock().now()
     states = await listed_summaries(connection, "PodGroup")
-    native = await native_pod_groups(connection.client, connection.namespace, selector)
+    where = (connection.namespace, selector)
+    kind, native, documents = as_untyped(NATIVE_POD_GROUPS), None, None
+    if is_structured(output):
+        kind, documents = await stored_native_groups(connection.client, kind, *where)
+    else:
+        native = await native_pod_groups(connection.client, *where)
+    explained = with_explanation(NativePodGroup, states.of_native_group)
     groups = await list_objects(
         connection,
         POD_GROUPS,
@@ -46,7 +52,8 @@ async def list_(
         selector,
         completed=with_explanation(PodGroup, states.of_pod_group),
         others=native or (),
-        may_be_unserved=native is not None,
+        other_documents=[(kind, explained(document)) for document in documents or ()],
+        may_be_unserved=native is not None or documents is not None,
     )
     columns = _columns(now, states, namespaces=not connection.namespace)
     print_objects(columns, sorted(groups, key=_age_rank), output)

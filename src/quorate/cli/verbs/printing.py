@@ -74,23 +74,16 @@ def wrap_line(text: str, start: int) -> list[str]:
     return [f"{first if number == 0 else ' ' * start}{line}" for number, line in enumerate(lines)]
 
 
-def print_documents(resource: Resource[Any], documents: Sequence[Json], output: Output) -> None:
-    """Print whole objects as one List, or their names."""
-    if output is Output.NAME:
-        for document in documents:
-            typer.echo(qualified_name(resource, document["metadata"]["name"]))
-        return
-    _dump(_as_list([_with_type_meta(resource, document) for document in documents]), output)
-
-
-def print_objects_as_one(objects: Sequence[tuple[Resource[Any], Json]], output: Output) -> None:
-    """Print the objects that arguments name: one as it is, several as one List, or their names."""
+def print_documents(
+    objects: Sequence[tuple[Resource[Any], Json]], output: Output, *, is_list: bool = True
+) -> None:
+    """Print whole objects as one List, or their names; a single one as it is unless ``is_list``."""
     if output is Output.NAME:
         for resource, document in objects:
             typer.echo(qualified_name(resource, document["metadata"]["name"]))
         return
     items = [_with_type_meta(resource, document) for resource, document in objects]
-    _dump(items[0] if len(items) == 1 else _as_list(items), output)
+    _dump(_as_list(items) if is_list or len(items) != 1 else items[0], output)
 
 
 def print_value(value: Value, output: Output) -> None:

@@ -1,7 +1,6 @@
-"""``quorate workload``: list, describe, stop, resume and delete workloads; ``quorate cancel``."""
+"""``quorate workload``: list, describe, explain, stop, resume and delete workloads, and list their pods."""
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -25,17 +24,16 @@ from quorate.cli.verbs.printing import (
     qualified_name,
 )
 from quorate.cli.verbs.views import cluster_queue_of, describe_workload, workload_columns
-from quorate.cli.verbs.writing import Results, delete_object, identity, patch_spec
+from quorate.cli.verbs.writing import Results, delete_object, patch_spec
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.served import served_estimates
 from quorate.inspect.explain.summaries import summary_of_workload
-from quorate.inspect.job_names import OwnerResolver, job_filter, job_uids, named_job, named_workloads
+from quorate.inspect.job_names import OwnerResolver, job_filter, job_uids, named_workloads
 from quorate.inspect.workload_lists import Status, pod_table, queue_positions, status_of
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import LOCAL_QUEUES, PODS, WORKLOADS, Resource, metadata_of
-
 
 workload = command_group(
     "Workloads, one for each job: list, describe, explain, stop, resume, delete, pods.",
@@ -299,8 +297,8 @@ async def pods(connection: Connection, names: Workloads, output: o.Format = o.Ou
     if is_structured(output):
         documents = (await connection.client.list(as_untyped(PODS), connection.namespace)).items
         chosen = await owners.descendants([metadata_of(document) for document in documents], wanted)
-        kept = [document for document in documents if document["metadata"]["uid"] in chosen]
-        print_documents(PODS, kept, output)
+        kept = [(PODS, document) for document in documents if document["metadata"]["uid"] in chosen]
+        print_documents(kept, output)
         return
     table = await pod_table(connection)
     chosen = await owners.descendants([row.object.metadata for row in table.rows], wanted)
@@ -316,31 +314,3 @@ async def pods(connection: Connection, names: Workloads, output: o.Format = o.Ou
         print_rows([table.column_definitions[index].name.upper() for index in shown], rows)
     else:
         o.print_none_found(connection.namespace)
-
-
-@in_namespace
-async def cancel(
-    connection: Connection,
-    jobs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="JOB...",
-            help="Names, or TYPE/NAME: train, job/train, rayjob/train.",
-            autocompletion=completion.workloads,
-        ),
-    ],
-    output: o.Format = o.Output.TABLE,
-) -> None:
-    """Delete jobs, running or not, with their pods and workloads.
-
-    It asks no question, as scancel.
-
-    [b]Example:[/b] quorate cancel train
-    """
-    with Results(output) as results:
-        for written in jobs:
-            job = await named_job(connection, written)
-            key, uid = job.metadata.key, job.metadata.uid
-            with suppress(NotFound):  # another client was faster
-                await connection.client.delete(job.resource, key, uid=uid, propagation="Background")
-            results.add(job.resource, identity(key, uid), "cancelled")

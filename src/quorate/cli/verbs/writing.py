@@ -8,7 +8,7 @@ import typer
 
 from quorate.api.meta import Key
 from quorate.cli.verbs.options import DryRun, Output
-from quorate.cli.verbs.printing import as_untyped, is_structured, print_objects_as_one, qualified_name
+from quorate.cli.verbs.printing import as_untyped, is_structured, print_documents, qualified_name
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.kube.patches import merged
@@ -42,7 +42,7 @@ class Results:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._objects or (error is None and is_structured(self._output)):
-            print_objects_as_one([*self._objects.values()], self._output)
+            print_documents([*self._objects.values()], self._output, is_list=False)
 
 
 def identity(key: Key, uid: str = "") -> Json:

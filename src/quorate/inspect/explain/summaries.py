@@ -15,6 +15,7 @@ import msgspec
 from quorate.api.explanation import ExplanationSummary, state_text, summary_of
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
+from quorate.api.native_groups import PodGroup as NativePodGroup
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Job as VolcanoJob
 from quorate.inspect.explain.served import NotServed, served_explanation, served_summaries
@@ -42,6 +43,11 @@ class Summaries:
         from quorate.gang.explanation import explain_group
 
         return self.served.get(group.metadata.key) or summary_of(explain_group(group), group.metadata)
+
+    def of_native_group(self, group: NativePodGroup) -> ExplanationSummary:
+        from quorate.gang.cache.native_groups import as_volcano_group
+
+        return self.of_pod_group(as_volcano_group(group))
 
     def _of_stored_workload(self, workload: Workload) -> ExplanationSummary:
         from quorate.queueing.explanation.workload import explain_workload
