@@ -55,7 +55,7 @@ class Commands(LazyGroup):
             "Show the output of the pods of a job.",
         ),
         LazyCommand(
-            "cancel", "quorate.cli.verbs.workload:cancel",
+            "cancel", "quorate.cli.verbs.cancel:cancel",
             "Delete jobs, running or not, with their pods and workloads.",
         ),
         LazyCommand(

@@ -11,7 +11,6 @@ import typer
 import uvloop
 
 from quorate.api.configuration import Configuration
-from quorate.api.configuration.process import Address
 from quorate.api.meta import Key
 from quorate.cli.configuration_options import Config, SchedulerConf
 from quorate.cli.local_background import IN_BACKGROUND, start_in_background
@@ -40,10 +39,6 @@ from quorate.cli.run.node_options import (
 )
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import print_result
-from quorate.dashboard.process import Options as DashboardOptions
-from quorate.dashboard.process import run_dashboard
-from quorate.dashboard.simulation.simulation_process import Cluster
-from quorate.inspect.cluster_model import effective_configuration
 from quorate.inspect.configuration_files import read_configuration_text, read_scheduler_configuration_text
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
@@ -51,9 +46,8 @@ from quorate.kube.clock import WallClock
 from quorate.kube.errors import Invalid
 from quorate.kube.log import configure
 from quorate.kube.resources import RESOURCE_FLAVORS, TOPOLOGIES
-from quorate.kube.rest.config import load_anonymous_config
 from quorate.local.cluster import Settings
-from quorate.local.directory import CONTEXT, DESCRIPTION, HISTORY, ClusterDirectory, LockedDirectory
+from quorate.local.directory import CONTEXT, DESCRIPTION, ClusterDirectory, LockedDirectory
 from quorate.local.server.registry.feature_gates import GATES, InvalidGate, disabled_gates
 from quorate.processes.configuration_reload import ConfigurationInForce
 from quorate.processes.local.cluster_description import (
@@ -323,7 +317,7 @@ def _gang_scheduler_settings(scheduling: Scheduling, path: Path | None) -> GangS
 
 async def _serve_dashboard(client: Client, kubeconfig: Path, config: Path | None, port: int) -> None:
     """Serve the dashboard until cancelled."""
-    from quorate.cli.local_up import serve_local_dashboard  # other commands need none of it
+    from quorate.cli.local_dashboard import serve_local_dashboard  # other commands need none of it
 
     await serve_local_dashboard(client, kubeconfig, config, port)
 
@@ -360,24 +354,3 @@ def _connection(server: str, directory: ClusterDirectory, merged: bool) -> dict[
         "server": server, "kubeconfig": str(directory.kubeconfig), "context": context,
         "workers": worker_contexts(directory, merged),
     }  # fmt: skip
-
-
-async def serve_local_dashboard(client: Client, kubeconfig: Path, config: Path | None, port: int) -> None:
-    """Serve the dashboard of the cluster of ``kubeconfig`` until cancelled; print links that log in once."""
-    options = DashboardOptions(
-        address=Address("127.0.0.1", port),
-        cluster=Cluster(kubeconfig=str(kubeconfig), config="" if config is None else str(config)),
-        has_links=True,
-        history=kubeconfig.with_name(HISTORY),
-    )
-    effective = await effective_configuration(client, config)
-    async with run_dashboard(
-        client,
-        load_anonymous_config(kubeconfig),
-        effective.configuration,
-        options,
-        WallClock(),
-        random.Random(),
-        lambda link: typer.echo(f"# dashboard: open {link} (the link logs in once)"),
-    ):
-        await asyncio.Event().wait()

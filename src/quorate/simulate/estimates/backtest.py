@@ -15,8 +15,8 @@ from quorate.api.meta import Key
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.records import NEVER, JobRecords
 from quorate.simulate.engine.simulated_job import SimulatedJob
-from quorate.simulate.estimates.expected_arrivals import ObservedHistory, waiting_jobs
 from quorate.simulate.estimates.forecast import forecast
+from quorate.simulate.estimates.observed_history import ObservedHistory, waiting_jobs
 from quorate.simulate.inputs.submissions import MS, number_of_jobs
 from quorate.simulate.inputs.world import World
 from quorate.simulate.limits import BACKTEST_SAMPLES, PLAYS

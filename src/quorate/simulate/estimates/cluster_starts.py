@@ -14,8 +14,8 @@ from quorate.controllers.multikueue.dispatch.cluster_starts import (
 from quorate.controllers.multikueue.dispatch.earliest_start import configured_dispatchers
 from quorate.simulate.engine.clusters import Clusters, ClustersRun
 from quorate.simulate.engine.simulated_job import SimulatedJob
-from quorate.simulate.estimates.expected_arrivals import ObservedHistory, waiting_jobs
 from quorate.simulate.estimates.forecast import forecast_one
+from quorate.simulate.estimates.observed_history import ObservedHistory, waiting_jobs
 from quorate.simulate.inputs.cluster_worlds import cluster_worlds
 from quorate.simulate.inputs.worker_clusters import ALL_AT_ONCE, EARLIEST_START, INCREMENTAL
 from quorate.simulate.inputs.world import World

@@ -5,7 +5,7 @@ job has the pod sets and the priority of the latest, and as many pods as one of 
 weeks are not modelled: at the beginning of a night a forecast expects the submissions of the day.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -15,24 +15,12 @@ from quorate.api.batch import decode_template
 from quorate.api.core.pod_templates import PlaceableTemplate
 from quorate.api.interning import InternCache
 from quorate.api.kueue import PodSet, Workload
-from quorate.api.meta import Key, epoch
-from quorate.kube.resources import WORKLOADS
-from quorate.queueing.planning.work_kinds import WorkKind, kind_of, queue_of
-from quorate.simulate.engine.simulated_job import SimulatedJob
+from quorate.api.meta import epoch
+from quorate.queueing.planning.work_kinds import WorkKind, kind_of
 from quorate.simulate.estimates.run_time_store import RunTimeStore
-from quorate.simulate.estimates.snapshot import run_times, with_expected, with_run_times
 from quorate.simulate.inputs.distributions import Choice, Distribution, Exponential
 from quorate.simulate.inputs.scenario import Arrivals, JobClass, PodSetShape
-from quorate.simulate.inputs.submissions import MS
-from quorate.simulate.inputs.world import World
-from quorate.simulate.limits import (
-    ASSUMED_RUN_S,
-    FEWEST_EXPECTED,
-    HORIZON_S,
-    LEAST_SEEN_S,
-    MAX_KINDS,
-    MAX_RUN_TIMES,
-)
+from quorate.simulate.limits import FEWEST_EXPECTED, HORIZON_S, LEAST_SEEN_S, MAX_KINDS, MAX_RUN_TIMES
 
 TIMES_SEEN: Final = 4.0  # what lasted for a time is expected to end within a few times as long
 
@@ -176,42 +164,3 @@ def _shape(pod_set: PodSet, counts: Sequence[int]) -> PodSetShape:
         template=pod_set.template,
         topology_request=None if pod_set.topology_request is msgspec.UNSET else pod_set.topology_request,
     )
-
-
-class ObservedHistory:
-    """Submissions so far, and the run times of the jobs that have ended."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._arrivals = ArrivalStore()
-        self._run_times = RunTimeStore()
-
-    def submitted(self, workload: Workload) -> None:
-        self._arrivals.learn(workload)
-
-    def ended(self, job: SimulatedJob) -> None:
-        runs_s = (job.submission.starts_ms + job.submission.runs_ms) / MS
-        self._run_times.add(kind_of(job.workload), str(job.number), runs_s)
-
-    def known_of(self, workload: Workload) -> int:
-        """Return how many jobs of the queue of a workload have ended, at most as many as are kept."""
-        return len(self._run_times.times_of(WorkKind(queue_of(workload))))
-
-    def world_at(self, now_ms: int, workloads: Iterable[Workload], waiting: int) -> World:
-        """Return the world as a forecast sees it at ``now_ms``, with ``workloads``, of which some wait."""
-        workloads = list(workloads)
-        world, now = self._world, self._world.begins_s + now_ms / MS
-        kind = (WORKLOADS.api_version, WORKLOADS.kind)
-        scenario = msgspec.structs.replace(
-            world.scenario, classes=(), traces=(), models=(), begins_s=now, until_s=None
-        )
-        objects = {**world.objects, **{(*kind, workload.metadata.key): workload for workload in workloads}}
-        snapshot = msgspec.structs.replace(world, scenario=scenario, objects=objects)
-        with_times = with_run_times(snapshot, run_times(workloads, ASSUMED_RUN_S, self._run_times))
-        expected = self._arrivals.expected(self._run_times, now, ASSUMED_RUN_S, waiting)
-        return with_expected(with_times, expected)
-
-
-def waiting_jobs(jobs: Mapping[Key, SimulatedJob]) -> int:
-    """Return how many of ``jobs`` do not run."""
-    return sum(not job.is_running for job in jobs.values())

@@ -56,6 +56,18 @@ class Utilisation(msgspec.Struct, frozen=True, rename="camel"):
     share: float | None  # mean / nominal; None if nominal is 0
 
 
+class NodeUse(msgspec.Struct, frozen=True, rename="camel"):
+    """Of one resource of all nodes that have it, over the whole run."""
+
+    resource: str
+    nodes: int
+    allocatable: str  # a quantity, the sum
+    mean: str  # the mean amount in use
+    share: float  # mean / allocatable
+    least: float  # the share of the node with the smallest one
+    most: float
+
+
 class Summary(msgspec.Struct, frozen=True, rename="camel"):
     duration_s: float  # virtual, until the last event
     jobs: Waits
@@ -166,18 +178,6 @@ def _fairness(utilisation: Sequence[Utilisation]) -> float | None:
     if len(used) < 2:
         return None
     return sum(used) ** 2 / (len(used) * sum(share**2 for share in used))
-
-
-class NodeUse(msgspec.Struct, frozen=True, rename="camel"):
-    """Of one resource of all nodes that have it, over the whole run."""
-
-    resource: str
-    nodes: int
-    allocatable: str  # a quantity, the sum
-    mean: str  # the mean amount in use
-    share: float  # mean / allocatable
-    least: float  # the share of the node with the smallest one
-    most: float
 
 
 def node_use(run: Run) -> Iterator[NodeUse]:
