@@ -5,6 +5,7 @@ is decoded for several purposes, are not.  So the loop does its other work befor
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -13,7 +14,9 @@ from quorate.api import codec
 from quorate.api.field_path import InvalidPath, look_up, parse_path
 from quorate.api.findings import Finding
 from quorate.api.limits import LARGE_BYTES
-from quorate.webhooks.admission_review import AdmissionResponse
+from quorate.kube.patches import json_patch
+from quorate.kube.resources import Json
+from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse
 
 T = TypeVar("T")
 
@@ -36,6 +39,23 @@ async def decode_object(type_: type[T], body: msgspec.Raw) -> T:
         decoded = codec.decode_as_given(type_, present)
     await yield_to_loop(body)
     return decoded
+
+
+async def decode_old(type_: type[T], request: AdmissionRequest) -> T | None:
+    """Return the object before an update; None if it cannot be decoded: then it forbids no change."""
+    try:
+        return await decode_object(type_, request.old_object) if request.operation == "UPDATE" else None
+    except msgspec.ValidationError:
+        return None
+
+
+async def defaulted(request: AdmissionRequest, default: Callable[[Json], Json]) -> AdmissionResponse:
+    """Apply defaults; a malformed object is allowed, as its schema is checked afterwards."""
+    try:
+        document = await decode_object(dict[str, Any], request.object)
+        return AdmissionResponse(patch=json_patch(document, default(document)))
+    except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
+        return ALLOWED
 
 
 async def refuse_undecodable(body: msgspec.Raw, error: msgspec.ValidationError) -> AdmissionResponse:

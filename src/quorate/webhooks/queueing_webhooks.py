@@ -1,7 +1,7 @@
 """The admission webhooks of workloads, cluster queues, flavors and cohorts."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -17,16 +17,14 @@ from quorate.api.validation.queues import (
     resource_flavor_findings,
 )
 from quorate.api.validation.workloads import workload_findings, workload_update_findings, workload_warnings
-from quorate.kube.patches import json_patch
 from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import (
-    ALLOWED,
     AdmissionRequest,
     AdmissionResponse,
     AdmissionWebhook,
     first_findings,
 )
-from quorate.webhooks.decoding import decode_object, refuse_undecodable, yield_to_loop
+from quorate.webhooks.decoding import decode_object, decode_old, defaulted, refuse_undecodable, yield_to_loop
 
 T = TypeVar("T", bound=Struct)
 
@@ -49,12 +47,7 @@ class QueueingWebhook(Generic[T]):
         self._warn = warn
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Apply defaults; a malformed object is allowed, as its schema is checked afterwards."""
-        try:
-            document = await decode_object(dict[str, Any], request.object)
-            return AdmissionResponse(patch=json_patch(document, self._default(document)))
-        except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
-            return ALLOWED
+        return await defaulted(request, self._default)
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
@@ -63,13 +56,9 @@ class QueueingWebhook(Generic[T]):
             return await refuse_undecodable(request.object, error)
         warnings = tuple(self._warn(new))
         await yield_to_loop(request.object)
-        if request.operation == "CREATE":
-            return AdmissionResponse(first_findings(self._validate_create(new)), warnings)
-        try:
-            old = await decode_object(self._type, request.old_object)
-        except msgspec.ValidationError:  # an undecodable old object forbids no change
-            return AdmissionResponse(first_findings(self._validate_create(new)), warnings)
-        return AdmissionResponse(first_findings(self._validate_update(old, new)), warnings)
+        old = await decode_old(self._type, request)
+        findings = self._validate_create(new) if old is None else self._validate_update(old, new)
+        return AdmissionResponse(first_findings(findings), warnings)
 
 
 def queueing_webhooks(configuration: Configuration) -> Mapping[str, AdmissionWebhook]:

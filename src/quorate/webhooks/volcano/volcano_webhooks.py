@@ -46,7 +46,6 @@ from quorate.gang.cache.from_objects import quota_amounts
 from quorate.gang.namespace_quota.evaluation import ScopeAttributes, group_minimum
 from quorate.gang.namespace_quota.webhook_checks import PodGroupRequest, group_findings, pod_findings
 from quorate.kube.computations import Computations
-from quorate.kube.patches import json_patch
 from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import (
     ALLOWED,
@@ -56,7 +55,7 @@ from quorate.webhooks.admission_review import (
     first_findings,
     for_writes,
 )
-from quorate.webhooks.decoding import decode_object, refuse_undecodable
+from quorate.webhooks.decoding import decode_object, decode_old, defaulted, refuse_undecodable
 from quorate.webhooks.limits import MAX_FINDINGS
 from quorate.webhooks.volcano import volcano_routes
 from quorate.webhooks.volcano.quota_pod import IncomingPod, pod_group_of, quota_usage_of, scope_attributes
@@ -194,17 +193,14 @@ class VolcanoWebhooks:
             new = await decode_object(Queue, request.object)
         except msgspec.ValidationError as error:
             return await refuse_undecodable(request.object, error)
-        try:
-            old = await decode_object(Queue, request.old_object) if request.operation == "UPDATE" else None
-        except msgspec.ValidationError:
-            old = None  # an undecodable old object forbids no change
-        if old is None:
-            return AdmissionResponse(
-                await self._queue_findings(lambda queues: queue_findings(new, queues, depth=depth))
-            )
-        return AdmissionResponse(
-            await self._queue_findings(lambda queues: queue_update_findings(old, new, queues, depth=depth))
-        )
+        old = await decode_old(Queue, request)
+
+        def findings(queues: Queues) -> Findings:
+            if old is None:
+                return queue_findings(new, queues, depth=depth)
+            return queue_update_findings(old, new, queues, depth=depth)
+
+        return AdmissionResponse(await self._queue_findings(findings))
 
     async def _delete_queue(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
@@ -283,14 +279,7 @@ def _claimant(group: PodGroup) -> PodGroupRequest:
 
 
 async def _defaulted(request: AdmissionRequest, default: Callable[[Json], Json]) -> AdmissionResponse:
-    """Apply defaults; a malformed object is allowed, as its schema is checked afterwards."""
-    if request.operation != "CREATE":
-        return ALLOWED
-    try:
-        document = await decode_object(dict[str, Any], request.object)
-        return AdmissionResponse(patch=json_patch(document, default(document)))
-    except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
-        return ALLOWED
+    return await defaulted(request, default) if request.operation == "CREATE" else ALLOWED
 
 
 def _pod_group_pending(group: str) -> Finding:
