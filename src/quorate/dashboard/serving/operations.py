@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, Literal
 
 import msgspec
@@ -31,8 +31,8 @@ class Parameter:
 class Operation:
     """One method of one path below ``PREFIX``; names in braces are parts of the path."""
 
-    id: str  # in camelCase; ``app`` has a handler of the same name
     method: Literal["GET", "POST", "DELETE"]
+    id: str  # in camelCase; ``app`` has a handler of the same name
     path: str
     summary: str
     answer: Any = None  # None: without a body (204)
@@ -61,176 +61,148 @@ def _of_query(type_: type[ListQuery]) -> tuple[Parameter, ...]:
     return tuple(Parameter(field.encode_name, field.type) for field in msgspec.structs.fields(type_))
 
 
+_get: Final = partial(Operation, "GET")
+_post: Final = partial(Operation, "POST")
+_delete: Final = partial(Operation, "DELETE")
 OPERATIONS: Final = (
-    Operation("getSession", "GET", "/session", "The session of the caller.", s.Session),
-    Operation(
-        "login",
-        "POST",
-        "/session",
-        "Log in with a Kubernetes token.",
-        s.Session,
-        s.TokenLogin,
-        needs_session=False,
+    _get("getSession", "/session", "The session of the caller.", s.Session),
+    _post(
+        "login", "/session", "Log in with a Kubernetes token.", s.Session, s.TokenLogin, needs_session=False
     ),
-    Operation("logout", "DELETE", "/session", "Log out."),
-    Operation(
-        "getOverview", "GET", "/overview", "Cohorts, counts and the most frequent reasons.", s.Overview
-    ),
-    Operation(
+    _delete("logout", "/session", "Log out."),
+    _get("getOverview", "/overview", "Cohorts, counts and the most frequent reasons.", s.Overview),
+    _get(
         "listClusterQueues",
-        "GET",
         "/cluster-queues",
         "The cluster queues, by name.",
         tuple[s.ClusterQueueSummary, ...],
     ),
-    Operation("getClusterQueue", "GET", "/cluster-queues/{name}", "A cluster queue.", s.ClusterQueueDetail),
-    Operation(
+    _get("getClusterQueue", "/cluster-queues/{name}", "A cluster queue.", s.ClusterQueueDetail),
+    _post(
         "stopClusterQueue",
-        "POST",
         "/cluster-queues/{name}/stop",
         "Stop a cluster queue: admit no workloads and evict admitted ones.",
     ),
-    Operation("resumeClusterQueue", "POST", "/cluster-queues/{name}/resume", "Resume a cluster queue."),
-    Operation(
+    _post("resumeClusterQueue", "/cluster-queues/{name}/resume", "Resume a cluster queue."),
+    _get(
         "listLocalQueues",
-        "GET",
         "/local-queues",
         "The local queues, by namespace and name.",
         tuple[s.LocalQueueSummary, ...],
     ),
-    Operation(
+    _get(
         "listWorkloads",
-        "GET",
         "/workloads",
         "A page of the workloads that match.",
         s.WorkloadPage,
         parameters=_of_query(WorkloadQuery),
     ),
-    Operation("getWorkload", "GET", "/workloads/{namespace}/{name}", "A workload.", s.WorkloadDetail),
-    Operation(
+    _get("getWorkload", "/workloads/{namespace}/{name}", "A workload.", s.WorkloadDetail),
+    _post(
         "stopWorkload",
-        "POST",
         "/workloads/{namespace}/{name}/stop",
         "Stop a workload: evict it, and keep it out of the queue.",
     ),
-    Operation(
-        "resumeWorkload", "POST", "/workloads/{namespace}/{name}/resume", "Queue a stopped workload again."
-    ),
-    Operation(
+    _post("resumeWorkload", "/workloads/{namespace}/{name}/resume", "Queue a stopped workload again."),
+    _get(
         "getManifests",
-        "GET",
         "/workloads/{namespace}/{name}/manifests",
         "The jobs of a workload, and the workload, as YAML.",
         tuple[s.Manifest, ...],
     ),
-    Operation(
+    _get(
         "getPodLog",
-        "GET",
         "/pods/{namespace}/{name}/log",
         "The last lines that a container of a pod has written.",
         s.PodLog,
         parameters=(Parameter("container"),),
     ),
-    Operation(
+    _get(
         "listSubmissionQueues",
-        "GET",
         "/submission-queues",
         "The local queues to which the caller may submit jobs.",
         tuple[SubmissionQueue, ...],
     ),
-    Operation(
+    _post(
         "submitJob",
-        "POST",
         "/submissions",
         "Create a job, or say whether and when it would start.",
         SubmissionAnswer,
         SubmissionRequest,
     ),
-    Operation(
+    _get(
         "listPodGroups",
-        "GET",
         "/pod-groups",
         "A page of the pod groups that match.",
         s.PodGroupPage,
         parameters=_of_query(PodGroupQuery),
     ),
-    Operation("getPodGroup", "GET", "/pod-groups/{namespace}/{name}", "A pod group.", s.PodGroupDetail),
-    Operation(
-        "listGangQueues", "GET", "/gang-queues", "The queues of pod groups.", tuple[s.GangQueueRow, ...]
-    ),
-    Operation(
+    _get("getPodGroup", "/pod-groups/{namespace}/{name}", "A pod group.", s.PodGroupDetail),
+    _get("listGangQueues", "/gang-queues", "The queues of pod groups.", tuple[s.GangQueueRow, ...]),
+    _get(
         "getNodes",
-        "GET",
         "/nodes",
         "The nodes as a tree, with the largest gangs that fit.",
         s.NodesView,
         parameters=(Parameter("topology"), *_GANG),
     ),
-    Operation(
+    _get(
         "placeGang",
-        "GET",
         "/gang-placement",
         "Where a gang of equal pods would go now.",
         s.GangPlacement,
         parameters=_GANG,
     ),
-    Operation(
+    _get(
         "search",
-        "GET",
         "/search",
         "Objects by name, job, label or namespace.",
         s.SearchResult,
         parameters=(Parameter("q"), Parameter("limit", int)),
     ),
-    Operation(
+    _get(
         "getOverviewHistory",
-        "GET",
         "/history/overview",
         "Samples of the whole cluster.",
         s.Series,
         parameters=(Parameter("range", Range),),
     ),
-    Operation(
+    _get(
         "getClusterQueueHistory",
-        "GET",
         "/history/cluster-queues/{name}",
         "Samples of a cluster queue.",
         s.Series,
         parameters=(Parameter("range", Range),),
     ),
-    Operation(
+    _get(
         "listTransitions",
-        "GET",
         "/transitions",
         "The latest evictions and preemptions, newest first.",
         tuple[s.Transition, ...],
         parameters=(Parameter("clusterQueue"), Parameter("limit", int)),
     ),
-    Operation(
+    _get(
         "getForecast",
-        "GET",
         "/forecast",
         "When the waiting workloads of a cluster queue would start.",
         s.Forecast,
         parameters=(Parameter("clusterQueue"),),
     ),
-    Operation(
+    _post(
         "whatIf",
-        "POST",
         "/what-if",
         "Simulate the cluster as it is, and with manifests applied.",
         s.WhatIfAnswer,
         s.WhatIfRequest,
     ),
-    Operation(
+    _get(
         "streamEvents",
-        "GET",
         "/events",
         "What to read again, as events named change.",
         s.ChangeNotice,
         content_type="text/event-stream",
     ),
-    Operation("getOpenApi", "GET", "/openapi.json", "This document.", dict[str, Any], needs_session=False),
+    _get("getOpenApi", "/openapi.json", "This document.", dict[str, Any], needs_session=False),
 )
 
 
