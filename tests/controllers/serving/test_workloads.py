@@ -296,6 +296,20 @@ def test_without_webhooks_a_set_is_scaled_down_and_gated(obj: ServingSet, want: 
     assert changed == want
 
 
+def test_a_set_that_is_scaled_while_its_pods_without_the_gate_end_is_scaled_down_again() -> None:
+    scaled = a_set(
+        3, annotations={REPLICAS_BEFORE_GATING: "2"}, status={"observedGeneration": 2, "replicas": 1}
+    )
+    plan = gate_plan(STATEFUL_SET.templates, STATEFUL_SET.resource, scaled)
+    assert plan is not None
+    (patch,) = plan.writes
+    assert isinstance(patch, Patch)
+    assert patch.body == {
+        "metadata": {"annotations": {REPLICAS_BEFORE_GATING: "3"}},
+        "spec": {"replicas": 0},
+    }
+
+
 def test_a_set_is_not_scaled_up_while_a_pod_is_left_that_its_status_does_not_count() -> None:
     scaled_down = a_set(0, annotations={REPLICAS_BEFORE_GATING: "2"}, status={"conditions": [AVAILABLE]})
     resource = LEADER_WORKER_SET.resource

@@ -1,8 +1,8 @@
 """Gating of pod templates in a cluster without webhooks.
 
 Pods that a set has created before run without quota and cannot be gated any more.  The same write scales the
-set to 0, and another one scales it up again once the pods are gone.  A set with ready pods is not
-interrupted: an event explains what to do.
+set to 0, and another one scales it up again once the pods are gone; a set that is scaled meanwhile is scaled
+to 0 again.  A set with ready pods is not interrupted: an event explains what to do.
 """
 
 import re
@@ -46,6 +46,9 @@ def gate_plan(
     """
     document = obj.document
     before = obj.metadata.annotations.get(REPLICAS_BEFORE_GATING)
+    wanted = replicas(document)
+    if before is not None and wanted:  # scaled since, while pods without the gate may be left
+        return _patch(resource, obj, _scaled_down(wanted, {}))
     if before is not None:
         if not _is_scaled_down(document, has_pods):
             return Plan()
@@ -62,18 +65,20 @@ def gate_plan(
             f"{constants.ADMISSION_GATE}: scale it to 0 and back, or install the webhooks before it is made"
         )
         return Plan(events=(warning_event(reference_to(resource, obj.metadata), NOT_GATED, text),))
-    wanted = replicas(document)
     queued = DefaultingContext(  # checked by the reconciler
         namespace_managed=True, manage_without_queue_name=True, topology=topology
     )
     gated = gate_templates(kind, default_set(kind, document, queued), queued)
     change = merge_patch({"spec": obj.spec}, {"spec": gated["spec"]})
-    if wanted:
-        change = {
-            "metadata": {"annotations": {REPLICAS_BEFORE_GATING: str(wanted)}},
-            "spec": {**change["spec"], "replicas": 0},
-        }
-    return _patch(resource, obj, change)
+    return _patch(resource, obj, _scaled_down(wanted, change["spec"]) if wanted else change)
+
+
+def _scaled_down(wanted: int, spec: Json) -> Json:
+    """Return the change ``spec`` with a scale to 0 that remembers how many replicas are wanted."""
+    return {
+        "metadata": {"annotations": {REPLICAS_BEFORE_GATING: str(wanted)}},
+        "spec": {**spec, "replicas": 0},
+    }
 
 
 def _is_marked(template: Json) -> bool:
