@@ -7,7 +7,7 @@ its pods need no places.  Then its amounts are compared with the free amounts, w
 import math
 from collections.abc import Container, Iterable, Sequence
 from contextlib import nullcontext
-from typing import Final
+from typing import Final, NamedTuple
 
 from quorate.queueing.assignment import Assignment, AssignmentMode, KeptAssignment
 from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
@@ -26,6 +26,15 @@ from quorate.queueing.workload_slices import replaced_slice
 from quorate.quota.amount import FlavorResource, Usage
 
 _WITHOUT_PREEMPTION: Final = Supposition(preempts=False)  # of what has ended by then
+
+
+class PendingStart(NamedTuple):
+    """A pending workload of which the start is searched for, beside the planned starts of its queue."""
+
+    timeline: Timeline
+    queue: ClusterQueueState
+    entry: Entry
+    others: Sequence[PlannedStart]
 
 
 class LaterFits:
@@ -53,36 +62,22 @@ class LaterFits:
         """Forget the assignments of all queues but ``queues``."""
         self._known = {queue: known for queue, known in self._known.items() if queue in queues}
 
-    def assignment_at(
-        self,
-        at: float,
-        timeline: Timeline,
-        queue: ClusterQueueState,
-        entry: Entry,
-        others: Sequence[PlannedStart],
-    ) -> Assignment | None:
-        """Return what ``entry`` would use if it starts at a time; None if it does not fit then."""
+    def assignment_at(self, at: float, start: PendingStart) -> Assignment | None:
+        """Return what the workload would use if it starts at a time; None if it does not fit then."""
+        timeline, queue, entry, others = start
         assignment = self.known_assignment(queue, entry)
         if assignment is None or any(plan.replaced for plan in others):
-            assignment = self._evaluated(at, timeline, queue, entry, others)
+            assignment = self._evaluated(at, start)
         elif not timeline.fits(at, queue.node, _with_running(assignment.usage, others, at)):
             return None
-        if assignment is None or not self._is_beside(assignment, at, timeline, queue, entry, others):
-            return None
-        return assignment
+        return assignment if assignment is not None and self._is_beside(assignment, at, start) else None
 
-    def as_planned(
-        self,
-        at: float,
-        timeline: Timeline,
-        queue: ClusterQueueState,
-        entry: Entry,
-        others: Sequence[PlannedStart],
-    ) -> Assignment | None:
-        """Return what ``entry`` was planned to use, with its places, if that is free at a time.
+    def as_planned(self, at: float, start: PendingStart) -> Assignment | None:
+        """Return what the workload was planned to use, with its places, if that is free at a time.
 
         None also if it needs no places: then the places of no other plan depend on where its pods are.
         """
+        timeline, queue, entry, others = start
         ledger = self._state.ledger
         kept = ledger.planned_assignments.get(entry.key)
         if (
@@ -96,20 +91,11 @@ class LaterFits:
             usage, placement = kept.assignment.usage, kept.assignment.placement
             if shortages_at(queue.node, usage) or not fits(ledger.topology, placement):
                 return None
-        is_beside = self._is_beside(kept.assignment, at, timeline, queue, entry, others)
-        return kept.assignment if is_beside else None
+        return kept.assignment if self._is_beside(kept.assignment, at, start) else None
 
-    def _is_beside(
-        self,
-        assignment: Assignment,
-        at: float,
-        timeline: Timeline,
-        queue: ClusterQueueState,
-        entry: Entry,
-        others: Sequence[PlannedStart],
-    ) -> bool:
-        """Return True if ``entry``, from a time on, delays no plan of ``others`` and enters no window."""
-        ledger = self._state.ledger
+    def _is_beside(self, assignment: Assignment, at: float, start: PendingStart) -> bool:
+        """Return True if the workload, from a time on, delays no other plan and enters no window."""
+        ledger, queue, entry = self._state.ledger, start.queue, start.entry
         if self._beside_windows and ledger.windows and at < math.inf:
             refusal = self._windows.refusal_at(queue, entry, assignment, at)
             if refusal is not None:
@@ -119,10 +105,8 @@ class LaterFits:
                 return False
         ends = at + queue.bound(entry.workload).seconds
         return not any(
-            at < plan.at
-            and reaches(ends, plan)
-            and self._delays(plan, timeline, queue, others, entry, assignment)
-            for plan in others
+            at < plan.at and reaches(ends, plan) and self._delays(plan, start, assignment)
+            for plan in start.others
         )
 
     def known_assignment(self, queue: ClusterQueueState, entry: Entry) -> Assignment | None:
@@ -133,14 +117,8 @@ class LaterFits:
             return None
         return known.assignment if known.is_of(queue, self._state.flavors) else None
 
-    def _evaluated(
-        self,
-        at: float,
-        timeline: Timeline,
-        queue: ClusterQueueState,
-        entry: Entry,
-        others: Sequence[PlannedStart],
-    ) -> Assignment | None:
+    def _evaluated(self, at: float, start: PendingStart) -> Assignment | None:
+        timeline, queue, entry, others = start
         ledger = self._state.ledger
         counts = [pod_set.count for pod_set in entry.shape.pod_sets]
         replaced = ledger.replaced_reservation(entry.workload, queue)
@@ -159,16 +137,9 @@ class LaterFits:
             by_shape[entry.shape] = KeptAssignment.of(assignment, queue, self._state.flavors)
         return assignment
 
-    def _delays(
-        self,
-        plan: PlannedStart,
-        timeline: Timeline,
-        queue: ClusterQueueState,
-        plans: Sequence[PlannedStart],
-        entry: Entry,
-        assignment: Assignment,
-    ) -> bool:
-        """Return True if ``entry`` uses what ``plan`` of its queue needs."""
+    def _delays(self, plan: PlannedStart, start: PendingStart, assignment: Assignment) -> bool:
+        """Return True if the workload uses what ``plan`` of its queue needs."""
+        timeline, queue, entry, plans = start
         if (
             math.isinf(plan.at)
             or self.known_assignment(queue, entry) is not assignment

@@ -9,7 +9,7 @@ from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.planning.bounds import LONGEST
 from quorate.queueing.scheduling.announcing import slack_left_s
-from quorate.queueing.scheduling.later_fits import LaterFits
+from quorate.queueing.scheduling.later_fits import LaterFits, PendingStart
 from quorate.queueing.scheduling.reserved_windows import ReservedWindows
 from quorate.queueing.scheduling.timeline import PlannedStart, Timeline
 from quorate.queueing.state import State
@@ -41,19 +41,17 @@ class StartSearch:
         for number, entry in enumerate(entries):
             is_last = number == len(entries) - 1
             needs_no_places = is_last and self.fits.known_assignment(queue, entry) is not None
-            kept = (
-                ()
-                if needs_no_places
-                else self._as_announced(timeline, queue, entries[number:], plans, slack_s, now)
-            )
+            kept: Plans = ()
+            if not needs_no_places:
+                kept = self._as_announced(timeline, queue, entries[number:], plans, slack_s, now)
             own = next((plan for plan in kept if plan.entry is entry), None)
             later = [plan for plan in kept if plan is not own]
-            plan = self._plan(timeline, queue, entry, (*plans, *later), now)
+            plan = self._plan(PendingStart(timeline, queue, entry, (*plans, *later)), now)
             former = announced_starts.get(entry.key)
             if own is not None and (plan is None or plan.at > own.at or (plan.at == own.at and not is_last)):
                 plan = own  # after the last one there is no plan that needs it to keep its places
             elif later and (plan is None or (former is not None and plan.at > former.planned_at + slack_s)):
-                plan = self._plan(timeline, queue, entry, plans, now)
+                plan = self._plan(PendingStart(timeline, queue, entry, plans), now)
             if plan is not None:
                 plans.append(plan)
         return tuple(plans)
@@ -95,39 +93,27 @@ class StartSearch:
         self.fits.begin(beside_windows=True)
         for assignment_at in (self.fits.as_planned, self.fits.assignment_at):
             for entry, at in list(left.items()):
-                assignment = assignment_at(at, timeline, queue, entry, plans)
+                start = PendingStart(timeline, queue, entry, plans)
+                assignment = assignment_at(at, start)
                 if assignment is not None:
-                    plans.append(self._planned_start(timeline, queue, entry, plans, at, assignment))
+                    plans.append(self._planned_start(start, at, assignment))
                     del left[entry]
         return tuple(plans[len(earlier) :])
 
-    def _plan(
-        self,
-        timeline: Timeline,
-        queue: ClusterQueueState,
-        entry: Entry,
-        others: Sequence[PlannedStart],
-        now: float,
-    ) -> PlannedStart | None:
-        """Return the earliest start of ``entry`` beside ``others``; None if it would never fit."""
-        start = self._search(timeline, queue, entry, others, now, now)
-        if start is None or not self._state.ledger.windows:
-            return start
-        bound_s = queue.bound(entry.workload).seconds
-        windows = self._windows.breaks(queue.node.root, bound_s)
-        return self._search(timeline, queue, entry, others, now, start.at, windows) if windows else start
+    def _plan(self, start: PendingStart, now: float) -> PlannedStart | None:
+        """Return the earliest start of a workload beside the others; None if it would never fit."""
+        found = self._search(start, now, now)
+        if found is None or not self._state.ledger.windows:
+            return found
+        bound_s = start.queue.bound(start.entry.workload).seconds
+        windows = self._windows.breaks(start.queue.node.root, bound_s)
+        return self._search(start, now, found.at, windows) if windows else found
 
     def _search(
-        self,
-        timeline: Timeline,
-        queue: ClusterQueueState,
-        entry: Entry,
-        others: Sequence[PlannedStart],
-        now: float,
-        after: float,
-        windows: Sequence[float] | None = None,
+        self, start: PendingStart, now: float, after: float, windows: Sequence[float] | None = None
     ) -> PlannedStart | None:
-        """Return the earliest start of ``entry`` from ``after`` on; without ``windows`` as if none were."""
+        """Return the earliest start from ``after`` on; without ``windows`` as if there were none."""
+        timeline, queue, entry, others = start
         bound_s = queue.bound(entry.workload).seconds
         announced = self._state.ledger.announced.get(entry.key)
         if windows is None and self._state.ledger.windows:
@@ -144,25 +130,18 @@ class StartSearch:
             likely = bisect_left(moments, former)  # mostly a plan stays as it was
             for probe in (likely, likely - 1, most - 1):
                 if least <= probe < most:
-                    assignment = self.fits.assignment_at(moments[probe], timeline, queue, entry, others)
+                    assignment = self.fits.assignment_at(moments[probe], start)
                     least, most, best = _narrowed(least, most, best, probe, assignment)
             while best is not None and least < most:
                 middle = (least + most) // 2
-                assignment = self.fits.assignment_at(moments[middle], timeline, queue, entry, others)
+                assignment = self.fits.assignment_at(moments[middle], start)
                 least, most, best = _narrowed(least, most, best, middle, assignment)
             if best is not None:
-                return self._planned_start(timeline, queue, entry, others, moments[most], best)
+                return self._planned_start(start, moments[most], best)
         return None
 
-    def _planned_start(
-        self,
-        timeline: Timeline,
-        queue: ClusterQueueState,
-        entry: Entry,
-        others: Iterable[PlannedStart],
-        at: float,
-        assignment: Assignment,
-    ) -> PlannedStart:
+    def _planned_start(self, start: PendingStart, at: float, assignment: Assignment) -> PlannedStart:
+        timeline, queue, entry, others = start
         rest = timeline.rest(at, assignment.usage)
         before = [other for other in others if other.ends <= at < math.inf]
         latest = max(at, rest.latest, *(_latest_end(queue, other) for other in before))
