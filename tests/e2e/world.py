@@ -383,7 +383,7 @@ async def running_cluster(
     async with (
         api_server_with(definitions or queueing_and_gang_definitions()) as cluster,
         Client(cluster, rng) as client,
-        Client(cluster, rng) as own_client,
+        Client(cluster, rng, streams_lists=True) as own_client,
         FaultyClient(cluster, rng) as queueing_client,
         nullcontext() if SCHEDULER is None else SCHEDULER(cluster),
         nullcontext() if CONTROLLERS is None else CONTROLLERS(cluster),

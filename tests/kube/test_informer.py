@@ -50,13 +50,14 @@ def play(
     want: list[str],
     then: Callable[[Informer[Pod], FakeServer], None] = lambda informer, server: None,
     on_change: Callable[[Change[Pod]], None] = lambda change: None,
+    streams_lists: bool = False,
 ) -> None:
     """Run an informer against these responses, followed by a watch without events."""
 
     async def story() -> None:
         silence = asyncio.Event()
         script = in_turn(*responses, Stream((), hold=silence), Stream((), hold=silence))
-        async with FakeServer(script) as server, server.client() as client:
+        async with FakeServer(script) as server, server.client(streams_lists=streams_lists) as client:
             seen: list[str] = []
             informer = Informer(client, PODS)
             informer.subscribe(lambda change: seen.append(shown(change)))
@@ -99,6 +100,21 @@ def test_a_new_list_after_an_expired_watch_reports_all_differences() -> None:
             *("gone@1", "same@2", "changed@3", "replaced@4"),
             *("gone@1>", "changed@3>11", "replaced@4>", "replaced@12", "new@13"),
         ],
+    )
+
+
+def test_a_watch_that_begins_with_the_existing_objects_reports_all_differences_at_their_end() -> None:
+    def then(informer: Informer[Pod], server: FakeServer) -> None:
+        assert versions_watched(server)[:5] == ["", "", "6", "", "9"]
+
+    play(
+        Stream((frame("ADDED", pod("gone", 1)), frame("ADDED", pod("a", 2))), torn=True),
+        Stream((frame("ADDED", pod("a", 2)), bookmark(5), frame("MODIFIED", pod("a", 6)))),
+        Stream((frame("ERROR", refusal(410, "Expired")),)),
+        Stream((frame("ADDED", pod("new", 9)), bookmark(9))),
+        want=["gone@1", "a@2", "gone@1>", "a@2>6", "new@9", "a@6>"],
+        then=then,
+        streams_lists=True,
     )
 
 

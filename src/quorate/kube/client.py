@@ -97,8 +97,11 @@ class Client:
         rate_limiter: TokenBucketRateLimiter | None = None,
         permit: Permit | None = None,
         answer_bytes: int = MAX_ANSWER_BYTES,
+        streams_lists: bool = False,
     ) -> None:
+        """``streams_lists``: informers get existing objects with the watch, which the server must support."""
         self.config, self._answer_bytes = config, answer_bytes
+        self.streams_lists = streams_lists
         self._on_response = on_response
         self.faults = ObjectFaults()  # of objects that were read with this client
         self.own_writes = OwnWrites()
@@ -367,6 +370,7 @@ class Client:
     ) -> AsyncIterator[WatchEvent[T] | Bookmark | ObjectFault]:
         """Yield the events after ``resource_version`` until the server ends the watch (``WATCH_S``).
 
+        If it is empty, first yield an event for each existing object, and a bookmark at their end.
         ``on_open`` is called once the server has accepted the watch.
 
         Raises ``Gone`` if that version is no longer kept, ``Unreachable`` if the stream breaks, and
@@ -379,6 +383,8 @@ class Client:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(int(WATCH_S)),
         }
+        if not resource_version:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         request = f"WATCH {path}"
         lines = Lines(request)
         silence_s = WATCH_S + WATCH_SLACK_S

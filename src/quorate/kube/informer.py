@@ -1,8 +1,8 @@
 """The informer: a cache of all objects of one kind, kept up to date by a list and a watch.
 
-``run`` lists, then watches from the version of the list.  A watch that breaks or ends is resumed at the last
-version; when that version is no longer kept, a new list is compared with the cache, so that no final state is
-missed, deletions included (intermediate states are).
+``run`` lists, then watches from the version of the list; or the watch begins with the existing objects.  A
+watch that breaks or ends is resumed at the last version; when that version is no longer kept, all objects are
+compared with the cache, so that no final state is missed, deletions included (intermediate states are).
 
 Subscribers are called synchronously in order of subscription, after the cache is updated.
 
@@ -199,7 +199,7 @@ class Informer(Generic[T]):
         began = clock()
         failure: Exception | None = None
         try:
-            if not self._version:
+            if not self._version and not self._client.streams_lists:
                 await self._relist()
             await self._watch()
         except Gone:
@@ -237,31 +237,49 @@ class Informer(Generic[T]):
             if clock() - began > WATCH_SLICE_S:
                 await asyncio.sleep(0)
                 began = clock()
-        self._version = listing.resource_version
+        self._end_list(listing.resource_version)
+
+    def _end_list(self, version: str) -> None:
+        self._version = version
         self.refused.clear()
         if not self.synced.is_set():
             self._log.debug("synced", objects=len(self._objects))
             self.synced.set()
 
     async def _watch(self) -> None:
+        """Follow the events after the version of the cache; without one, first those of existing objects."""
         clock = asyncio.get_running_loop().time
         began = clock()
-        on_open = self.watching.set
+        is_listed = bool(self._version)
+        unseen = set() if is_listed else self._objects.keys() | self._undecodable.keys()
+
+        def on_open() -> None:
+            if is_listed:
+                self.watching.set()
+
         async for event in self._client.watch(self.resource, self._version, *self._scope, on_open=on_open):
             self._failures = 0
             match event:
-                case Bookmark(resource_version):
-                    self._version = resource_version
-                case ObjectFault(key=key, resource_version=resource_version):
+                case Bookmark(version) if not is_listed:
+                    for key in sorted(unseen):
+                        self._put(key, None)
+                    self._end_list(version)
+                    self.watching.set()
+                    is_listed = True
+                case Bookmark(version):
+                    self._version = version
+                case ObjectFault(key=key, resource_version=version):
+                    unseen.discard(key)
                     if event.deleted:
                         self._put(key, None)
                     else:
                         self._put_undecodable(event)
-                    self._version = resource_version
+                    self._version = version if is_listed else ""
                 case WatchEvent(type_, obj):
                     metadata = metadata_of(obj)
+                    unseen.discard(metadata.key)
                     self._put(metadata.key, None if type_ == "DELETED" else obj)
-                    self._version = metadata.resource_version
+                    self._version = metadata.resource_version if is_listed else ""
             if clock() - began > WATCH_SLICE_S:  # many events may have arrived together
                 await asyncio.sleep(0)
                 began = clock()

@@ -90,7 +90,7 @@ async def run_cluster(
             DEFAULT_OBJECTS,
             settings.disabled_gates,
         ),
-        Client(await load_rest_config(directory.kubeconfig), rng) as client,
+        Client(await load_rest_config(directory.kubeconfig), rng, streams_lists=True) as client,
         asyncio.TaskGroup() as parts,
     ):
         volumes = directory.path / DIRECTORY / "volumes"

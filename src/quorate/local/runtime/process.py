@@ -65,7 +65,7 @@ async def _serve(configuration: KubeletConfiguration, reason: str) -> None:
     clock, rng = WallClock(), random.Random()
     rest = await load_rest_config(Path(configuration.kubeconfig))
     async with (
-        Client(rest, rng, field_manager="kubelet") as client,
+        Client(rest, rng, field_manager="kubelet", streams_lists=True) as client,
         run_pod_network(Path(configuration.state), client, clock, reason) as network,
     ):
         amounts = capacity(Path(configuration.state), configuration.resources)

@@ -80,8 +80,10 @@ async def _stream(
     end = clock() + duration_s
     seen = since or store.revision
     yield b""  # the headers are sent with the first write
-    async for data in _initial_frames(context, view, since, selector):
-        yield data
+    if _sends_initial_events(context, since):
+        seen = store.revision  # of the objects in the initial frames
+        async for data in _initial_frames(context, view, selector):
+            yield data
     bookmark_at = clock() + BOOKMARK_INTERVAL_S
     while clock() < end and not _kind_replaced(context):
         # Before reading the log: a change while frames are written sets this event, so none is missed.
@@ -114,23 +116,23 @@ def _kind_replaced(context: RequestContext) -> bool:
     return served is not None and served is not kind
 
 
-async def _initial_frames(
-    context: RequestContext, view: ResponseView, since: int, selector: Selector
-) -> AsyncIterator[bytes]:
-    """Yield the existing objects as ADDED events, and the bookmark at their end.
-
-    A watch from no revision or from 0 has them too, unless it declines.
-    """
-    store = context.server.store
+def _sends_initial_events(context: RequestContext, since: int) -> bool:
+    """Return True if the watch asks for existing objects, or begins at revision 0 and does not decline."""
     is_legacy = "sendInitialEvents" not in context.query and since == 0
-    send_initial = is_legacy or parameters.boolean(context.query, "sendInitialEvents")
+    return is_legacy or parameters.boolean(context.query, "sendInitialEvents")
+
+
+async def _initial_frames(
+    context: RequestContext, view: ResponseView, selector: Selector
+) -> AsyncIterator[bytes]:
+    """Yield the existing objects as ADDED events, and the bookmark at their end."""
+    store = context.server.store
     revision = store.revision
-    if send_initial:
-        entries = await context.kind.from_storage(store.entries(context.kind.resource, context.namespace))
-        events = [("ADDED", entry.data) for entry in entries if selector.matches(entry)]
-        async for data in _frames(context, view, events):
-            yield data
-    if send_initial and _wants_bookmarks(context):
+    entries = await context.kind.from_storage(store.entries(context.kind.resource, context.namespace))
+    events = [("ADDED", entry.data) for entry in entries if selector.matches(entry)]
+    async for data in _frames(context, view, events):
+        yield data
+    if _wants_bookmarks(context):
         metadata: Json = {"resourceVersion": str(revision), "annotations": {INITIAL_EVENTS_END: "true"}}
         yield view.bookmark(metadata)
 
