@@ -5,9 +5,10 @@ Members of enumerations, and fields of objects of an API, may be unused: they ar
 """
 
 import ast
+import gc
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,11 +18,16 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 ENUMERATIONS: Final = {"Enum", "IntEnum", "StrEnum", "Flag", "IntFlag"}
 
 
-def classes(folder: Path) -> Iterator[tuple[Path, ast.ClassDef]]:
-    for path in folder.rglob("*.py"):
-        yield from (
-            (path, node) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)
-        )
+class Scan(vulture.Vulture):  # type: ignore[misc]  # it has no types
+    """A scan for unused code that keeps the definitions of all classes, with their files."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.classes: list[tuple[Path, ast.ClassDef]] = []
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:  # noqa: N802
+        self.classes.append((Path(self.filename), node))
+        super().visit_ClassDef(node)
 
 
 def bases(node: ast.ClassDef) -> set[str]:
@@ -38,9 +44,8 @@ def is_encoded(path: Path, node: ast.ClassDef) -> bool:
     )
 
 
-def encoded_lines(folder: Path) -> dict[Path, set[int]]:
+def encoded_lines(definitions: Sequence[tuple[Path, ast.ClassDef]]) -> dict[Path, set[int]]:
     """Return the lines of the members of encoded classes, and of classes derived from these, by file."""
-    definitions = list(classes(folder))
     names = {node.name for path, node in definitions if is_encoded(path, node)}
     while derived := {node.name for _, node in definitions if not bases(node).isdisjoint(names)} - names:
         names |= derived
@@ -53,9 +58,9 @@ def encoded_lines(folder: Path) -> dict[Path, set[int]]:
 
 
 def problems(settings: dict[str, Any]) -> Iterator[str]:
-    scan = vulture.Vulture(ignore_decorators=settings["ignore_decorators"])
+    scan = Scan(ignore_decorators=settings["ignore_decorators"])
     scan.scavenge([str(ROOT / path) for path in settings["paths"]], exclude=settings["exclude"])
-    encoded = encoded_lines(ROOT / "src")
+    encoded = encoded_lines(scan.classes)
     ignored = dict.fromkeys(settings["ignore_names"], True)
     for item in scan.get_unused_code(min_confidence=settings["min_confidence"]):
         if item.name in ignored:
@@ -68,6 +73,7 @@ def problems(settings: dict[str, Any]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
+    gc.disable()  # a third of the processor time: the syntax trees are kept
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["vulture"]
     report = list(problems(settings))
     for line in report:
