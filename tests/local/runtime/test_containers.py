@@ -1,5 +1,6 @@
 """Containers run as a kubelet runs them: commands, environment, volumes, ends."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from quorate.local.runtime.containers.cgroups import find_cgroups
 from quorate.local.runtime.node import NVIDIA
 from tests.local.runtime.world import (
     CONFIG_MAPS,
+    DEADLINE_S,
     NODE,
     NODES,
     SECRETS,
@@ -100,6 +102,7 @@ def test_exit_codes_restarts_and_messages_are_those_of_a_kubelet(tmp_path: Path)
         )
         await world.run_pod("killed", one_container("kill -9 $$$$"))
         await world.run_pod("again", one_container("exit 1", restart_policy="OnFailure"))
+        await world.run_pod("leaving", one_container("sleep 4712 & exit 0"))
         await world.run_pod("unset", one_container("true", envFrom=[{"configMapRef": {"name": "absent"}}]))
 
         failing = state_of(await world.ended("failing"))["terminated"]
@@ -109,6 +112,10 @@ def test_exit_codes_restarts_and_messages_are_those_of_a_kubelet(tmp_path: Path)
         assert (missing["exitCode"], missing["reason"]) == (128, "StartError")
         assert missing["message"] == 'exec: "no-such-program": executable file not found in $PATH'
         assert state_of(await world.ended("killed"))["terminated"]["exitCode"] == 137
+        assert state_of(await world.ended("leaving"))["terminated"]["exitCode"] == 0
+        async with asyncio.timeout(DEADLINE_S):
+            while "sleep 4712" in world.programs():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
         again = await world.until(
             "again", lambda pod: state_of(pod).get("waiting", {}).get("reason") == "CrashLoopBackOff"
         )

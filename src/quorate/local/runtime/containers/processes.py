@@ -138,17 +138,20 @@ def marked_processes(state: Path) -> dict[tuple[str, str, int], list[int]]:
 
 
 def _markers() -> Iterator[tuple[int, str]]:
-    prefix = f"{MARKER}=".encode()
     for entry in os.scandir("/proc"):
-        if not entry.name.isdecimal():
-            continue
-        try:
-            variables = Path(entry.path, "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue  # it has ended, or belongs to another user
-        for variable in variables:
-            if variable.startswith(prefix):
-                yield int(entry.name), variable[len(prefix) :].decode(errors="replace")
+        if entry.name.isdecimal() and (marker := _marker(int(entry.name))):
+            yield int(entry.name), marker
+
+
+def _marker(pid: int) -> str:
+    """Return the marker of a process of a container, or an empty string."""
+    prefix = f"{MARKER}=".encode()
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return ""  # it has ended, or belongs to another user
+    marker = next((variable for variable in variables if variable.startswith(prefix)), prefix)
+    return marker.removeprefix(prefix).decode(errors="replace")
 
 
 def _parent(pid: int) -> int:
@@ -258,6 +261,16 @@ async def killed_at_the_end(process: asyncio.subprocess.Process) -> AsyncIterato
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
+
+
+def end_init(attempt: Attempt) -> None:
+    """Kill the init process of a container after the end of its command, and so all of its PID namespace.
+
+    The init process of bubblewrap ends after all other processes there.
+    """
+    init_pid = read_status(attempt).init_pid
+    if init_pid is not None and _marker(init_pid) == attempt.marker:
+        signal_processes([init_pid], signal.SIGKILL)
 
 
 def end_attempt(attempt: Attempt) -> None:

@@ -23,6 +23,7 @@ from quorate.local.runtime.containers.processes import (
     FIRST_POLL_S,
     Attempt,
     children_of,
+    end_init,
     is_running,
     read_status,
     send_signal,
@@ -177,6 +178,7 @@ class ContainerProcess:
     async def ended(self, started_at: float, *, from_log: bool) -> Termination:
         """Wait until the process has ended; return its ``termination``."""
         await wait_for_end(self.process)
+        end_init(self.attempt)
         self.console.finish()
         return termination(self.attempt, started_at, self._clock.now(), from_log=from_log)
 
