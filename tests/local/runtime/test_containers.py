@@ -24,7 +24,7 @@ from tests.local.runtime.world import (
     state_of,
 )
 
-pytestmark = [runs_processes, pytest.mark.slow]
+pytestmark = [runs_processes, pytest.mark.slow, pytest.mark.usefixtures("one_cluster")]
 
 
 def test_a_pod_gets_its_command_environment_and_volumes(tmp_path: Path) -> None:

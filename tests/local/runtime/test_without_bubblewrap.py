@@ -22,19 +22,20 @@ from tests.local.runtime.world import (
     runs_processes,
 )
 
-pytestmark = [runs_processes, pytest.mark.slow]
+pytestmark = [runs_processes, pytest.mark.slow, pytest.mark.usefixtures("without_bubblewrap", "one_cluster")]
 
 
-@pytest.fixture(autouse=True)
-def without_bubblewrap(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(scope="module")
+def without_bubblewrap() -> Iterator[None]:
     """Let PATH have all programs but bubblewrap, in a directory that containers see."""
     tools = Path(tempfile.mkdtemp(dir="/var/tmp"))
     for directory in os.environ["PATH"].split(os.pathsep):
         for program in Path(directory).glob("*"):
             if program.name != "bwrap" and not (tools / program.name).exists():
                 (tools / program.name).symlink_to(program)
-    monkeypatch.setenv("PATH", str(tools))
-    yield
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("PATH", str(tools))
+        yield
     shutil.rmtree(tools)
 
 

@@ -4,8 +4,8 @@ import asyncio
 import functools
 import random
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +14,8 @@ import pytest
 from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.resources import untyped
+from quorate.kube.errors import NotFound
+from quorate.kube.resources import Resource, untyped
 from quorate.kube.rest.config import load_rest_config
 from quorate.local.cluster import Settings, run_cluster
 from quorate.local.directory import ClusterDirectory
@@ -33,6 +34,21 @@ CONFIG_MAPS: Final = untyped("", "v1", "configmaps", "ConfigMap", True)
 SECRETS: Final = untyped("", "v1", "secrets", "Secret", True)
 EVENTS: Final = untyped("", "v1", "events", "Event", True)
 NODES: Final = untyped("", "v1", "nodes", "Node", False)
+JOBS: Final = untyped("batch", "v1", "jobs", "Job", True)
+SERVICES: Final = untyped("", "v1", "services", "Service", True)
+WEBHOOKS: Final = untyped(
+    *("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations"),
+    *("ValidatingWebhookConfiguration", False),
+)
+CREATED: Final = (
+    WEBHOOKS,
+    JOBS,
+    PODS,
+    SERVICES,
+    CONFIG_MAPS,
+    SECRETS,
+)  # by stories, in the order of deletion
+KEPT: Final = {"kubernetes", "kube-root-ca.crt"}  # of each cluster
 
 
 @functools.cache
@@ -130,6 +146,10 @@ class World:
         return {Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip() for pid in pids}
 
 
+Story = Callable[[World], Awaitable[None]]
+_tellers: Final[list[Callable[[Story], None]]] = []  # one for the cluster that the module shares, if any
+
+
 @asynccontextmanager
 async def running_world(
     directory: Path, images: Mapping[str, Path] | None = None, **resources: str
@@ -149,12 +169,16 @@ async def running_world(
 
 
 def run_story(
-    directory: Path,
-    story: Callable[[World], Awaitable[None]],
-    images: Mapping[str, Path] | None = None,
-    **resources: str,
+    directory: Path, story: Story, images: Mapping[str, Path] | None = None, **resources: str
 ) -> None:
-    """Run a story on a new cluster; afterwards no process of a container may be left."""
+    """Run a story on the cluster of the module, if that has one, or on a new cluster.
+
+    A story with images or resources of a node needs a new one.  Afterwards no process of a container may be
+    left.
+    """
+    if _tellers and not (images or resources):
+        _tellers[-1](story)
+        return
 
     async def tell() -> None:
         async with running_world(directory, images, **resources) as world:
@@ -162,6 +186,73 @@ def run_story(
 
     asyncio.run(tell())
     assert not marked_processes(directory / DIRECTORY)
+
+
+@contextmanager
+def shared_cluster(directory: Path) -> Iterator[None]:
+    """Run a cluster for all stories, of which each deletes what it created: a start takes 1 s of CPU time.
+
+    Between stories its event loop stands still.
+    """
+    with asyncio.Runner() as runner:
+        world, ended, cluster = runner.run(_start(directory))
+        _tellers.append(lambda story: runner.run(_tell(world, story)))
+        try:
+            yield
+        finally:
+            _tellers.pop()
+            ended.set()
+            runner.run(asyncio.wait_for(cluster, DEADLINE_S))
+    assert not marked_processes(directory / DIRECTORY)
+
+
+async def _start(directory: Path) -> tuple[World, asyncio.Event, asyncio.Task[None]]:
+    """Return a cluster that runs until the event is set, and its task."""
+    started: asyncio.Queue[World] = asyncio.Queue()
+    ended = asyncio.Event()
+
+    async def run() -> None:
+        async with running_world(directory) as world:
+            started.put_nowait(world)
+            await ended.wait()
+
+    cluster = asyncio.create_task(run())
+    first = asyncio.create_task(started.get())
+    await asyncio.wait((cluster, first), return_when=asyncio.FIRST_COMPLETED)
+    if not first.done():
+        first.cancel()
+        await cluster
+    return first.result(), ended, cluster
+
+
+async def _tell(world: World, story: Story) -> None:
+    try:
+        await story(world)
+    finally:
+        await _clear(world)
+
+
+async def _clear(world: World) -> None:
+    """Delete what a story created, and return when no pod, and no process of a container, is left."""
+    async with asyncio.timeout(DEADLINE_S):
+        await _delete_all(world, *CREATED)
+        while world.processes() or await _delete_all(world, PODS):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        await _delete_all(world, EVENTS)
+
+
+async def _delete_all(world: World, *kinds: Resource[Json]) -> int:
+    """Delete the objects of these kinds, and return how many there were."""
+    count = 0
+    for kind in kinds:
+        for obj in (await world.client.list(kind, "default" if kind.namespaced else "")).items:
+            metadata = obj["metadata"]
+            if metadata["name"] not in KEPT:
+                count += 1
+                key = Key(metadata.get("namespace", ""), metadata["name"])
+                with suppress(NotFound):
+                    await world.client.delete(kind, key, propagation="Background", grace_period_s=0)
+    return count
 
 
 def container(*command: str, name: str = "main", **fields: Any) -> Json:

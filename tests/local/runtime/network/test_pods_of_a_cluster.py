@@ -13,13 +13,15 @@ import pytest
 from quorate.api.meta import Key
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import ApiError
-from quorate.kube.resources import untyped
 from quorate.local.certificates import new_authority, new_server_certificate
 from tests.local.runtime.network.inside import namespaces_unavailable
 from tests.local.runtime.world import (
     CONFIG_MAPS,
     DEADLINE_S,
+    JOBS,
     PODS,
+    SERVICES,
+    WEBHOOKS,
     World,
     container,
     one_container,
@@ -28,15 +30,8 @@ from tests.local.runtime.world import (
 )
 from tests.observe.listening import free_port
 
-pytestmark = [runs_processes, pytest.mark.slow]
+pytestmark = [runs_processes, pytest.mark.slow, pytest.mark.usefixtures("one_cluster")]
 needs_namespaces = pytest.mark.skipif(bool(namespaces_unavailable()), reason=namespaces_unavailable() or "-")
-
-JOBS = untyped("batch", "v1", "jobs", "Job", True)
-SERVICES = untyped("", "v1", "services", "Service", True)
-WEBHOOKS = untyped(
-    *("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations"),
-    *("ValidatingWebhookConfiguration", False),
-)
 
 READ_VERSION = """
 import os, ssl, urllib.request

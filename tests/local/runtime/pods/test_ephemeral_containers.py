@@ -23,7 +23,7 @@ from tests.local.runtime.world import (
     state_of,
 )
 
-pytestmark = [runs_in_namespaces, pytest.mark.slow]
+pytestmark = [runs_in_namespaces, pytest.mark.slow, pytest.mark.usefixtures("one_cluster")]
 
 SERVER: Final = "exec python3 -u -m http.server 8080 --directory /usr/share"
 FETCH: Final = """

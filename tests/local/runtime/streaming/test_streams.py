@@ -19,6 +19,7 @@ import yaml
 from quorate.api.meta import Key
 from quorate.kube.resources import untyped
 from tests.local.runtime.world import (
+    SERVICES,
     World,
     one_container,
     run_story,
@@ -27,10 +28,9 @@ from tests.local.runtime.world import (
     state_of,
 )
 
-pytestmark = [runs_processes, pytest.mark.slow]
+pytestmark = [runs_processes, pytest.mark.slow, pytest.mark.usefixtures("one_cluster")]
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 
-SERVICES: Final = untyped("", "v1", "services", "Service", True)
 WEBSOCKETS: Final[Mapping[str, str]] = {}
 SPDY: Final = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"}
 DEADLINE_S: Final = 30.0

@@ -23,7 +23,7 @@ from tests.local.runtime.streaming.test_streams import (
 )
 from tests.local.runtime.world import World, one_container, run_story, runs_processes, state_of
 
-pytestmark = [runs_processes, pytest.mark.slow]
+pytestmark = [runs_processes, pytest.mark.slow, pytest.mark.usefixtures("one_cluster")]
 DEADLINE_S = 30.0
 protocols = pytest.mark.parametrize("environment", [WEBSOCKETS, SPDY], ids=["websockets", "spdy"])
 PROMPT = "If you don't see a command prompt, try pressing enter.\r\n"
