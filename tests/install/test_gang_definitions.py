@@ -15,7 +15,7 @@ from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.processes.local.apply import DEFINITIONS, install_definitions
 from tests.local.api_client import ApiClient, connect
-from tests.local.clusters import ListedLate, api_server
+from tests.local.clusters import ListedLate, api_server, api_server_with
 
 pytestmark = pytest.mark.slow
 
@@ -35,12 +35,13 @@ def run_story(story: Callable[[ApiClient], Awaitable[None]], definitions: tuple[
     """Run ``story`` on a server with ``definitions`` of another product, then with ours installed."""
 
     async def run() -> None:
-        async with api_server() as server:
+        async with api_server_with(() if definitions else gang_definitions()) as server:
             cluster = RestConfig(server.url, credentials=Token(server.token))
             async with Client(cluster, random.Random(1)) as client, connect(server) as api_client:
                 for definition in definitions:
                     await client.create(DEFINITIONS, definition)
-                await install_definitions(client, gang_definitions())
+                if definitions:
+                    await install_definitions(client, gang_definitions())
                 await story(api_client)
 
     asyncio.run(run())
