@@ -81,6 +81,7 @@ class SyntheticClient(Client):
         label_selector: str = "",
         field_selector: str = "",
         *,
+        batched: bool = False,
         on_open: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[WatchEvent[T] | Bookmark | ObjectFault]:
         on_open()

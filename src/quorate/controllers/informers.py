@@ -148,7 +148,7 @@ class Informers:
         self.local_queues.add_index(POINTS_TO, lambda queue: (queue.spec.cluster_queue,))
         self.workload_classes = Informer(client, WORKLOAD_PRIORITY_CLASSES)
         self.pod_classes = Informer(client, PRIORITY_CLASSES)
-        self.workloads = Informer(client, WORKLOADS)
+        self.workloads = Informer(client, WORKLOADS, batched=True)
         self.workloads.add_index(WORKLOADS_OF, controller_uid, of_metadata=True)
         self.unreadable_workloads: dict[Key, Workload] = {}  # with quota, the readable parts
         self.workloads.subscribe(_ignore_change, self._workload_unusable)

@@ -366,12 +366,14 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
         *,
+        batched: bool = False,
         on_open: Callable[[], None] = _ignore,
     ) -> AsyncIterator[WatchEvent[T] | Bookmark | ObjectFault]:
         """Yield the events after ``resource_version`` until the server ends the watch (``WATCH_S``).
 
         If it is empty, first yield an event for each existing object, and a bookmark at their end.
-        ``on_open`` is called once the server has accepted the watch.
+        ``batched``: read it as ``batched_pieces`` does, like that of a kind that ``is_busy``.  ``on_open`` is
+        called once the server has accepted the watch.
 
         Raises ``Gone`` if that version is no longer kept, ``Unreachable`` if the stream breaks, and
         ``Unreadable`` if a frame cannot be parsed.
@@ -388,7 +390,7 @@ class Client:
         request = f"WATCH {path}"
         lines = Lines(request)
         silence_s = WATCH_S + WATCH_SLACK_S
-        stream = self.chunks("WATCH", path, query, silence_s, resource.is_busy, on_open=on_open)
+        stream = self.chunks("WATCH", path, query, silence_s, batched or resource.is_busy, on_open=on_open)
         async with aclosing(stream) as chunks:
             async for chunk in chunks:
                 for line in lines.feed(chunk):

@@ -68,7 +68,9 @@ class Informer(Generic[T]):
         field_selector: str = "",
         *,
         reconnect: Backoff = RECONNECT,
+        batched: bool = False,
     ) -> None:
+        """``batched``: read changes in batches while they come fast, as those of a kind that ``is_busy``."""
         self.resource = resource
         self.synced = asyncio.Event()  # set once subscribers have seen the first list
         self.refused = asyncio.Event()  # set while no role allows to list or watch the kind
@@ -77,6 +79,7 @@ class Informer(Generic[T]):
         self._client = client
         self._scope = (namespace, label_selector, field_selector)
         self._reconnect = reconnect
+        self._batched = batched
         self._failures = 0  # consecutive lists and watches without an event
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
@@ -257,7 +260,10 @@ class Informer(Generic[T]):
             if is_listed:
                 self.watching.set()
 
-        async for event in self._client.watch(self.resource, self._version, *self._scope, on_open=on_open):
+        events = self._client.watch(
+            self.resource, self._version, *self._scope, batched=self._batched, on_open=on_open
+        )
+        async for event in events:
             self._failures = 0
             match event:
                 case Bookmark(version) if not is_listed:
