@@ -50,7 +50,7 @@ NO_START: Final[Mapping[str, str]] = {"NeverFits": "never", "Held": "held"}
 
 
 class ObjectName(Struct):
-    """An object; ``name`` is empty for one that the caller may not read."""
+    """An object; ``name`` is empty if the caller may not read the object."""
 
     kind: str
     name: str = ""
@@ -196,7 +196,7 @@ Confidence = Literal["", "low", "medium", "high"]
 
 
 class RaisedPriority(Struct):
-    """The priority of a pending workload that is ordered by a higher one because it waits."""
+    """The priority of a pending workload, which waiting has raised."""
 
     own: int = always_encoded(int)
     raised: int = always_encoded(int)  # by priority ageing

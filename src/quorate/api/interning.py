@@ -51,7 +51,7 @@ class ContentCache(Generic[V]):
         self._old: dict[bytes, V] = {}
 
     def get_or(self, content: bytes, make: Callable[[], V]) -> V:
-        """Return the value of ``content``, which is what ``make`` returns if there is none."""
+        """Return the interned value of ``content``; call ``make`` to create it on the first call."""
         value = self._young.get(content)
         if value is None:
             value = self._old.pop(content, None)

@@ -214,6 +214,6 @@ class PodGroup(Struct):
 
 
 def find_scheduled(conditions: Sequence[Condition]) -> Condition | None:
-    """Return the condition that says whether a group was placed; None if there is none."""
+    """Return the condition that says whether a group was placed; None if no condition does."""
     types = SCHEDULED_TYPES.values()
     return next((condition for condition in conditions if condition.type in types), None)

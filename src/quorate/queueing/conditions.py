@@ -305,7 +305,7 @@ def queued_since(workload: Workload) -> float:
 
 
 def requeue_at(workload: Workload) -> float | None:
-    """Return the end of the backoff, epoch seconds; None if there is none."""
+    """Return the end of the backoff, epoch seconds; None if the workload does not back off."""
     state = workload.status.requeue_state
     return epoch(state.requeue_at) if state is not None and state.requeue_at is not None else None
 

@@ -168,7 +168,7 @@ def spare_quota(state: State, key: Key) -> float | None:
 
 
 def why_pending(state: State, key: Key) -> Hold | None:
-    """Return the last outcome of a pending workload; None if there is none or it is not pending."""
+    """Return the last outcome of a pending workload; None if it has no outcome yet or is not pending."""
     entry = state.ledger.entries.get(key)
     if entry is None:
         return None

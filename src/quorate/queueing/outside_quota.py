@@ -41,7 +41,7 @@ class _Recorded(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def recorded_use(workload: Workload) -> OutsideUse | None:
-    """Return what the annotation records; None if there is none, or another program wrote something else."""
+    """Return what the annotation records; None without the annotation, or if another program wrote it."""
     text = workload.metadata.annotations.get(ANNOTATION)
     if text is None:
         return None

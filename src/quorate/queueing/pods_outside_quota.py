@@ -48,7 +48,7 @@ class PodsOutside(NamedTuple):
 
     @property
     def to_stop(self) -> tuple[Pod, ...]:
-        """Return the first of ``users`` without which the others are within quota."""
+        """Return the fewest of ``users``, from the first on, without which the rest is within quota."""
         left = {} if self.use is None else dict(self.use.usage)
         stopped: list[Pod] = []
         for pod, usage in self.users:

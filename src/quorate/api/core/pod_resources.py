@@ -158,7 +158,7 @@ def is_resize_infeasible(conditions: Iterable[StatusCondition]) -> bool:
 
 
 class _AmountsInUse:
-    """What the containers of a pod and the pod itself request, or still have if that is more."""
+    """The requests of a pod and its containers, or the amounts that these still have if larger."""
 
     def __init__(self, spec: PodResources, status: PodResourceStatus | None) -> None:
         self._status = status

@@ -111,7 +111,7 @@ class Volume(Struct):
 
 
 class PodResourceClaim(Struct):
-    """A claim for devices (dynamic resource allocation): one that exists, or one made for the pod."""
+    """A claim for devices (dynamic resource allocation), which exists or is made for the pod."""
 
     name: str = ""
     resource_claim_name: str = ""

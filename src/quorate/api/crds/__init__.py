@@ -47,7 +47,7 @@ def described(schema: Json, kind: str, texts: Texts, path: str = "") -> Json:
 
 
 def source_of(kind: str, path: str, texts: Texts) -> tuple[str, str] | None:
-    """Return section and path of the text for a field; None: there is none."""
+    """Return section and path of the text for a field; None if no section has a text for it."""
     if path in texts.get(kind, {}):
         return kind, path
     if path in texts.get(ROOT, {}):

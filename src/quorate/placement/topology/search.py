@@ -122,7 +122,7 @@ class Search:
         return self._least_sufficient(level, domains, counts.slices, needed)
 
     def _least_sufficient(self, level: int, domains: slice, room: Vector, needed: int) -> int | None:
-        """Return the domain with the least ``room`` that suffices, of equal ones that for the fewest pods."""
+        """Return the domain with the least ``room`` that suffices; of equal ones, for the fewest pods."""
         pods, units = self.counts[level].pods, room[domains]
         sufficient = np.where(units >= needed, units, _TOO_MANY)
         best = int(sufficient.argmin())

@@ -413,7 +413,7 @@ def _evaluated_at(facts: PendingFacts, reason: r.InadmissibleReason) -> datetime
 
 
 def _after_eviction(workload: Workload, found: Explanation, facts: PendingFacts | None) -> Explanation:
-    """Return the explanation with why a workload that is queued again was evicted."""
+    """Return the explanation of a workload that is queued again, with the reason of its eviction."""
     evicted = true_condition(workload.status.conditions, c.EVICTED)
     if evicted is None:
         return found

@@ -260,7 +260,7 @@ class TopologyModel(TopologyTrees):
         return {occupant.node for occupant in self.occupants.of(owner).values()}
 
     def owner_of(self, pod: Key) -> Owner | None:
-        """Return the workload or pod group of a bound pod; None: it has none that is known."""
+        """Return the workload or pod group of a bound pod; None if no workload or group of it is known."""
         occupant = self.occupants.by_name.get(pod)
         return None if occupant is None else occupant.owner
 

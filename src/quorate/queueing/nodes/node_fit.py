@@ -35,7 +35,7 @@ def _mode(flavor: ResourceFlavor, default: NodeFitMode) -> NodeFitMode:
 
 
 def annotated_mode(flavor: ResourceFlavor) -> NodeFitMode | None:
-    """Return the mode in the annotation of a flavor; None if there is none, or no such mode."""
+    """Return the mode in the annotation of a flavor; None without the annotation, or for an unknown mode."""
     return _MODES.get(flavor.metadata.annotations.get(NODE_FIT, ""))
 
 

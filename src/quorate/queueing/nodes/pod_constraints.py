@@ -142,7 +142,7 @@ class PodConstraints:
             self.view.engine.set_namespace(name, labels)
 
     def forget_namespace(self, name: str) -> None:
-        """Drop what is known of a namespace that is gone, with its pods; its labels are empty by now."""
+        """Drop what is known of a deleted namespace without pods; its labels are empty by now."""
         self._namespaces.pop(name, None)
         self._expected.discard(name)
 
@@ -288,7 +288,7 @@ class PodConstraints:
     # Limits.
 
     def version(self, template: Template) -> int:
-        """Return a number that is the same as long as limits for pods of the template are."""
+        """Return a number that changes with the limits for pods of the template."""
         return self.sum if template.has_constraints else self.sum_constrained
 
     def may_limit(self, template: Template) -> bool:

@@ -214,7 +214,7 @@ class PlannedStarts:
         return tuple(key for key, former in changed.items() if _differs(former, ledger.announced.get(key)))
 
     def _forget_unplanned(self) -> None:
-        """Drop what is known of queues and trees without planned workloads, once that is more."""
+        """Drop what is known of queues and trees without planned workloads, once there are any."""
         ledger, planned = self._state.ledger, self._state.ledger.planned
         if len(self._plans) > len(planned):
             self._plans = {name: made for name, made in self._plans.items() if name in planned}

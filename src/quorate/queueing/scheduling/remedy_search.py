@@ -340,7 +340,7 @@ class RemedySearch:
         return self._remedy(attempt)
 
     def _with_priority(self, attempt: _Attempt) -> Generator[None, None, Remedy | None]:
-        """Return the lowest priority with which the workload preempts enough; None if there is none."""
+        """Return the lowest priority with which the workload preempts enough; None if no priority does."""
         preemption = self._queue.spec.preemption
         within = preemption.within_cluster_queue != "Never"
         if not within and preemption.reclaim_within_cohort != "LowerPriority":

@@ -111,7 +111,7 @@ class ReservedWindows:
             kept.clear()
 
     def refusal(self, nomination: Nomination, assignment: Assignment, now: float) -> ReservedWindow | None:
-        """Return the window that needs what a nomination would use at ``now``; None: there is none."""
+        """Return the window that needs what a nomination would use at ``now``; None if no window does."""
         leaving = {target.reservation.key for target in nomination.targets}
         return self.refusal_at(nomination.queue, nomination.entry, assignment, now, leaving)
 

@@ -145,7 +145,7 @@ class Round:
         self._paused_roots = self._set_dirty_trees_aside()
 
     def _set_dirty_trees_aside(self) -> dict[Node, int]:
-        """Leave only those roots dirty that something makes dirty from now on; return the others."""
+        """Return the dirty trees of the round with their counts, which only an event makes dirty again."""
         dirty = self._ledger.dirty_trees
         return {root: dirty.pop(root) for root in self.roots if root in dirty}
 

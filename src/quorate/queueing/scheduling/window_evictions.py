@@ -26,7 +26,7 @@ def evicts_at(window: Window, now: float) -> float | None:
 
 
 def workloads_to_evict(ledger: Ledger, window: Window) -> tuple[Workload, ...]:
-    """Return the workloads of others that a window that is open needs evicted."""
+    """Return the workloads that an open window needs evicted; none belongs to an owner of the window."""
     victims: dict[str, Workload] = {}
     for reservation in (*_on_nodes(ledger, window), *_beyond_amounts(ledger, window)):
         victims[str(reservation.key)] = reservation.workload
@@ -137,5 +137,5 @@ def _missing_nodes(window: Window, reserved: frozenset[str], nodes: Mapping[str,
 
 
 def _overlap(one: tuple[Interval, ...], other: tuple[Interval, ...]) -> bool:
-    """Return True if one of the intervals overlaps one of the others; both are in order and apart."""
+    """Return True if an interval of one list overlaps one of the other; in a list, none overlap."""
     return any(first.closes > second.opens for first, second in pairwise(sorted((*one, *other))))

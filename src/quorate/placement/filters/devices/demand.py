@@ -37,7 +37,7 @@ MAX_CONSUMERS: Final = 256  # pods that one claim may be reserved for
 
 
 def claim_keys(pod: Pod) -> Iterator[Key | str]:
-    """Yield the key of each claim of ``pod``, or the name in the pod of one that is not created yet."""
+    """Yield the key of each claim of ``pod``; of a claim that does not exist yet, its name in the pod."""
     created = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
     for claim in pod.spec.resource_claims:
         name = claim.resource_claim_name or created.get(claim.name, "")

@@ -187,7 +187,7 @@ class DeviceInventory:
 
 
 def share_of(id: DeviceId, capacity: str) -> CounterId:
-    """Return the counter that is a capacity of a shareable device; no counter set has a name with a slash."""
+    """Return the counter for a capacity of a shareable device; no counter set has a name with a slash."""
     return CounterId(id.driver, id.pool, f"{id.device}/", capacity)
 
 
