@@ -196,69 +196,10 @@ def _conditions(state: State, key: Key, facts: PendingFacts, rivals: int) -> Ite
 
 
 def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
+    """Return what removes the reason, in one sentence."""
+    if isinstance(reason, PodSetReason):
+        return _pod_set_remedy(state, key, reason)
     match reason:
-        case QuotaShort(_, flavor, resource):
-            short_by = as_quantity(resource, reason.short_by)
-            return f"{short_by} more {resource} of flavor {flavor} must become free"
-        case QuotaExceeded(_, flavor, resource):
-            over = as_quantity(resource, reason.needed - reason.maximum)
-            less = f"request {over} less {resource} of flavor {flavor}, or " if reason.maximum else ""
-            return (
-                f"{less}raise the quota of the queue (its nominalQuota, its borrowingLimit, "
-                "or what its cohort lends)"
-            )
-        case ResourceUncovered(pod_set, resource):
-            return (
-                f"add {resource} to a resource group of cluster queue {_cluster_queue(state, key)}, or "
-                f"remove the request for it from pod set {pod_set}"
-            )
-        case FlavorMissing(_, flavor):
-            return f"create the ResourceFlavor {flavor}, or remove it from the cluster queue"
-        case TaintUntolerated(pod_set, flavor, taint, value, effect):
-            return f"add a toleration of {taint}={value}:{effect} to pod set {pod_set} or flavor {flavor}"
-        case AffinityMismatched(pod_set, flavor):
-            labels = ", ".join(_labels(state, flavor)) or "no labels"
-            own = _selector(state, key, pod_set)
-            return (
-                f"change node selector{own} and affinity of pod set {pod_set} to match flavor {flavor} "
-                f"({labels})"
-            )
-        case TopologyMismatched(pod_set, flavor, problem):
-            return _topology_remedy(pod_set, flavor, problem)
-        case PlacementRefused(pod_set, requested=0):
-            return f"change the topology request of pod set {pod_set}, or the flavors of its cluster queue"
-        case PlacementRefused(pod_set) if reason.never_fits:
-            return (
-                f"change the topology request of pod set {pod_set}, or add nodes: without other pods "
-                f"they have room for {reason.at_most} of its {reason.requested} pods"
-            )
-        case PlacementRefused(pod_set, is_beside_others=True):
-            return (
-                f"wait for pods to end that are not of workloads with places, change the topology request of "
-                f"pod set {pod_set}, or add nodes"
-            )
-        case PlacementRefused(pod_set):
-            return f"wait for room in the topology, or change the topology request of pod set {pod_set}"
-        case NodesLackRoom(pod_set, resource=resource):
-            if not resource and reason.rejecting:
-                return (
-                    "wait for other pods to end, or change host ports, volumes, pod affinity and topology "
-                    f"spread constraints of pod set {pod_set}"
-                )
-            if not resource:
-                own = _selector(state, key, pod_set)
-                return (
-                    f"change node selector{own}, affinity or tolerations of pod set {pod_set}, or add nodes"
-                )
-            if reason.needed > reason.at_most:
-                at_most = as_quantity(resource, reason.at_most)
-                nodes = nodes_with_room(reason, reason.requested - reason.fitting)
-                less = f"request at most {at_most} {resource}, or add larger nodes: {nodes} would do"
-                return f"let each pod of pod set {pod_set} {less}"
-            if reason.never_fits and reason.fitting_at_most is not None:
-                nodes = nodes_with_room(reason, reason.requested - reason.fitting_at_most)
-                return f"add {nodes}, or let each pod of pod set {pod_set} request less"
-            return f"wait for {resource} on one node, or let each pod of pod set {pod_set} request less of it"
         case QueueMissing("LocalQueue", ""):
             return f"set {QUEUE_NAME} to the name of a LocalQueue of namespace {key.namespace}"
         case QueueMissing("LocalQueue", name):
@@ -323,6 +264,76 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
         case EvaluationFailed():
             return "report the traceback in the log of the controllers; a changed workload is tried again"
     assert_never(reason)
+
+
+def _pod_set_remedy(state: State, key: Key, reason: PodSetReason) -> str:
+    match reason:
+        case QuotaShort(_, flavor, resource):
+            short_by = as_quantity(resource, reason.short_by)
+            return f"{short_by} more {resource} of flavor {flavor} must become free"
+        case QuotaExceeded(_, flavor, resource):
+            over = as_quantity(resource, reason.needed - reason.maximum)
+            less = f"request {over} less {resource} of flavor {flavor}, or " if reason.maximum else ""
+            return (
+                f"{less}raise the quota of the queue (its nominalQuota, its borrowingLimit, "
+                "or what its cohort lends)"
+            )
+        case ResourceUncovered(pod_set, resource):
+            return (
+                f"add {resource} to a resource group of cluster queue {_cluster_queue(state, key)}, or "
+                f"remove the request for it from pod set {pod_set}"
+            )
+        case FlavorMissing(_, flavor):
+            return f"create the ResourceFlavor {flavor}, or remove it from the cluster queue"
+        case TaintUntolerated(pod_set, flavor, taint, value, effect):
+            return f"add a toleration of {taint}={value}:{effect} to pod set {pod_set} or flavor {flavor}"
+        case AffinityMismatched(pod_set, flavor):
+            labels = ", ".join(_labels(state, flavor)) or "no labels"
+            own = _selector(state, key, pod_set)
+            return (
+                f"change node selector{own} and affinity of pod set {pod_set} to match flavor {flavor} "
+                f"({labels})"
+            )
+        case TopologyMismatched(pod_set, flavor, problem):
+            return _topology_remedy(pod_set, flavor, problem)
+        case PlacementRefused():
+            return _placement_remedy(reason)
+        case NodesLackRoom():
+            return _room_remedy(state, key, reason)
+    assert_never(reason)
+
+
+def _placement_remedy(refusal: PlacementRefused) -> str:
+    request = f"change the topology request of pod set {refusal.pod_set}"
+    if not refusal.requested:
+        return f"{request}, or the flavors of its cluster queue"
+    if refusal.never_fits:
+        room = f"without other pods they have room for {refusal.at_most} of its {refusal.requested} pods"
+        return f"{request}, or add nodes: {room}"
+    if refusal.is_beside_others:
+        return f"wait for pods to end that are not of workloads with places, {request}, or add nodes"
+    return f"wait for room in the topology, or {request}"
+
+
+def _room_remedy(state: State, key: Key, reason: NodesLackRoom) -> str:
+    pod_set, resource = reason.pod_set, reason.resource
+    if not resource and reason.rejecting:
+        return (
+            "wait for other pods to end, or change host ports, volumes, pod affinity and topology "
+            f"spread constraints of pod set {pod_set}"
+        )
+    if not resource:
+        own = _selector(state, key, pod_set)
+        return f"change node selector{own}, affinity or tolerations of pod set {pod_set}, or add nodes"
+    if reason.needed > reason.at_most:
+        at_most = as_quantity(resource, reason.at_most)
+        nodes = nodes_with_room(reason, reason.requested - reason.fitting)
+        less = f"request at most {at_most} {resource}, or add larger nodes: {nodes} would do"
+        return f"let each pod of pod set {pod_set} {less}"
+    if reason.never_fits and reason.fitting_at_most is not None:
+        nodes = nodes_with_room(reason, reason.requested - reason.fitting_at_most)
+        return f"add {nodes}, or let each pod of pod set {pod_set} request less"
+    return f"wait for {resource} on one node, or let each pod of pod set {pod_set} request less of it"
 
 
 def missing_local_queue(state: State, key: Key) -> str:
