@@ -13,6 +13,7 @@ from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import HOSTNAME, Topology
 from quorate.api.meta import is_true
+from quorate.placement.topology.request import Profile
 from quorate.queueing.nodes.node_fit import mode_of
 
 
@@ -27,8 +28,9 @@ class TopologyFlavors:
     """The flavors with a topology, and for every flavor the mode in which pods are checked against nodes."""
 
     def __init__(self, gates: TopologyGates | None, node_fit: NodeFitMode) -> None:
-        self.gates = gates or TopologyGates()
         self.is_on = gates is not None
+        self.gates = gates = gates or TopologyGates()
+        self.profile = Profile(gates.mixed_profile, gates.balanced_placement, gates.preferred_affinity)
         self._node_fit = node_fit  # of flavors without the annotation
         self.flavors: Mapping[str, ResourceFlavor] = {}  # all flavors, also those without a topology
         # Names of flavors, updated by ``flavor_changed``.  Where a set is empty, nothing is looked up.

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from quorate.api.kueue import PodSetAssignment
 from quorate.api.kueue.topology import HOSTNAME, topology_assignment
 from quorate.placement.topology.counting import Capacity
-from quorate.placement.topology.request import Profile
-from quorate.placement.topology.tree import Path
+from quorate.placement.topology.tree import DomainTree, Path
 from quorate.queueing.cluster_queue import Reservation
 from quorate.queueing.inadmissible_reasons import NodesLackRoom, PlacementRefused
 from quorate.queueing.nodes.places import Place, Places
@@ -192,20 +191,13 @@ class SecondPassPlaces:
         by_leaf = {
             leaf: amounts for values, amounts in assumed.items() if (leaf := tree.leaf_of(values)) is not None
         }
-        before = {
-            values: count
-            for values, count in self._domains(assigned)
-            # A host that is gone and has not failed is one on which all pods have ended.
-            if assigned.name not in self._needed
-            or values[-1] in self._failed
-            or tree.leaf_of(values) is not None
-        }
+        before = self._domains_before(assigned, tree)
         on_hosts = not with_topology
         template = self._templates[assigned.name]
         flavors, count = with_topology or names, sum(before.values())
         kept = self._kept_hosts - {host for *_, host in before}
         pod_set = PodSetToPlace(shape, count, flavors, on_hosts, template, kept_hosts=kept)
-        gates, capacity = model.gates, Capacity(tree, by_leaf)
+        capacity = Capacity(tree, by_leaf)
         staying = self._staying(assigned.name, before, on_hosts=on_hosts)
         staying = {host: pods if tree.leaf_of((host,)) is not None else 0 for host, pods in staying.items()}
         missing = {host: count - staying[host] for (*_, host), count in before.items() if host in staying}
@@ -219,7 +211,7 @@ class SecondPassPlaces:
             without_kept_nodes(tree, pod_set, request),
             tuple(before.items()),
             self._failed,
-            Profile(gates.mixed_profile, gates.balanced_placement, gates.preferred_affinity),
+            model.profile,
             staying,
             self._beside(shape, replaced),
         )
@@ -234,8 +226,20 @@ class SecondPassPlaces:
                 here[resource] = here.get(resource, 0) + amount
             if more:
                 added.append(Place(tuple(sorted(names)), values, True, amounts, more, template))
-        new = topology_assignment(tree.recorded_levels, found, by_host_prefix=gates.host_prefix_slices)
+        new = topology_assignment(tree.recorded_levels, found, by_host_prefix=model.gates.host_prefix_slices)
         return _Replaced(replace(assigned, topology_assignment=new), added)
+
+    def _domains_before(self, assigned: PodSetAssignment, tree: DomainTree) -> dict[Path, int]:
+        """Return the places of the pods that may still run, except for hosts on which all pods have ended.
+
+        On a host that does not exist any more and has not failed, all pods have ended.
+        """
+        may_have_ended = assigned.name in self._needed
+        return {
+            values: count
+            for values, count in self._domains(assigned)
+            if not may_have_ended or values[-1] in self._failed or tree.leaf_of(values) is not None
+        }
 
     def _beside(
         self, shape: PodSetShape, replaced: Mapping[str, PodSetAssignment]

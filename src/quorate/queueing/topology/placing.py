@@ -11,7 +11,7 @@ from quorate.placement.topology.assignment import place
 from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.leaf_hosts import Pods
 from quorate.placement.topology.pod_limits import PodLimits
-from quorate.placement.topology.request import NO_TOPOLOGY, PodSetRequest, Profile
+from quorate.placement.topology.request import NO_TOPOLOGY, PodSetRequest
 from quorate.placement.topology.search import PlacedPods, PlacementFailure
 from quorate.placement.topology.shortage import host_shortage
 from quorate.placement.topology.tree import DomainTree, Path
@@ -295,8 +295,6 @@ def _place_unit(
     is_empty: bool,
 ) -> list[PodSetPlaces] | PlacementRefused | NodesLackRoom:
     topology_flavors = () if workers.on_hosts else tuple(flavors)
-    gates = model.gates
-    profile = Profile(gates.mixed_profile, gates.balanced_placement, gates.preferred_affinity)
     capacity = _capacity_beside(tree, topology_flavors, assumed, is_empty=is_empty)
     request = without_kept_nodes(tree, workers, pod_set_request(model, workers))
     as_of: int | None = None
@@ -313,9 +311,9 @@ def _place_unit(
             return lack
     of_leader = None if leader is None else without_kept_nodes(tree, leader, pod_set_request(model, leader))
     if previous is None:
-        found = place(capacity, request, of_leader, profile=profile)
+        found = place(capacity, request, of_leader, profile=model.profile)
     else:
-        found = extend(capacity, request, of_leader, previous, profile)
+        found = extend(capacity, request, of_leader, previous, model.profile)
     if isinstance(found, PlacementFailure):
         about = leader if found.of_leader and leader is not None else workers
         return PlacementRefused(about.shape.name, found.text, found.fitting, found.requested)
