@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from quorate.controllers.native_gang_support import Missing, NativeGangs, NativeGangSupport
+from quorate.controllers.native_groups import Missing, NativeGangs, NativeGangSupport
 from quorate.kube.resources import NATIVE_POD_GROUPS
 from tests.kube.fake_server import Answer, FakeServer, Request, refusal
 from tests.kube.virtual_clock import VirtualClock

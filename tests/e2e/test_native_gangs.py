@@ -5,7 +5,7 @@ import pytest
 from quorate.api.configuration import Configuration
 from quorate.api.meta import Key
 from quorate.api.native_groups import GangPolicy, find_scheduled
-from quorate.controllers.native_gang_support import NativeGangsUnavailable
+from quorate.controllers.native_groups import NativeGangsUnavailable
 from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, PLACEABLE_PODS
 from quorate.local.nodes import NodePool
 from tests.e2e import world

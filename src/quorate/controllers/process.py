@@ -19,7 +19,7 @@ from quorate.controllers.feeds import counts_devices, queueing_feeds
 from quorate.controllers.informers import CacheSyncTimeout, Informers, synced
 from quorate.controllers.integrations import queues_pods
 from quorate.controllers.limits import FOLLOWER_UPDATE_S
-from quorate.controllers.native_gang_support import NativeGangsUnavailable, require_native_groups
+from quorate.controllers.native_groups import NativeGangsUnavailable, require_native_groups
 from quorate.controllers.topology.node_feeds import NodeFeeds
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock

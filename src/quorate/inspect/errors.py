@@ -14,7 +14,7 @@ KNOWN: Final = {
     "quorate.inspect.configuration_files.InvalidFiles": "",
     "quorate.processes.local.apply.DefinitionNotServed": "",
     "quorate.controllers.informers.CacheSyncTimeout": "",
-    "quorate.controllers.native_gang_support.NativeGangsUnavailable": "",
+    "quorate.controllers.native_groups.NativeGangsUnavailable": "",
     "quorate.kube.errors.ApiError": "",
     "quorate.kube.errors.Unreachable": "",
     "quorate.kube.errors.Unreadable": "",

@@ -2,7 +2,7 @@
 
 from quorate.api.configuration import Configuration
 from quorate.api.core import Namespace
-from quorate.controllers.native_gang_support import NativeGangSupport
+from quorate.controllers.native_groups import NativeGangSupport
 from quorate.inspect.cluster_model import evaluate_all, load_state
 from quorate.install.controller_rules import CONTROLLER_RULES, declared_kind_rules
 from quorate.install.preflight import installation_objects as kinds

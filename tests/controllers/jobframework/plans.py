@@ -19,8 +19,7 @@ from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, Recon
 from quorate.controllers.jobframework.podset_info import Membership
 from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.jobs.batch import BatchJob
-from quorate.controllers.native_gang_support import NativeGangs
-from quorate.controllers.native_groups import NativeGroupView
+from quorate.controllers.native_groups import NativeGangs, NativeGroupView
 from quorate.kube.writes import Apply, Create, Delete, Patch, Write
 from quorate.queueing.lifecycle.transition import Event
 from tests.controllers.objects import a_flavor

@@ -25,8 +25,7 @@ from quorate.controllers.jobframework.construct_workload import owner_of
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan
 from quorate.controllers.jobframework.native_gangs import wants_native_gangs, with_native_groups
 from quorate.controllers.jobframework.podset_info import PodSetInfo
-from quorate.controllers.native_gang_support import Missing, NativeGangs
-from quorate.controllers.native_groups import NativeGroupView
+from quorate.controllers.native_groups import Missing, NativeGangs, NativeGroupView
 from quorate.kube.resources import JOBS, NATIVE_POD_GROUPS
 from quorate.kube.writes import Apply, Patch
 from tests.controllers.jobframework.plans import events, plan, show

@@ -8,7 +8,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.meta import Key, at_epoch
-from quorate.controllers.native_gang_support import Missing, NativeGangs
+from quorate.controllers.native_groups import Missing, NativeGangs
 from quorate.install.preflight.cluster_checks import (
     access_findings,
     conversion_findings,

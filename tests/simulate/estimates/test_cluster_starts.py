@@ -4,15 +4,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quorate.api.explanation import StartAnswer
-from quorate.controllers.multikueue.dispatch.cluster_starts import (
+from quorate.controllers.multikueue.dispatch.dispatchers import (
     ClusterStart,
     NeverStarts,
+    Nomination,
+    NominationInput,
     StartsBy,
     StartsLater,
     UnknownStart,
     cluster_start,
 )
-from quorate.controllers.multikueue.dispatch.dispatchers import Nomination, NominationInput
 from quorate.controllers.multikueue.dispatch.earliest_start import earliest_start
 from quorate.simulate.engine.clusters import Clusters
 from quorate.simulate.estimates.cluster_starts import SimulatedStarts

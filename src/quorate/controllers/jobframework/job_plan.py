@@ -13,8 +13,7 @@ from quorate.api.kueue import AdmissionCheck, ResourceFlavor, Workload, Workload
 from quorate.api.meta import Uid
 from quorate.controllers.executor import Plan
 from quorate.controllers.jobframework.podset_info import Membership
-from quorate.controllers.native_gang_support import NativeGangs
-from quorate.controllers.native_groups import NativeGroupView
+from quorate.controllers.native_groups import NativeGangs, NativeGroupView
 
 NO_RESOURCE_OPTIONS: Final = ResourceOptions()
 

@@ -40,8 +40,7 @@ from quorate.controllers.limits import (
     STOPPED_PODS_RETRY_S,
     WORKERS,
 )
-from quorate.controllers.native_gang_support import NativeGangSupport
-from quorate.controllers.native_groups import NativeGroups
+from quorate.controllers.native_groups import NativeGangSupport, NativeGroups
 from quorate.kube.computations import size_of
 from quorate.kube.controller.expectations import Version, versions
 from quorate.kube.controller.reconcile import Reconciler

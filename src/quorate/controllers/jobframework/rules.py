@@ -46,7 +46,7 @@ from quorate.controllers.jobframework.podset_info import (
 from quorate.controllers.jobframework.sync_workload import sync_workload
 from quorate.controllers.jobframework.workload_slices import ensure_slice, is_size_of_copy, without_nodes
 from quorate.controllers.limits import NATIVE_GANGS_CHECK_S, NATIVE_GROUPS_RETRY_S
-from quorate.controllers.native_gang_support import Missing
+from quorate.controllers.native_groups import Missing
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Patch, Write, status_patch
 from quorate.queueing.conditions import (

@@ -7,7 +7,7 @@ from typing import Final
 from quorate.api.kueue import GROUP, VERSION
 from quorate.api.meta import Key, ObjectMeta, Struct, epoch, is_true
 from quorate.api.native_groups import GATES
-from quorate.controllers.native_gang_support import Missing, NativeGangs
+from quorate.controllers.native_groups import Missing, NativeGangs
 from quorate.install.preflight.findings import PreflightFinding, error, info, warning
 from quorate.install.preflight.installation_objects import (
     ClientConfig,

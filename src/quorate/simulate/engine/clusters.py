@@ -17,8 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from quorate.api.meta import Key
-from quorate.controllers.multikueue.dispatch.cluster_starts import ClusterStart
-from quorate.controllers.multikueue.dispatch.dispatchers import Dispatcher, NominationInput
+from quorate.controllers.multikueue.dispatch.dispatchers import ClusterStart, Dispatcher, NominationInput
 from quorate.simulate.engine.player import Player
 from quorate.simulate.engine.recorder import Run, Unended
 from quorate.simulate.engine.records import Outcome

@@ -5,7 +5,7 @@ from typing import Final
 
 from quorate.api.meta import Key
 from quorate.api.names import multikueue
-from quorate.controllers.multikueue.dispatch.cluster_starts import (
+from quorate.controllers.multikueue.dispatch.dispatchers import (
     ClusterStart,
     StartsBy,
     StartsLater,

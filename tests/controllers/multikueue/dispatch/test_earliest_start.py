@@ -5,16 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.explanation import StartAnswer
-from quorate.controllers.multikueue.dispatch.cluster_starts import (
+from quorate.controllers.multikueue.dispatch.dispatchers import (
     MAX_REASON,
     ClusterStart,
     NeverStarts,
+    Nomination,
+    NominationInput,
     StartsBy,
     StartsLater,
     UnknownStart,
     cluster_start,
 )
-from quorate.controllers.multikueue.dispatch.dispatchers import Nomination, NominationInput
 from quorate.controllers.multikueue.dispatch.earliest_start import (
     ASK_AGAIN_AT_MOST_S,
     ASK_AGAIN_S,

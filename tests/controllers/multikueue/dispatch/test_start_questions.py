@@ -14,13 +14,13 @@ from quorate.api.explanation import StartAnswer, StartQuestion
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.controllers.multikueue.dispatch import start_questions
-from quorate.controllers.multikueue.dispatch.cluster_starts import (
+from quorate.controllers.multikueue.dispatch.dispatchers import (
     ClusterStart,
     NeverStarts,
+    NominationInput,
     StartsBy,
     UnknownStart,
 )
-from quorate.controllers.multikueue.dispatch.dispatchers import NominationInput
 from quorate.controllers.multikueue.dispatch.earliest_start import ASK_SOON_S, earliest_start
 from quorate.controllers.multikueue.dispatch.start_questions import AskModel, StartQuestions
 from quorate.controllers.multikueue.workers import Worker, Workers

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from quorate.api.names.volcano import GROUP_NAME
 from quorate.api.syntax import is_dns_label, is_dns_subdomain
-from quorate.controllers.volcano.job.derived_names import label_name, object_name
 from quorate.controllers.volcano.job.plugins import KNOWN, plugins_of
+from quorate.controllers.volcano.job.pod_manifest import label_name, object_name
 from tests.controllers.volcano.job.test_pod_builder import a_job, a_task, pod_of
 
 JOBS = st.from_regex(

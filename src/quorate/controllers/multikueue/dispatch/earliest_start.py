@@ -18,20 +18,18 @@ from typing import Final, NamedTuple, assert_never
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.multikueue import MultiKueue
 from quorate.api.names.multikueue import ALL_AT_ONCE, EARLIEST_START, INCREMENTAL
-from quorate.controllers.multikueue.dispatch.cluster_starts import (
+from quorate.controllers.multikueue.dispatch.dispatchers import (
     ClusterStart,
+    Dispatcher,
     NeverStarts,
+    Nomination,
+    NominationInput,
     StartsBy,
     StartsLater,
     UnknownStart,
-    starts_text,
-)
-from quorate.controllers.multikueue.dispatch.dispatchers import (
-    Dispatcher,
-    Nomination,
-    NominationInput,
     all_at_once,
     incremental_with,
+    starts_text,
 )
 
 ASK_SOON_S: Final = 30.0  # after the last answers, at least: most workloads that start now have started

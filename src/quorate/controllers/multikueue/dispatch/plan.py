@@ -11,8 +11,7 @@ from quorate.api.meta import ObjectMeta, true_condition
 from quorate.api.names.kueue import JOB_UID
 from quorate.api.names.multikueue import ORIGIN, PREEMPTION_GATE
 from quorate.controllers.jobframework.interface import Outcome
-from quorate.controllers.multikueue.dispatch.cluster_starts import ClusterStart
-from quorate.controllers.multikueue.dispatch.dispatchers import Dispatcher
+from quorate.controllers.multikueue.dispatch.dispatchers import ClusterStart, Dispatcher
 from quorate.controllers.multikueue.workload_copy import SpecSummary, WorkloadCopy, summary_of
 from quorate.queueing import conditions as c
 from quorate.queueing.lifecycle.transition import Event

@@ -25,14 +25,14 @@ from quorate.api import codec
 from quorate.api.explanation import MAX_AHEAD, StartAnswer, StartQuestion, estimates_path
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, Uid
-from quorate.controllers.multikueue.dispatch.cluster_starts import (
+from quorate.controllers.multikueue.dispatch.dispatchers import (
     MAX_REASON,
     ClusterStart,
+    NominationInput,
     StartsBy,
     UnknownStart,
     cluster_start,
 )
-from quorate.controllers.multikueue.dispatch.dispatchers import NominationInput
 from quorate.controllers.multikueue.dispatch.earliest_start import (
     ASK_AGAIN_AT_MOST_S,
     Position,

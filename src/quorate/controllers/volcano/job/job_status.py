@@ -19,10 +19,10 @@ from quorate.api.volcano.job import (
     VolumeSpec,
 )
 from quorate.controllers.limits import BYTES_PER_POD, MAX_CONDITIONS
-from quorate.controllers.volcano.job.derived_names import object_name
 from quorate.controllers.volcano.job.job_phases import ACTIVE, FINISHED, KillAction, total_replicas
 from quorate.controllers.volcano.job.job_pods import PodCounts
 from quorate.controllers.volcano.job.lifecycle_policies import COMMAND_ISSUED, JobEvent
+from quorate.controllers.volcano.job.pod_manifest import object_name
 from quorate.kube.computations import size_of
 
 _PLUGIN: Final = "plugin-"  # prefix of the plugins in controlledResources

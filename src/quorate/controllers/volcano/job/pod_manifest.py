@@ -4,13 +4,34 @@ A volume is mounted into every container, and a plugin gives every container its
 API server stores may have pods that are a thousand times larger than itself.  Such a pod is not composed.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 from quorate.api import codec
-from quorate.controllers.limits import POD_BYTES
+from quorate.api.syntax import is_dns_label, is_dns_subdomain
+from quorate.controllers.limits import MAX_LABEL, MAX_NAME, POD_BYTES
 from quorate.kube.resources import Json
+
+_DIGITS: Final = 8
+
+
+def object_name(job: str, suffix: str) -> str:
+    """Return ``JOB-SUFFIX``, shortened with a hash of the whole name if no object may have that name."""
+    name = f"{job}-{suffix}"
+    return name if is_dns_subdomain(name) else _shortened(job, name, suffix, MAX_NAME)
+
+
+def label_name(job: str, suffix: str = "") -> str:
+    """Return ``JOB-SUFFIX`` or ``JOB``, with a hash if no volume or Service may have that name."""
+    name = f"{job}-{suffix}" if suffix else job
+    return name if is_dns_label(name) else _shortened(job.replace(".", "-"), name, suffix, MAX_LABEL)
+
+
+def _shortened(job: str, name: str, suffix: str, length: int) -> str:
+    tail = f"-{hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]}{f'-{suffix}' if suffix else ''}"
+    return job[: length - len(tail)].rstrip("-.") + tail
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ import msgspec
 from quorate.api.names.volcano import JOB_NAME, JOB_NAMESPACE, TASK_SPEC
 from quorate.api.volcano.job import Job, TaskSpec
 from quorate.api.volcano.plugin_arguments import flags
-from quorate.controllers.volcano.job.derived_names import label_name
 from quorate.controllers.volcano.job.plugins.interface import (
     OwnedObject,
     host_of,
@@ -17,7 +16,7 @@ from quorate.controllers.volcano.job.plugins.interface import (
     port,
     task_named,
 )
-from quorate.controllers.volcano.job.pod_manifest import PodManifest
+from quorate.controllers.volcano.job.pod_manifest import PodManifest, label_name
 from quorate.kube.resources import SERVICES, Json
 
 MPI_PORT: Final = 22

@@ -6,7 +6,6 @@ from typing import Final
 from quorate.api.names.volcano import JOB_NAME, JOB_NAMESPACE
 from quorate.api.volcano.job import Job, TaskSpec
 from quorate.api.volcano.plugin_arguments import flags
-from quorate.controllers.volcano.job.derived_names import label_name, object_name
 from quorate.controllers.volcano.job.plugins.interface import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
@@ -18,7 +17,7 @@ from quorate.controllers.volcano.job.plugins.interface import (
     port,
     set_hostname,
 )
-from quorate.controllers.volcano.job.pod_manifest import PodManifest
+from quorate.controllers.volcano.job.pod_manifest import PodManifest, label_name, object_name
 from quorate.kube.resources import SERVICES, Json
 
 PRIVATE_KEY: Final = "id_rsa"

@@ -9,8 +9,7 @@ from quorate.api.meta import Struct
 from quorate.api.syntax import is_dns_label, parse_boolean
 from quorate.api.volcano.job import Job, TaskSpec
 from quorate.controllers.limits import MAX_HOSTS
-from quorate.controllers.volcano.job.derived_names import label_name
-from quorate.controllers.volcano.job.pod_manifest import PodManifest
+from quorate.controllers.volcano.job.pod_manifest import PodManifest, label_name
 from quorate.kube.resources import Json, Resource, untyped
 
 CONFIG_MAPS: Final = untyped("", "v1", "configmaps", "ConfigMap", namespaced=True)
