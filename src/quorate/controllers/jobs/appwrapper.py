@@ -57,8 +57,7 @@ class AppWrapper(UnstructuredJobKind):
     def __init__(self, known: Mapping[tuple[str, str], UnstructuredJobKind]) -> None:
         """``known``: kinds, by apiVersion and kind, with pod templates that need no declaration."""
         super().__init__(
-            unstructured_resource("workload.codeflare.dev", "v1beta2", "appwrappers", "AppWrapper"),
-            suspend=("spec", "suspend"),
+            unstructured_resource("workload.codeflare.dev", "v1beta2", "appwrappers", "AppWrapper")
         )
         self._known = known
 

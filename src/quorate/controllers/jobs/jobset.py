@@ -33,10 +33,7 @@ class JobSet(UnstructuredJobKind):
     managed_by = ManagedBy(("spec", "managedBy"), "jobset.sigs.k8s.io/jobset-controller")
 
     def __init__(self) -> None:
-        super().__init__(
-            unstructured_resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"),
-            suspend=("spec", "suspend"),
-        )
+        super().__init__(unstructured_resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet"))
 
     def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
         return tuple(

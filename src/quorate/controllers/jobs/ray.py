@@ -148,7 +148,7 @@ class RayCluster(UnstructuredJobKind):
     has_slices = True
 
     def __init__(self) -> None:
-        super().__init__(RAY_CLUSTERS, suspend=("spec", "suspend"))
+        super().__init__(RAY_CLUSTERS)
 
     def findings(
         self, old: UnstructuredJob | None, new: UnstructuredJob, scope: ValidationScope
@@ -163,9 +163,6 @@ class RayCluster(UnstructuredJobKind):
 
     def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
         return cluster_pod_set_specs(job, _CLUSTER_SPEC)
-
-    def is_active(self, job: UnstructuredJob) -> bool:
-        return self.reports_ready(job)
 
     def pods_label(self, job: UnstructuredJob) -> tuple[str, str] | None:
         """Return the label of all pods; the status does not report gated pods of the autoscaler."""
@@ -229,9 +226,6 @@ class RayService(WithRayCluster):
 
     def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
         return cluster_pod_set_specs(job, _SERVICE_CLUSTER)
-
-    def is_active(self, job: UnstructuredJob) -> bool:
-        return self.reports_ready(job)
 
     def reports_ready(self, job: UnstructuredJob) -> bool:
         return condition_message(job, "Ready") is not None

@@ -35,9 +35,7 @@ class RayJob(WithRayCluster):
     cluster_name = ("status", "rayClusterName")
 
     def __init__(self) -> None:
-        super().__init__(
-            unstructured_resource(GROUP, VERSION, "rayjobs", "RayJob"), suspend=("spec", "suspend")
-        )
+        super().__init__(unstructured_resource(GROUP, VERSION, "rayjobs", "RayJob"))
 
     def findings(
         self, old: UnstructuredJob | None, new: UnstructuredJob, scope: ValidationScope

@@ -62,8 +62,7 @@ class SparkApplication(UnstructuredJobKind):
 
     def __init__(self) -> None:
         super().__init__(
-            unstructured_resource("sparkoperator.k8s.io", "v1beta2", "sparkapplications", "SparkApplication"),
-            suspend=("spec", "suspend"),
+            unstructured_resource("sparkoperator.k8s.io", "v1beta2", "sparkapplications", "SparkApplication")
         )
 
     def findings(

@@ -52,9 +52,7 @@ class TrainJob(UnstructuredJobKind):
     referenced_kinds = (_RUNTIME, _CLUSTER_RUNTIME)
 
     def __init__(self) -> None:
-        super().__init__(
-            unstructured_resource(_GROUP, _VERSION, "trainjobs", "TrainJob"), suspend=("spec", "suspend")
-        )
+        super().__init__(unstructured_resource(_GROUP, _VERSION, "trainjobs", "TrainJob"))
 
     def referenced_object(self, job: UnstructuredJob) -> ReferencedObject | None:
         """Return the runtime; by default a ClusterTrainingRuntime."""

@@ -140,7 +140,11 @@ class UnstructuredJobKind(JobKind[UnstructuredJob]):
     success_condition: str = ""  # of a kind that shows a failure with the condition Failed; empty: no end
 
     def __init__(
-        self, resource: Resource[UnstructuredJob], suspend: Path, stopped: Any = True, running: Any = False
+        self,
+        resource: Resource[UnstructuredJob],
+        suspend: Path = ("spec", "suspend"),
+        stopped: Any = True,
+        running: Any = False,
     ) -> None:
         """``suspend``: the field that stops a job, with its value while stopped and while running."""
         self._resource = resource
@@ -158,6 +162,9 @@ class UnstructuredJobKind(JobKind[UnstructuredJob]):
     def reports_ready(self, job: UnstructuredJob) -> bool:
         """Return True if the controller of the job reports that all its pods are ready."""
         raise NotImplementedError
+
+    def is_active(self, job: UnstructuredJob) -> bool:
+        return self.reports_ready(job)
 
     def finished(self, job: UnstructuredJob) -> Outcome | None:
         for type_ in (self.success_condition, "Failed") if self.success_condition else ():
