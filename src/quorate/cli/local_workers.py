@@ -59,7 +59,7 @@ def start_worker(directory: ClusterDirectory, nodes: str, options: Sequence[str]
 
 
 def end_workers(workers: Sequence[WorkerProcess]) -> None:
-    """Stop the clusters, those included that a user has restarted; a start is given up."""
+    """Stop the clusters, also a cluster that a user has restarted; end a cluster that still starts."""
     for worker in workers:
         if worker.directory.running() is None:
             worker.process.terminate()

@@ -30,12 +30,12 @@ class Record(Protocol):
         seconds: float | None = None,
         about: Mapping[str, str] = _NOTHING_ELSE,
     ) -> None:
-        """See ``observe.recorder.Recorder.record``."""
+        """Record an observation of a metric, as ``observe.recorder.Recorder.record``."""
 
 
 class Forget(Protocol):
     def __call__(self, labels: Mapping[str, str]) -> None:
-        """See ``observe.recorder.Recorder.forget``."""
+        """Remove the values with these labels, as ``observe.recorder.Recorder.forget``."""
 
 
 def record_workload_creations(

@@ -86,7 +86,7 @@ def name_conflict(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to write for one key and which events to record; the default does nothing."""
+    """The writes for one key and the events to record; the default has none."""
 
     concurrent: tuple[tuple[Write, ...], ...] = ()  # sequences sent concurrently, before ``writes``
     writes: tuple[Write, ...] = ()  # sent in order

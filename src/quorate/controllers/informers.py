@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class PodSelector(NamedTuple):
-    """What a server selects, at least."""
+    """The selectors of a watch of pods: the API server sends at least the pods that are needed."""
 
     labels: str = ""
     fields: str = ""

@@ -20,7 +20,7 @@ _SHOWN_ROWS: Final = 20  # of a table in a notebook
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What became of one job."""
+    """The times, the pods and the outcome of one job."""
 
     number: int  # in the order of submission
     job_class: str

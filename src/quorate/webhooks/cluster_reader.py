@@ -132,7 +132,7 @@ class CachedClusterReader:
         return self._classes.get(Key("", DEFAULT_NAME)) is not None
 
     async def is_delegated(self, namespace: str, queue: str) -> bool:
-        """See ``ClusterReader``; only in a cluster with a MultiKueue check that costs two requests."""
+        """Return True if worker clusters run the jobs of a queue; a MultiKueue check costs two requests."""
         await synced(self._checks)
         checks = {check.metadata.name for check in self._checks if check.spec.controller_name == MULTIKUEUE}
         if not checks:

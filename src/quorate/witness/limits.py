@@ -111,7 +111,7 @@ class QuotaTrees:
         return use
 
     def kept_of(self, root: Holder, of: FlavorResource) -> dict[Holder, dict[Holder, Kept]]:
-        """Return, by holder in the tree, what those below it do not lend, if it is more than nothing."""
+        """Return, by holder in the tree, the amounts above 0 that each holder below it does not lend."""
         quotas = self._tree_quotas(root, of)
         kept: dict[Holder, dict[Holder, Kept]] = {}
         for holder in quotas:  # children before parents

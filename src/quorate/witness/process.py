@@ -43,7 +43,7 @@ class OwnerLookup:
         return {uid: owner.uid for uid, owner in self._controllers.items() if owner is not None}
 
     async def look_up(self, pods: Iterable[WitnessedPod]) -> bool:
-        """Read the owners of running pods, and their owners in turn, that are not known yet.
+        """Read the unknown owners of running pods, and the owners of these owners.
 
         Return False if the server was too busy to answer for some: the next call reads those.  Raises
         ``Unreachable``.

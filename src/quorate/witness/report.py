@@ -68,7 +68,7 @@ NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the running pods of one holder use of one resource of one flavor."""
+    """The use of one resource of one flavor by the running pods of one holder."""
 
     holder: Holder
     of: FlavorResource

@@ -23,7 +23,7 @@ PODS: Final = "pods"  # the resource that counts pods
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What is stored at one moment."""
+    """The stored objects that the witness reads, at one moment."""
 
     resources: ResourceOptions  # of the Configuration
     pods: Sequence[WitnessedPod] = ()
@@ -38,7 +38,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class _Charge:
-    """What one pod uses of quota."""
+    """The amounts of quota that one pod uses, and its cluster queue."""
 
     pod: WitnessedPod
     queue: str

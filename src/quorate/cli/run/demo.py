@@ -78,7 +78,7 @@ def _is_admitted(job: ObservedJob) -> bool:
 
 
 def estimate_value(estimate: EstimateOfLast, outcome: Outcome) -> dict[str, Any]:
-    """Return the forecast and the start in seconds after the forecast, for JSON; None: not."""
+    """Return the forecast and the start in seconds after the forecast, for JSON; None: no start."""
     began = next((record.admitted for record in outcome.records if record.name == estimate.job), None)
     return {
         "job": estimate.job,

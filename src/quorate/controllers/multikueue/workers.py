@@ -22,7 +22,7 @@ class Worker:
 
 
 class Workers:
-    """Which worker clusters are connected, and since when the others are not.
+    """The connected worker clusters, and the times at which the lost worker clusters were lost.
 
     The connection controller calls ``connected``, ``lost``, ``removed`` and ``workload_changed``; everything
     else reads.  Times are epoch seconds of this process's clock.

@@ -50,7 +50,7 @@ class PodGroup:
 
     @classmethod
     def of(cls, name: str, pods: Iterable[Pod], now: float, gates: Gates = DEFAULT_GATES) -> "PodGroup":
-        """Return the group of all managed ones among ``pods``."""
+        """Return the group of the managed pods among ``pods``."""
         managed = tuple(by_age(pod for pod in pods if pod.metadata.is_managed))
         text = managed[0].metadata.annotations.get(constants.TOTAL_COUNT, "") if managed else ""
         return cls(

@@ -18,7 +18,7 @@ from quorate.queueing.explanation.scope import Scope
 
 class Authorization:
     def __init__(self, auth: DelegatedAuth, namespaces: Callable[[], Iterable[str]]) -> None:
-        """``namespaces`` returns those with objects to show."""
+        """``namespaces`` returns the namespaces that have objects to show."""
         self._auth = auth
         self._namespaces = namespaces
         self._in_flight: dict[User, asyncio.Task[Viewer]] = {}

@@ -25,7 +25,7 @@ CALLBACK: Final = "/login/oidc/callback"
 
 @dataclass(frozen=True, slots=True)
 class LoginOptions:
-    """How users log in; ``external_url`` is the URL of the page, empty: as the request names it."""
+    """The ways to log in; ``external_url`` is the URL of the page, empty: the URL in the request."""
 
     anonymous: RestConfig  # for users with a token
     own: RestConfig  # for one-time links

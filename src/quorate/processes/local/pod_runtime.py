@@ -22,7 +22,7 @@ from quorate.processes.local.cluster_description import ClusterDescription, simu
 
 
 class Runtime(StrEnum):
-    """How pods run."""
+    """Whether pods run as processes of this machine, or are simulated."""
 
     SIMULATED = "simulated"
     PROCESS = "process"

@@ -212,9 +212,9 @@ class Player:
         return self._recorder.run(self._world, ended_ms, unended)
 
     def next_ms(self, submitted_ms: int | None = None) -> int | None:
-        """Return when the next thing happens; ``submitted_ms``: when the next job is submitted.
+        """Return the time of the next event; ``submitted_ms``: when the next job is submitted.
 
-        Return None if nothing happens any more.
+        Return None if there are no more events.
         """
         due = [] if submitted_ms is None else [submitted_ms]
         event_ms = self._events.next_ms()

@@ -62,7 +62,7 @@ class _Template(Struct):
 
 
 class _PodShape(NamedTuple):
-    """What the pods of a pod set share, once they are admitted."""
+    """The properties that the pods of an admitted pod set share."""
 
     metadata: ObjectMeta
     spec: PodSpec

@@ -61,7 +61,7 @@ class WaitingStart(msgspec.Struct, frozen=True):
 
 
 class LearnedBound(msgspec.Struct, frozen=True):
-    """How long work of one kind runs at most, mostly."""
+    """A run time that most workloads of one kind do not exceed."""
 
     kind: WorkKind
     seconds: float

@@ -33,7 +33,7 @@ _OWN_DOMAINS: Final = ("kueue.x-k8s.io/", "quorate.dev/")
 
 
 class RunTimes(msgspec.Struct, frozen=True):
-    """How long the jobs of a queue, or of one kind of work in it, run, and where that is from."""
+    """Run times of the jobs of a queue, or of one kind of work in it, and their origin."""
 
     kind: WorkKind
     seconds: tuple[float, ...]  # equally likely, ascending
@@ -167,7 +167,7 @@ def _class_name(kind: WorkKind, number: int) -> str:
 
 
 def _names_of_kinds(times: Iterable[RunTimes]) -> dict[WorkKind, str]:
-    """Return the classes that workloads name; the others are the first of their queues."""
+    """Return the class names of kinds with a pattern; other workloads have the first class of their queue."""
     return {
         time.kind: _class_name(time.kind, number) for number, time in enumerate(times) if time.kind.pattern
     }

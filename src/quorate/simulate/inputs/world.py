@@ -122,7 +122,7 @@ class World(msgspec.Struct, frozen=True):
 
     @property
     def existing(self) -> tuple[JobClass, ...]:
-        """The classes of existing workloads, the last for those in no other; none without workloads."""
+        """The classes of existing workloads, the last for workloads of no class; none without workloads."""
         return (*self.scenario.existing, OTHERS) if any(self.of_kind(WORKLOADS)) else ()
 
     @property
@@ -149,7 +149,7 @@ def _is_no_job(api_version: str, kind: str) -> bool:
 
 
 class Content(msgspec.Struct):
-    """What the documents of some files say."""
+    """The scenarios, Configurations, objects and jobs in the documents of some files, and their findings."""
 
     scenarios: list[tuple[Path, Scenario]] = []
     configurations: list[Configuration] = []

@@ -42,7 +42,7 @@ class HeatMap(NamedTuple):
 
 
 class Phase(StrEnum):
-    """What a job does for a while."""
+    """The state of a job in one interval of a chart."""
 
     WAITS = "waits"
     RUNS = "runs"

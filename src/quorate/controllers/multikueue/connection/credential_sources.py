@@ -69,7 +69,7 @@ class CredentialSources:
         self._source_of: dict[str, Source] = {}  # by cluster
 
     def load(self, cluster: str, spec: ClusterSource) -> Loaded | None:
-        """Return the credentials of a cluster and follow them; None: not read yet."""
+        """Return the credentials of a cluster and follow them; None if they are not read yet."""
         source = source_of(spec)
         if source != self._source_of.get(cluster):
             self.forget(cluster)

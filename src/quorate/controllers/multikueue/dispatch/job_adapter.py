@@ -66,7 +66,7 @@ class JobAdapter(Protocol):
         """Return whether a job of ours exists in a worker cluster; None: that is not known."""
 
     def components(self, workload: Workload, job: JobRef, workloads: int) -> Components | None:
-        """Return the other workloads of a job of ``workloads`` in all; None if jobs of its kind have one."""
+        """Return the other of the ``workloads`` workloads of a job; None for a kind with one workload."""
 
     async def sync(
         self, worker: Worker, job: JobRef, workload: Workload, copied: tuple[int, ...] | None

@@ -95,7 +95,7 @@ class JobCopies:
         return LocalJob(copy_content.refusal(kind, local), replicas if isinstance(replicas, int) else 1)
 
     def components(self, workload: Workload, job: JobRef, workloads: int) -> Components | None:
-        """Return the other workloads of a job of ``workloads`` in all; None if jobs of its kind have one."""
+        """Return the other of the ``workloads`` workloads of a job; None for a kind with one workload."""
         owner = workload.metadata.controller
         if self._kinds[job.kind].names_workload or owner is None:
             return None
