@@ -183,6 +183,10 @@ def test_a_file_that_is_not_a_kubeconfig_is_rejected(tmp_path: Path, text: str, 
     ("user", "cluster", "message"),
     [
         pytest.param("", "server: 127.0.0.1", "is no http:// or https:// URL", id="no URL"),
+        pytest.param("", "server: 'https://x:99999'", "is no http:// or https:// URL", id="no port"),
+        pytest.param(
+            "", "server: 'https://x', proxy-url: 'http://y:z'", "proxy-url", id="no port of a proxy"
+        ),
         pytest.param(
             "", "server: 'https://x', certificate-authority-data: '%%'", "is not base64", id="base64"
         ),

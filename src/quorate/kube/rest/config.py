@@ -8,6 +8,7 @@ import ssl
 import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from quorate.kube.rest.credentials import Anonymous, BasicAuth, Credentials, Token, TokenFile
 from quorate.kube.rest.exec_plugin import PluginCredentials
@@ -83,9 +84,13 @@ def _config(
     context: KubeconfigContext, credentials: Credentials, certificate: Certificate | None
 ) -> RestConfig:
     server = context.cluster.server.rstrip("/")
-    if not server.startswith(("http://", "https://")):
+    if not server.startswith(("http://", "https://")) or not _has_valid_port(server):
         raise InvalidKubeconfig(
             f"{context.path}: cluster server", f"{server!r} is no http:// or https:// URL"
+        )
+    if not _has_valid_port(context.cluster.proxy_url):
+        raise InvalidKubeconfig(
+            f"{context.path}: cluster proxy-url", f"{context.cluster.proxy_url!r} is no URL"
         )
     return RestConfig(
         server=server,
@@ -95,6 +100,14 @@ def _config(
         proxy=context.cluster.proxy_url,
         namespace=context.namespace,
     )
+
+
+def _has_valid_port(url: str) -> bool:
+    """Return True if the port of a URL is absent or a number that exists."""
+    try:
+        return urlsplit(url).port != 0
+    except ValueError:
+        return False
 
 
 def in_cluster_config(directory: Path = SERVICE_ACCOUNT) -> RestConfig:

@@ -88,7 +88,8 @@ class Connection(asyncio.Protocol):
         if max(self._unread, self._announced) > limit:
             raise AnswerTooLarge(request, limit)
         self._raise_failure()
-        return b"".join(self._parts)
+        parts, self._parts = self._parts, []  # an idle connection keeps no body
+        return b"".join(parts)
 
     async def head(self, deadline: float) -> None:
         """Return once the headers are complete.  Raises ``TransportFailed``, also at ``deadline``."""

@@ -53,10 +53,11 @@ class ConnectionPool:
         self._proxy = urlsplit(config.proxy) if config.proxy else None
         is_https = self._server.scheme == "https"
         self._tls = config.tls or (ssl.create_default_context() if is_https else None)
-        host = self._server.netloc.rpartition("@")[2].encode("idna").decode()
-        self._prefix, self._fixed_headers = self._server.path, f"Host: {host}\r\n"
+        host = self._server.netloc.rpartition("@")[2]
+        self._host = host if host.isascii() else host.encode("idna").decode()  # with its port, if it has one
+        self._prefix, self._fixed_headers = self._server.path, f"Host: {self._host}\r\n"
         if self._proxy is not None and not is_https:
-            self._prefix = f"http://{host}{self._prefix}"
+            self._prefix = f"http://{self._host}{self._prefix}"
             self._fixed_headers += _proxy_authorization(self._proxy)
         # Compression costs the server more than the transfer over a cluster network.
         self._fixed_headers += "Accept-Encoding: identity\r\nUser-Agent: quorate\r\n\r\n"
@@ -103,7 +104,8 @@ class ConnectionPool:
         ends = [connection.ended for connection in self._open]
         for connection in tuple(self._open):
             connection.abort()
-        await asyncio.gather(*ends)
+        if ends:
+            await asyncio.wait(ends)
 
     async def _send(self, request: Request, deadline: float) -> Connection:
         """Send a request and return its connection."""
@@ -198,7 +200,7 @@ class ConnectionPool:
         if tls is None:
             return proxied
         try:
-            host = f"{self._server.hostname}:{_port(self._server)}"
+            host = self._host if self._server.port is not None else f"{self._host}:{_PORTS['https']}"
             authorization = _proxy_authorization(self._proxy)
             proxied.send(f"CONNECT {host} HTTP/1.1\r\nHost: {host}\r\n{authorization}\r\n".encode())
             await proxied.head(deadline)
