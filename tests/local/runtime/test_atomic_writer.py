@@ -3,7 +3,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.local.runtime.volumes.content import VolumeFile, is_safe, write_files
+from quorate.local.runtime.pods.volumes import VolumeFile, is_safe, write_files
 
 
 def visible(directory: Path) -> dict[str, str]:

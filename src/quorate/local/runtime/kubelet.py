@@ -15,9 +15,8 @@ from quorate.local.runtime.containers.running import ContainerLogs, RunningConta
 from quorate.local.runtime.node import NodeServices
 from quorate.local.runtime.pod_types import PODS, Pod
 from quorate.local.runtime.pods.containers import Processes
+from quorate.local.runtime.pods.volumes import PodVolumes, refers_to, remove_volumes
 from quorate.local.runtime.pods.worker import PodWorker
-from quorate.local.runtime.volumes.content import refers_to
-from quorate.local.runtime.volumes.mounts import PodVolumes, remove_volumes
 
 MARGIN_S: Final = 3.0  # to end containers, beyond the grace period
 

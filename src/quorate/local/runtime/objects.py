@@ -15,7 +15,6 @@ from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS, Resource
 from quorate.local.controllers.access import SECRETS, Secret, bound_object, request_token
 from quorate.local.controllers.services.types import SERVICES, Service
 from quorate.local.runtime.pod_types import CONFIG_MAPS, PODS, VOLUMES, ConfigMap, Pod, TokenSource
-from quorate.local.runtime.volumes.content import VolumeError
 
 TOKEN_REFRESH: Final = 0.8  # of the lifetime, as a kubelet
 MIN_TOKEN_LIFETIME_S: Final = 600
@@ -26,6 +25,10 @@ class ServiceAccount(core.ServiceAccount):
 
 
 SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount", True, ServiceAccount)
+
+
+class VolumeError(Exception):
+    """A volume cannot be made now; the kubelet retries (``FailedMount``)."""
 
 
 class ApiObjects:

@@ -8,6 +8,7 @@ import msgspec
 from jsonpointer import JsonPointer, JsonPointerException
 
 from quorate.api.codec import Json
+from quorate.kube.patches import merged
 from quorate.local.objects.errors import StatusError, bad_request
 
 
@@ -20,20 +21,7 @@ def merge_patch(target: Json, patch: Any) -> Json:
         raise bad_request(
             f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into Go value of type map"
         )
-    merged: Json = _merge(target, patch)
-    return merged
-
-
-def _merge(target: Any, patch: Any) -> Any:
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(target) if isinstance(target, dict) else {}
-    for name, part in patch.items():
-        if part is None:
-            merged.pop(name, None)
-        else:
-            merged[name] = _merge(merged.get(name), part)
-    return merged
+    return merged(target, patch)
 
 
 def go_kind(value: Any) -> str:

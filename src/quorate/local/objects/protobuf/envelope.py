@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from quorate.api.codec import Json
+from quorate.local.objects.protobuf.go_json import FORMS
 from quorate.local.objects.protobuf.reader import read_message
-from quorate.local.objects.protobuf.special import FORMS
 from quorate.local.objects.protobuf.table import (
     BYTES,
     Field,

@@ -13,8 +13,7 @@ from quorate.api.codec import Json
 from quorate.kube.limits import MAX_VALUES
 from quorate.kube.serving.json_values import exceeds_values
 from quorate.local.objects.nesting import MAX_DEPTH, exceeds_depth
-from quorate.local.objects.protobuf.go_json import always_written
-from quorate.local.objects.protobuf.special import FORMS
+from quorate.local.objects.protobuf.go_json import FORMS, always_written
 from quorate.local.objects.protobuf.table import (
     BYTES,
     VARINT,

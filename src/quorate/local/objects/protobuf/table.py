@@ -61,7 +61,7 @@ def write_varint(number: int) -> bytes:
 SCALARS: Final = frozenset({"string", "bytes", "bool", "int32", "int64", "double", "json", "data"})
 _WIRE_TYPES = {"bool": VARINT, "int32": VARINT, "int64": VARINT, "double": FIXED64}
 SPECIAL: Final = "special"
-"""The package of messages with a JSON form that is not an object of their fields (see ``special``)."""
+"""The package of messages with a JSON form that is not an object of their fields (see ``go_json``)."""
 
 
 @dataclass(eq=False)

@@ -22,7 +22,7 @@ from quorate.local.runtime.network.pod_files import pod_hostname
 from quorate.local.runtime.network.types import API_SERVICE, PodNetworkNamespace
 from quorate.local.runtime.node import NodeServices, device_files, device_variables
 from quorate.local.runtime.pod_types import Container, Pod, SecurityContext
-from quorate.local.runtime.volumes.mounts import PodVolumes, mounts_of
+from quorate.local.runtime.pods.volumes import PodVolumes, mounts_of
 
 
 def why_refused(pod: Pod, container: Container) -> str:

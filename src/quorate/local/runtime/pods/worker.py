@@ -38,6 +38,7 @@ from quorate.local.runtime.containers.running import (
 )
 from quorate.local.runtime.network.types import PodNetworkError, PodNetworkNamespace
 from quorate.local.runtime.node import NVIDIA, NodeServices
+from quorate.local.runtime.objects import VolumeError
 from quorate.local.runtime.pod_types import PODS, Container, EphemeralContainer, Pod
 from quorate.local.runtime.pods.containers import PodContainers, Processes
 from quorate.local.runtime.pods.lifecycle import (
@@ -50,9 +51,9 @@ from quorate.local.runtime.pods.lifecycle import (
 )
 from quorate.local.runtime.pods.start import ContainerStart, ignored_fields, why_refused
 from quorate.local.runtime.pods.status import CONDITIONS, TERMINAL, PodObservation, full_name, pod_status
-from quorate.local.runtime.volumes.content import VolumeContext, VolumeError
-from quorate.local.runtime.volumes.mounts import (
+from quorate.local.runtime.pods.volumes import (
     PodVolumes,
+    VolumeContext,
     prepare_volumes,
     remove_volumes,
     with_service_account,

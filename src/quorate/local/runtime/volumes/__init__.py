@@ -1,1 +1,0 @@
-"""Volumes of pods: their content, and the directories of the host that hold it."""
