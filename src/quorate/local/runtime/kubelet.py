@@ -8,10 +8,8 @@ from quorate.api.meta import Key, Uid
 from quorate.kube.cancellation import start_task
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
-from quorate.local.runtime.containers.console import Console
 from quorate.local.runtime.containers.files import PodFiles, pods_with_files
 from quorate.local.runtime.containers.processes import marked_processes, signal_processes
-from quorate.local.runtime.containers.running import ContainerLogs, RunningContainer
 from quorate.local.runtime.node import NodeServices
 from quorate.local.runtime.pod_types import PODS, Pod
 from quorate.local.runtime.pods.containers import Processes
@@ -22,7 +20,7 @@ MARGIN_S: Final = 3.0  # to end containers, beyond the grace period
 
 
 class Kubelet:
-    """A ``ContainerIndex``; ``run`` serves until ``stop`` or cancellation."""
+    """A ``PodIndex``; ``run`` serves until ``stop`` or cancellation."""
 
     def __init__(self, services: NodeServices) -> None:
         self._services = services
@@ -138,25 +136,10 @@ class Kubelet:
                     worker.refresh_volumes()
                     break
 
-    def _worker(self, namespace: str, pod: str) -> PodWorker | None:
-        uid = self._uids.get(Key(namespace, pod))
+    def pod(self, namespace: str, name: str) -> PodWorker | None:
+        uid = self._uids.get(Key(namespace, name))
         return None if uid is None else self._workers.get(uid)
-
-    def pod_uid(self, namespace: str, pod: str) -> str | None:
-        return self._uids.get(Key(namespace, pod))
 
     def pod_key(self, uid: str) -> Key | None:
         worker = self._workers.get(Uid(uid))
         return None if worker is None else worker.pod.metadata.key
-
-    def running(self, namespace: str, pod: str, container: str) -> RunningContainer | None:
-        worker = self._worker(namespace, pod)
-        return worker.running(container) if worker else None
-
-    def console(self, namespace: str, pod: str, container: str) -> Console | None:
-        worker = self._worker(namespace, pod)
-        return worker.console(container) if worker else None
-
-    def logs(self, namespace: str, pod: str, container: str) -> ContainerLogs | None:
-        worker = self._worker(namespace, pod)
-        return worker.logs(container) if worker else None

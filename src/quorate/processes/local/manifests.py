@@ -93,7 +93,7 @@ def read_directory(directory: Path, options: ClusterDescription = ClusterDescrip
     If the nodes have a topology, its objects are added; ``options`` override the description of the cluster.
     Raises ``InvalidFiles`` with all findings, each as ``file:line: path: value rule``.
     """
-    texts = _texts(sorted(path for path in _entries(directory) if path.suffix in SUFFIXES))
+    texts = _texts(_entries(directory))
     manifests, descriptions, findings = _read_texts(texts)
     description = descriptions[0] if descriptions else ClusterDescription()
     topology = options.override(description).topology
@@ -114,9 +114,7 @@ def read_manifests(path: Path) -> tuple[Manifest, ...]:
 
     References to absent objects are no findings: the cluster may have them.  Raises ``InvalidFiles``.
     """
-    if not path.is_dir():
-        return _checked(_texts([path]))
-    return _checked(_texts(sorted(entry for entry in _entries(path) if entry.suffix in SUFFIXES)))
+    return _checked(_texts(_entries(path) if path.is_dir() else [path]))
 
 
 def read_manifest_text(text: str, source: str) -> tuple[Manifest, ...]:
@@ -135,8 +133,9 @@ def _checked(texts: Iterable[tuple[Path, bytes]]) -> tuple[Manifest, ...]:
 
 
 def _entries(directory: Path) -> list[Path]:
+    """Return the manifests of a directory, by name.  Raises ``InvalidFiles``."""
     try:
-        return list(directory.iterdir())
+        return sorted(path for path in directory.iterdir() if path.suffix in SUFFIXES)
     except OSError as error:
         raise InvalidFiles([f"{error.filename}: {(error.strerror or '').lower()}"]) from error
 

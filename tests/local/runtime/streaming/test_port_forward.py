@@ -74,21 +74,23 @@ def test_bytes_that_are_no_frames_end_the_connection() -> None:
 
 
 class EndedPod:
-    """The containers of a node with one pod, of which no process and no network is left."""
+    """A node with one pod, of which no process and no network is left."""
 
-    def pod_uid(self, namespace: str, pod: str) -> str | None:
-        return "uid"
+    uid = "uid"
+
+    def pod(self, namespace: str, name: str) -> "EndedPod":
+        return self
 
     def pod_key(self, uid: str) -> Key | None:
         return Key("team", "web")
 
-    def running(self, namespace: str, pod: str, container: str) -> RunningContainer | None:
+    def running(self, container: str) -> RunningContainer | None:
         return None
 
-    def console(self, namespace: str, pod: str, container: str) -> Console | None:
+    def console(self, container: str) -> Console | None:
         return None
 
-    def logs(self, namespace: str, pod: str, container: str) -> ContainerLogs | None:
+    def logs(self, container: str) -> ContainerLogs | None:
         return None
 
 

@@ -1,6 +1,6 @@
 """The process of a running container: start it or take it over, copy its output, and read its exit code.
 
-The servers of the kubelet see a container as a ``RunningContainer``, and find it by a ``ContainerIndex``.
+The servers of the kubelet see a container as a ``RunningContainer``, and find it by a ``PodIndex``.
 A pod with ``shareProcessNamespace`` has one more process, which holds its PID namespace.
 """
 
@@ -54,23 +54,30 @@ class ContainerLogs:
     is_running: bool  # the latest log may still grow
 
 
-class ContainerIndex(Protocol):
-    """Finds the containers of the pods on this node."""
+class PodOnNode(Protocol):
+    """A pod on this node, with its containers of any kind."""
 
-    def pod_uid(self, namespace: str, pod: str) -> str | None:
-        """Return the uid of a pod on this node, or None if the node has no such pod."""
+    @property
+    def uid(self) -> str: ...
+
+    def running(self, container: str) -> RunningContainer | None:
+        """Return a running container; None if it does not run."""
+
+    def console(self, container: str) -> Console | None:
+        """Return the standard streams of a running container; None if it does not run."""
+
+    def logs(self, container: str) -> ContainerLogs | None:
+        """Return the logs of a container, or None if the pod has no such container."""
+
+
+class PodIndex(Protocol):
+    """Finds the pods on this node."""
+
+    def pod(self, namespace: str, name: str) -> PodOnNode | None:
+        """Return a pod on this node, or None if the node has no such pod."""
 
     def pod_key(self, uid: str) -> Key | None:
         """Return the namespace and the name of a pod on this node, or None if the node has no such pod."""
-
-    def running(self, namespace: str, pod: str, container: str) -> RunningContainer | None:
-        """Return a running container of any kind; None if it does not run."""
-
-    def console(self, namespace: str, pod: str, container: str) -> Console | None:
-        """Return the standard streams of a container, or None unless it runs."""
-
-    def logs(self, namespace: str, pod: str, container: str) -> ContainerLogs | None:
-        """Return the logs of a container, or None if the node has no such container."""
 
 
 def exec_arguments(container: RunningContainer, command: Sequence[str]) -> list[str]:

@@ -446,6 +446,10 @@ class PodWorker:
             regarding = replace(regarding, field_path=self.pod.field_path(container))
         self._services.recorder.event(regarding, type_, reason, message)
 
+    @property
+    def uid(self) -> str:
+        return self.pod.metadata.uid
+
     def running(self, container: str) -> RunningContainer | None:
         """Return a running container, or None."""
         process, declared = self._containers.processes.get(container), self.pod.container(container)

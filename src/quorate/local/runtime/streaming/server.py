@@ -26,7 +26,7 @@ from quorate.local.connections import (
     short_socket_path,
 )
 from quorate.local.container_logs import InvalidLogOption, log_chunks, read_options
-from quorate.local.runtime.containers.running import ContainerIndex
+from quorate.local.runtime.containers.running import PodIndex, PodOnNode
 from quorate.local.runtime.network.types import PodNetwork
 from quorate.local.runtime.streaming import port_forward
 from quorate.local.runtime.streaming.commands import ClientStreams, CommandOptions, attach, run_command
@@ -63,10 +63,10 @@ class Refused(Exception):
 
 
 class KubeletServer:
-    def __init__(self, state: Path, containers: ContainerIndex, network: PodNetwork, clock: Clock) -> None:
+    def __init__(self, state: Path, pods: PodIndex, network: PodNetwork, clock: Clock) -> None:
         """``state``: the directory of the kubelet."""
-        self._containers = containers
-        self._statistics = UsageStatistics(state, containers)
+        self._pods = pods
+        self._statistics = UsageStatistics(state, pods)
         self._network = network
         self._clock = clock
 
@@ -87,11 +87,11 @@ class KubeletServer:
                 options = _command_options(request, request.query.getall("command", []))
                 if not options.command:
                     raise Refused(400, "you must specify at least 1 command for the container")
-                running = self._running(namespace, pod, container, self._containers.running)
+                running = _present(self._pod(namespace, pod).running(container), container)
                 return await self._command(request, options, partial(run_command, running))
             case ["attach", namespace, pod, container]:
                 options = _command_options(request, ())
-                console = self._running(namespace, pod, container, self._containers.console)
+                console = _present(self._pod(namespace, pod).console(container), container)
                 return await self._command(request, options, partial(attach, console))
             case ["portForward", namespace, pod]:
                 return await self._port_forward(request, namespace, pod)
@@ -114,7 +114,8 @@ class KubeletServer:
         path = self._log_path(namespace, pod, container, previous=options.previous)
 
         def may_grow() -> bool:
-            logs = self._containers.logs(namespace, pod, container)
+            found = self._pods.pod(namespace, pod)
+            logs = None if found is None else found.logs(container)
             return logs is not None and logs.latest == path and logs.is_running
 
         response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: "text/plain"})
@@ -125,8 +126,7 @@ class KubeletServer:
         return response
 
     def _log_path(self, namespace: str, pod: str, container: str, *, previous: bool) -> Path:
-        self._uid(namespace, pod)
-        logs = self._containers.logs(namespace, pod, container)
+        logs = self._pod(namespace, pod).logs(container)
         if logs is None:
             raise Refused(404, f'container "{container}" not found in pod "{pod}"')
         path = logs.previous if previous else logs.latest
@@ -137,16 +137,6 @@ class KubeletServer:
                 400, f'container "{container}" in pod "{pod}" is waiting to start: ContainerCreating'
             )
         return path
-
-    def _running(
-        self, namespace: str, pod: str, container: str, find: Callable[[str, str, str], T | None]
-    ) -> T:
-        """Return what ``find`` returns for a running container.  Raises ``Refused`` (404, 500)."""
-        self._uid(namespace, pod)
-        running = find(namespace, pod, container)
-        if running is None:
-            raise Refused(500, f'container not found ("{container}")')
-        return running
 
     async def _command(
         self, request: web.BaseRequest, options: CommandOptions, run: Run
@@ -173,7 +163,7 @@ class KubeletServer:
         return NoResponse()
 
     async def _port_forward(self, request: web.BaseRequest, namespace: str, pod: str) -> web.StreamResponse:
-        uid = self._uid(namespace, pod)
+        uid = self._pod(namespace, pod).uid
 
         async def connect(port: int) -> Streams:
             return await self._connect(uid, port)
@@ -201,7 +191,7 @@ class KubeletServer:
     ) -> web.StreamResponse:
         """Connect the client to a port of the pod: after the upgrade all bytes belong to the port."""
         try:
-            target = await self._connect(self._uid(namespace, pod), port_number(port))
+            target = await self._connect(self._pod(namespace, pod).uid, port_number(port))
         except (OSError, ValueError) as error:
             raise Refused(HTTPStatus.BAD_GATEWAY, str(error) or "no answer") from error
         connection = UpgradedConnection(request)
@@ -221,18 +211,25 @@ class KubeletServer:
             connection.close()
         return NoResponse()
 
-    def _uid(self, namespace: str, pod: str) -> str:
-        """Return the uid of a pod of this node.  Raises ``Refused`` (404)."""
-        uid = self._containers.pod_uid(namespace, pod)
-        if uid is None:
-            raise Refused(404, f'pod "{namespace}/{pod}" not found')
-        return uid
+    def _pod(self, namespace: str, name: str) -> PodOnNode:
+        """Return a pod of this node.  Raises ``Refused`` (404)."""
+        pod = self._pods.pod(namespace, name)
+        if pod is None:
+            raise Refused(404, f'pod "{namespace}/{name}" not found')
+        return pod
 
     async def _connect(self, uid: str, port: int) -> Streams:
         """Connect to a port on the loopback device of a pod, as container runtimes do."""
         opened = await self._network.open_socket(uid)
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             return await connect(opened, ("127.0.0.1", port))
+
+
+def _present(running: T | None, container: str) -> T:
+    """Return a part of a running container.  Raises ``Refused`` (500) if the container does not run."""
+    if running is None:
+        raise Refused(500, f'container not found ("{container}")')
+    return running
 
 
 @asynccontextmanager

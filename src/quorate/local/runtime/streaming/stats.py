@@ -10,7 +10,7 @@ from typing import Final
 from quorate.api.codec import Json
 from quorate.api.meta import Key
 from quorate.local.runtime.containers.processes import marked_processes, stat_fields
-from quorate.local.runtime.containers.running import PAUSE, ContainerIndex
+from quorate.local.runtime.containers.running import PAUSE, PodIndex
 
 Container = tuple[str, str]  # the uid of the pod and the name of the container
 
@@ -39,9 +39,9 @@ class Sample:
 class UsageStatistics:
     """Measures the use of containers at each request; rates are since the measurement before."""
 
-    def __init__(self, state: Path, containers: ContainerIndex) -> None:
+    def __init__(self, state: Path, pods: PodIndex) -> None:
         self._state = state
-        self._containers = containers
+        self._pods = pods
         self._samples: Mapping[Container, Sample] = {}
         self._cores: dict[Container, float] = {}
 
@@ -52,7 +52,7 @@ class UsageStatistics:
             self._cores = {one: sample.cores_since(earlier.get(one)) for one, sample in samples.items()}
         pods: dict[Key, Json] = {}
         for (uid, name), sample in sorted(self._samples.items()):
-            key = self._containers.pod_key(uid)
+            key = self._pods.pod_key(uid)
             if key is not None and name != PAUSE:
                 reference = {"name": key.name, "namespace": key.namespace, "uid": uid}
                 pod = pods.setdefault(key, {"podRef": reference, "containers": []})
