@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-# What a worker sends: the name and arguments of a hook of pytest; None when it has no more tests.
-Message = tuple[str, dict[str, Any]] | None
+# What a worker sends: names and arguments of hooks of pytest; None when it has no more tests.
+Message = list[tuple[str, dict[str, Any]]] | None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -66,21 +66,24 @@ def _run(session: pytest.Session, items: Iterator[pytest.Item]) -> None:
 
 
 class _Reporting:
-    """The hooks of a worker that its parent calls again."""
+    """The hooks of a worker that its parent calls again: the first of a test at once, others at its end."""
 
     def __init__(self, writer: Connection, config: pytest.Config) -> None:
         self._writer = writer
         self._config = config
+        self._reports: list[tuple[str, dict[str, Any]]] = []
 
     def pytest_runtest_logstart(self, nodeid: str, location: tuple[str, int | None, str]) -> None:
-        self._writer.send(("pytest_runtest_logstart", {"nodeid": nodeid, "location": location}))
+        self._writer.send([("pytest_runtest_logstart", {"nodeid": nodeid, "location": location})])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
-        self._writer.send(("pytest_runtest_logreport", {"report": data}))
+        self._reports.append(("pytest_runtest_logreport", {"report": data}))
 
     def pytest_runtest_logfinish(self, nodeid: str, location: tuple[str, int | None, str]) -> None:
-        self._writer.send(("pytest_runtest_logfinish", {"nodeid": nodeid, "location": location}))
+        finish = ("pytest_runtest_logfinish", {"nodeid": nodeid, "location": location})
+        self._writer.send([*self._reports, finish])
+        self._reports.clear()
 
 
 def _report_to(writer: Connection, config: pytest.Config) -> None:
@@ -105,15 +108,16 @@ def _follow(session: pytest.Session, workers: Mapping[Connection, int]) -> None:
         for reader in wait(following):
             assert isinstance(reader, Connection)
             message = _next_message(reader)
-            if isinstance(message, tuple):
-                name, arguments = message
-                if name == "pytest_runtest_logstart":
-                    running[reader] = arguments
-                elif name == "pytest_runtest_logreport":
-                    data = arguments["report"]
-                    report = hooks.pytest_report_from_serializable(config=session.config, data=data)
-                    arguments = {"report": report}
-                getattr(hooks, name)(**arguments)
+            if isinstance(message, list):
+                for name, arguments in message:
+                    if name == "pytest_runtest_logstart":
+                        running[reader] = arguments
+                    elif name == "pytest_runtest_logreport":
+                        data = arguments["report"]
+                        arguments["report"] = hooks.pytest_report_from_serializable(
+                            config=session.config, data=data
+                        )
+                    getattr(hooks, name)(**arguments)
                 continue
             following.remove(reader)
             code = os.waitstatus_to_exitcode(os.waitpid(workers[reader], 0)[1])
