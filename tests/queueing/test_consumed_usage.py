@@ -1,15 +1,20 @@
 """Consumed usage of local queues: decay, penalties, and the order that follows from them."""
 
+from random import Random
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quorate.api.configuration.queueing import AdmissionFairSharing
 from quorate.api.kueue import LocalQueueFairSharingStatus
 from quorate.api.meta import Key, epoch
-from quorate.queueing.conditions import has_quota_reservation
+from quorate.queueing.conditions import has_quota_reservation, is_admitted
 from quorate.queueing.consumed_usage import ConsumedUsage
+from quorate.queueing.decisions import Preempt, Reserve
 from quorate.quota.amount import FlavorResource
+from tests.queueing.notation import Json
+from tests.queueing.resting_world import RestingWorld
 from tests.queueing.world import World
 
 CPU, GPU = FlavorResource("spot", "cpu"), FlavorResource("dear", "gpu")
@@ -273,3 +278,69 @@ def test_a_preempted_workload_does_not_take_its_quota_back_from_its_preemptor(st
     world.run({"evictionDone": ["low"]})
     world.run({"cycle": 1})
     assert world.admitted().keys() == {"urgent"}
+
+
+def a_shared_queue(random: Random, strategy: str) -> Json:
+    """Return a world with one cluster queue, several local queues, and workloads that exceed the quota."""
+    names = [f"l{number}" for number in range(random.randint(2, 3))]
+    return {
+        "config": {
+            "admissionFairSharing": {
+                "usageHalfLifeTime": random.choice(("10s", "1h")),
+                "usageSamplingInterval": random.choice(("1s", "5s")),
+            }
+        },
+        "flavors": {"default": {}},
+        "namespaces": {"default": {}},
+        "localQueues": {name: {"clusterQueue": "a"} for name in names},
+        "clusterQueues": {
+            "a": {
+                "strategy": strategy,
+                "quota": [{"default": {"cpu": random.randint(2, 6)}}],
+                "preemption": {
+                    "withinClusterQueue": random.choice(("LowerPriority", "LowerOrNewerEqualPriority"))
+                },
+                "admissionMode": "UsageBasedAdmissionFairSharing",
+            }
+        },
+        "workloads": [
+            {
+                "name": f"w{number}",
+                "queue": random.choice(names),
+                "requests": {"cpu": random.randint(1, 5)},
+                "created": number,
+                "priority": random.choice((0, 1, 2, 3, 50, 100)),
+                **({"create": "later"} if number > 2 else {}),
+            }
+            for number in range(14)
+        ],
+        "now": 0,
+    }
+
+
+@pytest.mark.parametrize("strategy", ["BestEffortFIFO", "StrictFIFO"])
+@settings(max_examples=15)
+@given(seed=st.integers(0, 100_000))
+def test_no_workload_is_preempted_twice_for_one_that_has_not_started_meanwhile(
+    strategy: str, seed: int
+) -> None:
+    """Without a cohort: a workload of another cluster queue may take what a preemption has freed."""
+    random = Random(seed)
+    world = RestingWorld(a_shared_queue(random, strategy))
+    later = [f"w{number}" for number in range(3, 14)]
+    preempted: set[tuple[Key, Key]] = set()
+    for _ in range(60):
+        for decision in world._run_cycle(None).decisions:
+            match decision:
+                case Preempt(key=victim, preemptor=preemptor):
+                    assert (preemptor, victim) not in preempted
+                    preempted.add((preemptor, victim))
+                case Reserve(key=key):
+                    preempted = {pair for pair in preempted if pair[0] != key}
+        world.now += random.choice((0, 1, 3, 8))
+        world.run({"stop": [name for name in world.workloads if random.random() < 0.6]})
+        if random.random() < 0.15:
+            running = [name for name, each in world.workloads.items() if is_admitted(each)]
+            world.run({"finish": random.sample(running, min(1, len(running)))})
+        if later and random.random() < 0.4:
+            world.run({"create": [later.pop(0)]})
