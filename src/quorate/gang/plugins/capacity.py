@@ -30,6 +30,8 @@ from quorate.placement.resources import (
 )
 from quorate.quota.amount import PODS
 
+ShareOf = Callable[[str, Amounts], Fraction]  # of a queue, in what it deserves
+
 
 def capacity(session: Session, entry: PluginEntry) -> PluginCallbacks:
     assert isinstance(entry.arguments, CapacityArguments), entry
@@ -41,10 +43,11 @@ def capacity(session: Session, entry: PluginEntry) -> PluginCallbacks:
 
 
 def _callbacks(queues: "_QueueCapacity", *, hierarchical: bool) -> PluginCallbacks:
+    order = queues.tree_order if hierarchical else queues.flat_order
     return PluginCallbacks(
-        queue_order=queues.hierarchical_order if hierarchical else queues.flat_order,
+        queue_order=lambda queue: order(queue, queues.accounts.share),
         queue_valid=queues.invalid_reason if hierarchical else None,
-        admission_order=queues.hierarchical_admission if hierarchical else queues.flat_admission,
+        admission_order=lambda queue: order(queue, queues.accounts.committed_share),
         victim_queue_order=queues.victim_queue_order if hierarchical else None,
         allocatable=queues.allocatable,
         share_shortage=queues.share_shortage,
@@ -91,36 +94,23 @@ class _QueueCapacity:
 
     def queue_share(self, queue: Queue) -> QueueShare:
         entitlement = self._entitlements[queue.name]
-        share, _ = self._share_key(queue.name)
+        share, _ = self._share_key(queue.name, self.accounts.share)
         return QueueShare(entitlement.deserved, entitlement.limits.named, Fraction(share), share > 1)
 
-    def _share_key(self, queue: str) -> SortKey:
-        """Return a key by share of the deserved amounts; without any the share is 1, the last."""
+    def _share_key(self, queue: str, share: ShareOf) -> SortKey:
+        """Return a key by ``share`` of the deserved amounts; without deserved amounts it is the last."""
         deserved = self._entitlements[queue].deserved
-        return (1, 1) if is_empty(deserved) else (self.accounts.share(queue, deserved), 0)
+        return (1, 1) if is_empty(deserved) else (share(queue, deserved), 0)
 
-    def _committed_share_key(self, queue: str) -> SortKey:
-        """Return the same key with what is reserved for admitted gangs."""
-        deserved = self._entitlements[queue].deserved
-        return (1, 1) if is_empty(deserved) else (self.accounts.committed_share(queue, deserved), 0)
+    def flat_order(self, queue: Queue, share: ShareOf) -> SortKey:
+        return (-queue.priority, *self._share_key(queue.name, share))
 
-    def flat_order(self, queue: Queue) -> SortKey:
-        return (-queue.priority, *self._share_key(queue.name))
-
-    def flat_admission(self, queue: Queue) -> SortKey:
-        return (-queue.priority, *self._committed_share_key(queue.name))
-
-    def hierarchical_order(self, queue: Queue) -> SortKey:
-        return self._tree_order(queue, self._share_key)
-
-    def hierarchical_admission(self, queue: Queue) -> SortKey:
-        return self._tree_order(queue, self._committed_share_key)
-
-    def _tree_order(self, queue: Queue, share_key: Callable[[str], SortKey]) -> SortKey:
+    def tree_order(self, queue: Queue, share: ShareOf) -> SortKey:
         """Return a key that compares leaves where paths part; equal ancestors by oldest leaf."""
         entitlement = self._entitlements[queue.name]
         steps = tuple(
-            (*share_key(each), self._oldest.get(each, queue.creation_order)) for each in entitlement.path[1:]
+            (*self._share_key(each, share), self._oldest.get(each, queue.creation_order))
+            for each in entitlement.path[1:]
         )
         return (-queue.priority, entitlement.invalid is not None, *steps)
 
