@@ -23,6 +23,8 @@ def quick_import(module: str, *, reads_authorities: bool) -> ModuleType:
         return import_module(module)
     finally:
         if was_enabled:
+            if not gc.get_freeze_count():  # once: a process that goes on has garbage by then
+                gc.freeze()  # otherwise the next two collections visit all that was imported
             gc.enable()
         if authorities is None:
             os.environ.pop(_AUTHORITIES, None)
