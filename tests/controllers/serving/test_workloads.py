@@ -93,7 +93,7 @@ def decide(obj: ServingSet, *workloads: Workload, pods: Any = (), kind: Any = ST
         pytest.param(2, "not-QuotaReserved:Pending", "", id="pending"),
         pytest.param(2, "QuotaReserved Admitted", "", id="admitted"),
         pytest.param(3, "not-QuotaReserved:Pending", "spec podSets", id="scaled up while pending"),
-        pytest.param(3, "QuotaReserved", "", id="scaled up with reserved quota"),
+        pytest.param(3, "QuotaReserved", "!NotResized", id="scaled up with reserved quota"),
         pytest.param(
             0,
             "QuotaReserved Admitted",

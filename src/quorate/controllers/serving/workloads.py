@@ -13,7 +13,7 @@ import msgspec
 
 from quorate.api.core.pod import Pod
 from quorate.api.events import ObjectReference
-from quorate.api.kueue import Workload, WorkloadSpec
+from quorate.api.kueue import PodSet, Workload, WorkloadSpec
 from quorate.api.meta import ObjectMeta, find_condition
 from quorate.api.names.kueue import JOB_UID, PREBUILT_WORKLOAD, QUEUE_NAME, RESOURCE_IN_USE
 from quorate.api.names.topology import INDEX_OFFSET
@@ -49,6 +49,7 @@ from quorate.queueing import conditions as c
 from quorate.queueing.conditions import ON_HOLD, PENDING_EVALUATION
 from quorate.queueing.lifecycle.statuses import unset_quota_reservation
 
+NOT_RESIZED: Final = "NotResized"  # reason of an event of our own: Kueue's webhooks refuse the change
 ON_HOLD_TEXT: Final = "{kind} scaled to zero; workload on hold"
 PENDING_TEXT: Final = "Workload no longer on hold; waiting for quota reservation"
 
@@ -193,34 +194,37 @@ def _sync(
         gated=options.gates.admission_gated_by,
     )
     body = merged(dict(changes.body), _adopted(kind, obj, workload))
-    body = merged(body, {"spec": resized} if (resized := _resized(obj, group, workload)) else {})
-    metadata = workload.metadata
+    about, metadata = reference_to(kind.resource, obj.metadata), workload.metadata
+    resized = not obj.is_copy and _counts(workload.spec.pod_sets) != _counts(group.pod_sets)
+    events: tuple[ObjectEvent, ...] = ()
+    if resized and c.has_quota_reservation(workload):
+        events = (warning_event(about, NOT_RESIZED, _not_resized_text(group, workload)),)
+    elif resized:
+        body = merged(body, {"spec": {"podSets": group.pod_sets}})
     writes: tuple[Write, ...] = ()
     if body:
         writes = (Patch(WORKLOADS, metadata.key, metadata.resource_version, body),)
     if on_hold:
         status = unset_quota_reservation(workload, PENDING_EVALUATION, PENDING_TEXT, now, options.gates)
         writes = (*writes, *status_patch(WORKLOADS, workload, status))
-    plan = Plan(writes=writes)
-    if changes.missing is None:
-        return plan
-    return plan.then(_without_class(reference_to(kind.resource, obj.metadata), changes.missing))
+    plan = Plan(writes=writes, events=events)
+    return plan if changes.missing is None else plan.then(_without_class(about, changes.missing))
 
 
 def _without_class(about: ObjectReference, missing: MissingPriorityClass) -> Plan:
     return Plan(events=(ObjectEvent(about, missing.event),), missing_dependency=str(missing))
 
 
-def _resized(obj: ServingSet, group: ServingGroup, workload: Workload) -> dict[str, object]:
-    """Return the new pod sets of a workload without quota if the size of its set has changed."""
-    counts = [(pod_set.name, pod_set.count) for pod_set in workload.spec.pod_sets]
-    if (
-        obj.is_copy
-        or c.has_quota_reservation(workload)
-        or counts == [(pod_set.name, pod_set.count) for pod_set in group.pod_sets]
-    ):
-        return {}
-    return {"podSets": group.pod_sets}
+def _counts(pod_sets: Sequence[PodSet]) -> list[tuple[str, int]]:
+    return [(pod_set.name, pod_set.count) for pod_set in pod_sets]
+
+
+def _not_resized_text(group: ServingGroup, workload: Workload) -> str:
+    held = sum(pod_set.count for pod_set in workload.spec.pod_sets)
+    return (
+        f"workload {workload.metadata.name} has quota for {held} pods and the set wants {group.total}: the "
+        "quota changes when the set is scaled to 0 and back; until then further pods stay gated"
+    )
 
 
 def _delete(workload: Workload) -> Plan:
