@@ -1,6 +1,7 @@
 """What is told of planned starts: the condition, how it survives a restart, and why it moves."""
 
 import math
+from typing import Final
 
 import pytest
 from hypothesis import given as given_by
@@ -12,9 +13,8 @@ from quorate.api.meta import Condition, Key, ObjectMeta, find_condition
 from quorate.queueing import conditions as c
 from quorate.queueing.planning.announced_starts import (
     AnnouncedStart,
-    BoundOverrun,
+    Cause,
     Revision,
-    StateChanged,
     as_read_in,
     kept,
     moved,
@@ -27,7 +27,10 @@ from tests.queueing.test_planned_starts import FIRST, LARGE, a_world, job, plann
 from tests.queueing.world import World
 
 Times = st.one_of(st.integers(0, 2**32).map(float), st.just(math.inf))
-Causes = st.sampled_from((StateChanged(), BoundOverrun(Key("default", "a-1"))))
+CAUSES: Final = (
+    Cause("BoundOverrun", "default/a-1 runs longer than expected"),
+    Cause("StateChanged", "workloads, bounds or queues have changed"),
+)
 
 
 def told_by(promise: AnnouncedStart | None, workload: Workload | None = None) -> Workload:
@@ -43,8 +46,7 @@ def test_a_new_process_reads_what_was_promised(
 ) -> None:
     promise = AnnouncedStart(at, origin, ended, 50, at)  # type: ignore[arg-type]
     for number, time in enumerate(later):
-        cause = StateChanged() if number % 2 else BoundOverrun(Key("default", "a-1"))
-        promise = moved(promise, AnnouncedStart(time, "Declared", 3, 50, time), cause)
+        promise = moved(promise, AnnouncedStart(time, "Declared", 3, 50, time), CAUSES[number % 2])
     stored = stored_announcement(told_by(promise))
     assert stored is not None
     assert (stored.at, stored.made_at, stored.revisions) == (promise.at, 50, promise.revisions)

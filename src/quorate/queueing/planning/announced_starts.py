@@ -8,7 +8,7 @@ of the bounds that it rests on, and the former times.
 import math
 import re
 from datetime import datetime
-from typing import Final, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -19,63 +19,21 @@ from quorate.queueing.limits import MAX_REVISIONS, NOTICED_S
 from quorate.queueing.planning.bounds import Origin
 from quorate.quota.amount import FlavorResource
 
-
-class NodeLost(msgspec.Struct, frozen=True):
-    """A node on which pods had places is not available any more."""
-
-    node: str
-
-    @property
-    def text(self) -> str:
-        return f"node {self.node} was lost"
-
-
-class QuotaCut(msgspec.Struct, frozen=True):
-    """The cluster queue can get less of a resource than when the start was planned."""
-
-    pair: FlavorResource
-
-    @property
-    def text(self) -> str:
-        return f"quota of {self.pair.resource} in flavor {self.pair.flavor} was cut"
+CauseCode = Literal[
+    "NodeLost",  # a node on which pods had places is not available any more
+    "QuotaCut",  # the cluster queue can get less of a resource than when the start was planned
+    "BoundOverrun",  # a workload runs longer than its bound, which was learned or is a default
+    "HigherPriorityArrived",  # a workload that precedes the planned one has got quota or a planned start
+    "QuotaReclaimed",  # a workload of another cluster queue uses quota of its own that was to be borrowed
+    "StateChanged",  # something else has changed, or it changed while no controller ran
+]
 
 
-class BoundOverrun(msgspec.Struct, frozen=True):
-    """A workload runs longer than its bound, which was learned or is a default."""
+class Cause(NamedTuple):
+    """Why a planned start was moved later."""
 
-    workload: Key
-
-    @property
-    def text(self) -> str:
-        return f"{self.workload} runs longer than expected"
-
-
-class HigherPriorityArrived(msgspec.Struct, frozen=True):
-    """A workload that precedes the planned one has got quota, or a planned start, since."""
-
-    workload: Key
-
-    @property
-    def text(self) -> str:
-        return f"{self.workload}, which comes first, needs what was planned"
-
-
-class QuotaReclaimed(msgspec.Struct, frozen=True):
-    """A workload of another cluster queue uses quota of its own that the planned one was to borrow."""
-
-    workload: Key
-
-    @property
-    def text(self) -> str:
-        return f"{self.workload} uses quota of its own cluster queue, which was to be borrowed"
-
-
-class StateChanged(msgspec.Struct, frozen=True):
-    """Something else has changed, or it changed while no controller ran."""
-
-    @property
-    def text(self) -> str:
-        return "workloads, bounds or queues have changed"
+    code: CauseCode
+    text: str
 
 
 def as_read_in(namespace: str, key: Key) -> Key:
@@ -88,9 +46,7 @@ def as_read_in(namespace: str, key: Key) -> Key:
 
 _OF_OTHERS: Final = Key("", "a workload of another namespace")
 
-Cause = NodeLost | QuotaCut | BoundOverrun | HigherPriorityArrived | QuotaReclaimed | StateChanged
 PLANNED: Final = "Planned"
-_CAUSES: Final = tuple(cause.__name__ for cause in get_args(Cause))
 
 
 class Revision(msgspec.Struct, frozen=True):
@@ -151,7 +107,7 @@ def kept(announced: AnnouncedStart, plan: AnnouncedStart) -> AnnouncedStart:
 
 def moved(announced: AnnouncedStart, plan: AnnouncedStart, cause: Cause) -> AnnouncedStart:
     """Return ``plan``, which is later than ``announced``, with what moved it."""
-    revision = Revision(announced.at, type(cause).__name__, cause.text)
+    revision = Revision(announced.at, cause.code, cause.text)
     return msgspec.structs.replace(plan, revisions=(*announced.revisions, revision)[-MAX_REVISIONS:])
 
 
@@ -165,7 +121,9 @@ _MESSAGE: Final = re.compile(
     r"after (?P<ended>[0-9]{1,9}) workloads? ha(?:ve|s) ended|"
     r"no time is known: (?:of )?(?P<unbounded>[0-9]{1,9}) "
 )
-_FORMER: Final = re.compile(rf"; was (?P<at>{_AT}): (?P<reason>{'|'.join(_CAUSES)}): (?P<text>[^;]*)")
+_FORMER: Final = re.compile(
+    rf"; was (?P<at>{_AT}): (?P<reason>{'|'.join(get_args(CauseCode))}): (?P<text>[^;]*)"
+)
 
 
 def stored_announcement(workload: Workload) -> AnnouncedStart | None:

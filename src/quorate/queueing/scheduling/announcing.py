@@ -11,13 +11,7 @@ from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.planning.announced_starts import (
     AnnouncedStart,
-    BoundOverrun,
     Cause,
-    HigherPriorityArrived,
-    NodeLost,
-    QuotaCut,
-    QuotaReclaimed,
-    StateChanged,
     as_read_in,
     kept,
     moved,
@@ -87,15 +81,18 @@ def _cause(
     timeline: Timeline,
 ) -> Cause:
     """Return what moved a planned start later, the plainest cause first."""
-    namespace = plan.entry.key.namespace
+
+    def named(key: Key) -> Key:
+        return as_read_in(plan.entry.key.namespace, key)
+
     if lost := [name for name in sorted(former.nodes) if not _is_usable(ledger.topology.nodes.get(name))]:
-        return NodeLost(lost[0])
+        return Cause("NodeLost", f"node {lost[0]} was lost")
     for pair, amount in sorted(former.capacity.items()):
         if tree.potential_available(queue.node, pair) < amount:
-            return QuotaCut(pair)
+            return Cause("QuotaCut", f"quota of {pair.resource} in flavor {pair.flavor} was cut")
     overdue = next(overrunning(plan, timeline), None)
     if overdue is not None:
-        return BoundOverrun(as_read_in(namespace, overdue.key))
+        return Cause("BoundOverrun", f"{named(overdue.key)} runs longer than expected")
     since = [
         end.reservation
         for end in timeline.ends
@@ -105,14 +102,19 @@ def _cause(
     ]
     for reservation in sorted(since, key=lambda each: -each.reserved_at):
         if reservation.order < queue.pending.order(plan.entry):
-            return HigherPriorityArrived(as_read_in(namespace, reservation.key))
+            return _precedence(named(reservation.key))
         if reservation.admission.cluster_queue != queue.name:
-            return QuotaReclaimed(as_read_in(namespace, reservation.key))
+            text = f"{named(reservation.key)} uses quota of its own cluster queue, which was to be borrowed"
+            return Cause("QuotaReclaimed", text)
     for other in reversed(earlier):
         announced = ledger.announced.get(other.entry.key)
         if announced is None or announced.made_at >= former.made_at:
-            return HigherPriorityArrived(as_read_in(namespace, other.entry.key))
-    return StateChanged()
+            return _precedence(named(other.entry.key))
+    return Cause("StateChanged", "workloads, bounds or queues have changed")
+
+
+def _precedence(workload: Key) -> Cause:
+    return Cause("HigherPriorityArrived", f"{workload}, which comes first, needs what was planned")
 
 
 def _is_usable(node: Node | None) -> bool:
