@@ -1,4 +1,4 @@
-"""The pods and pod groups that lists and explanations read."""
+"""The objects that lists and explanations read, as far as they may be read: pod groups of both APIs, pods."""
 
 from collections.abc import Sequence
 from typing import Final, TypeVar
@@ -10,19 +10,19 @@ from quorate.api.volcano import PodGroup
 from quorate.kube.client import Client
 from quorate.kube.discovery import served_version
 from quorate.kube.errors import Forbidden, NotFound
-from quorate.kube.resources import NATIVE_POD_GROUPS, POD_GROUPS, HasMetadata, Json, Resource
+from quorate.kube.resources import NATIVE_POD_GROUPS, HasMetadata, Json, Resource
 
 T = TypeVar("T", bound=HasMetadata | Json)
 
 STARTED_PODS: Final = Resource("", "v1", "pods", "Pod", True, StartedPod)  # as explanations read them
 
 
-async def pod_groups(client: Client, namespace: str) -> Sequence[PodGroup]:
-    """Return the pod groups; none if the cluster does not serve them or they may not be listed."""
+async def readable_objects(client: Client, kind: Resource[T], namespace: str = "") -> Sequence[T] | None:
+    """Return the objects; None if the cluster does not serve the kind, or they may not be listed."""
     try:
-        return (await client.list(POD_GROUPS, namespace)).items
+        return (await client.list(kind, namespace)).items
     except (NotFound, Forbidden):
-        return ()
+        return None
 
 
 async def native_pod_group(client: Client, key: Key) -> PodGroup | None:

@@ -5,10 +5,10 @@ the summaries from the stored objects, without the model of the queues.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,14 +19,12 @@ from quorate.api.native_groups import PodGroup as NativePodGroup
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Job as VolcanoJob
 from quorate.inspect.explain.served import NotServed, served_explanation, served_summaries
+from quorate.inspect.listed_groups import readable_objects
 from quorate.kube.client import Client
-from quorate.kube.errors import Forbidden, NotFound
-from quorate.kube.resources import POD_GROUPS, WORKLOADS, HasMetadata, Resource
+from quorate.kube.resources import POD_GROUPS, WORKLOADS
 
 if TYPE_CHECKING:
     from quorate.queueing.state import State
-
-T = TypeVar("T", bound=HasMetadata)
 
 
 @dataclass(frozen=True)
@@ -85,30 +83,22 @@ class VolcanoJobStates:
 async def volcano_job_states(client: Client, namespace: str) -> tuple[VolcanoJobStates, str]:
     """Return the states of the Volcano Jobs in a namespace, or in all, and why some may lack their pods."""
     groups, workloads, of_groups, of_workloads = await asyncio.gather(
-        _listed(client, POD_GROUPS, namespace),
-        _listed(client, WORKLOADS, namespace),
+        readable_objects(client, POD_GROUPS, namespace),
+        readable_objects(client, WORKLOADS, namespace),
         summaries(client, "PodGroup", namespace),
         summaries(client, "Workload", namespace),
     )
     by_job = {
         owner.uid: of_groups.of_pod_group(group)
-        for group in groups
+        for group in groups or ()
         for owner in group.metadata.owner_references
     }
     by_job |= {
         owner.uid: of_workloads.of_workload(workload)
-        for workload in workloads
+        for workload in workloads or ()
         for owner in workload.metadata.owner_references
     }
     return VolcanoJobStates(by_job), of_groups.problem or (of_workloads.problem if workloads else "")
-
-
-async def _listed(client: Client, resource: Resource[T], namespace: str) -> Sequence[T]:
-    """Return the objects; none if they may not be listed, or the cluster does not serve the kind."""
-    try:
-        return (await client.list(resource, namespace)).items
-    except (Forbidden, NotFound):
-        return ()
 
 
 async def unstarted(client: Client) -> list[str]:
@@ -159,7 +149,8 @@ async def _stored_summaries(client: Client, kind: str, namespace: str) -> dict[K
         found = pod_group_summaries(reader, groups)
     else:
         workloads = {
-            workload.metadata.key: workload for workload in await _listed(client, WORKLOADS, namespace)
+            workload.metadata.key: workload
+            for workload in await readable_objects(client, WORKLOADS, namespace) or ()
         }
         state = _state_without_objects()
         found = workload_summaries(state, sorted(workloads), workloads.get, reader, UNLIMITED_SCOPE)

@@ -16,10 +16,10 @@ from quorate.api.volcano.job import Job as VolcanoJob
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.inspect.job_names import is_workload_type, resource_of, workloads_of_job
-from quorate.inspect.listed_groups import STARTED_PODS, native_pod_groups, pod_groups
+from quorate.inspect.listed_groups import STARTED_PODS, native_pod_groups, readable_objects
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
-from quorate.kube.resources import WORKLOADS, Json, Resource, metadata_of
+from quorate.kube.resources import POD_GROUPS, WORKLOADS, Json, Resource, metadata_of
 
 _CLUSTER_QUEUES: Final = ("cq", "clusterqueue", "clusterqueues")
 LOCAL_QUEUE_NAMES: Final = ("lq", "localqueue", "localqueues")
@@ -103,8 +103,9 @@ def _active_jobs(resource: Resource[Json], document: Json) -> list[Uid]:
 
 async def _pod_groups_of(client: Client, job: ObjectMeta) -> list[Key]:
     """Return the pod groups of a job, for which it waits if no queue of workloads is named."""
-    volcano, native = await pod_groups(client, job.namespace), await native_pod_groups(client, job.namespace)
-    groups = [group.metadata for group in (*volcano, *(native or ()))]
+    volcano = await readable_objects(client, POD_GROUPS, job.namespace)
+    native = await native_pod_groups(client, job.namespace)
+    groups = [group.metadata for group in (*(volcano or ()), *(native or ()))]
     return [group.key for group in groups if group.controller is not None and group.controller.uid == job.uid]
 
 

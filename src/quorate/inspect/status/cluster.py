@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Final
 
 from quorate.api.batch import Job
 from quorate.api.explanation import Explanation, summary_of
@@ -15,11 +15,11 @@ from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.served import served_estimates
 from quorate.inspect.explain.summaries import summaries
 from quorate.inspect.explain.targets import OfJob
-from quorate.inspect.listed_groups import STARTED_PODS, native_pod_groups
+from quorate.inspect.listed_groups import STARTED_PODS, native_pod_groups, readable_objects
 from quorate.inspect.status.capacity import NodesStatus, QueueStatus, nodes_status, queue_status
 from quorate.inspect.status.jobs import JobStatus, job_uids, of_pod_group, of_workload, without_workload
 from quorate.kube.client import Client
-from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable
+from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     JOBS,
@@ -30,13 +30,9 @@ from quorate.kube.resources import (
     RESOURCE_FLAVORS,
     VOLCANO_JOBS,
     WORKLOADS,
-    HasMetadata,
-    Resource,
     untyped,
 )
 from quorate.queueing.conditions import is_finished
-
-T = TypeVar("T", bound=HasMetadata)
 
 _MOST_EXPLAINED: Final = 20  # jobs without a Workload: each is a request
 _ANY_JOB: Final = untyped(JOBS.group, JOBS.version, JOBS.plural, JOBS.kind, namespaced=True)
@@ -62,9 +58,9 @@ async def _jobs(connection: Connection, *, finished: bool) -> tuple[JobStatus, .
     client, namespace = connection.client, connection.namespace
     workloads, batch_jobs, volcano_jobs, groups, native = await asyncio.gather(
         client.list(WORKLOADS, namespace),
-        _listed(client, JOBS, namespace),
-        _listed(client, VOLCANO_JOBS, namespace),
-        _listed(client, POD_GROUPS, namespace),
+        readable_objects(client, JOBS, namespace),
+        readable_objects(client, VOLCANO_JOBS, namespace),
+        readable_objects(client, POD_GROUPS, namespace),
         native_pod_groups(client, namespace),
     )
     states, estimates = await asyncio.gather(
@@ -114,7 +110,7 @@ async def _native_groups(
     from quorate.gang.explanation import explain_group  # with numpy, which most clusters do not need
     from quorate.queueing.explanation.pods import with_members
 
-    pods = await _listed(client, STARTED_PODS, namespace)
+    pods = await readable_objects(client, STARTED_PODS, namespace)
     explained = [(group, with_members(explain_group(group), pods or ())) for group in alone]
     return [of_pod_group(group, summary_of(found, group.metadata)) for group, found in explained]
 
@@ -127,7 +123,7 @@ def _order(job: JobStatus) -> tuple[bool, str, str]:
 async def _queues(connection: Connection) -> tuple[QueueStatus, ...]:
     client = connection.client
     local_queues, cluster_queues = await asyncio.gather(
-        client.list(LOCAL_QUEUES, connection.namespace), _listed(client, CLUSTER_QUEUES)
+        client.list(LOCAL_QUEUES, connection.namespace), readable_objects(client, CLUSTER_QUEUES)
     )
     by_name = {queue.metadata.name: queue for queue in cluster_queues or ()}
     return tuple(queue_status(queue, by_name.get(queue.spec.cluster_queue)) for queue in local_queues.items)
@@ -135,14 +131,8 @@ async def _queues(connection: Connection) -> tuple[QueueStatus, ...]:
 
 async def _nodes(client: Client) -> tuple[NodesStatus, ...] | None:
     nodes, flavors, pods = await asyncio.gather(
-        _listed(client, PLACEABLE_NODES), _listed(client, RESOURCE_FLAVORS), _listed(client, PLACEABLE_PODS)
+        readable_objects(client, PLACEABLE_NODES),
+        readable_objects(client, RESOURCE_FLAVORS),
+        readable_objects(client, PLACEABLE_PODS),
     )
     return None if nodes is None else nodes_status(nodes, flavors or (), pods)
-
-
-async def _listed(client: Client, resource: Resource[T], namespace: str = "") -> Sequence[T] | None:
-    """Return the objects; None if they may not be listed or are of a kind that the cluster does not serve."""
-    try:
-        return (await client.list(resource, namespace)).items
-    except (Forbidden, NotFound):
-        return None
