@@ -16,10 +16,11 @@ from quorate.api import codec
 from quorate.api.meta import Struct, Uid
 from quorate.api.names.kueue import STOPPING
 from quorate.api.names.volcano import ADMITTED_POD_SETS
+from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Job, TaskSpec
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject, read_template
 from quorate.kube.patches import merged
-from quorate.kube.resources import VOLCANO_JOBS
+from quorate.kube.resources import POD_GROUPS, VOLCANO_JOBS, Resource
 from quorate.kube.writes import Patch
 
 
@@ -47,8 +48,8 @@ def is_suspended(job: Job) -> bool:
     return admitted_pod_sets(job) is None
 
 
-def is_stopping(job: Job) -> bool:
-    """Return True while pods of a stopped job may still exist."""
+def is_stopping(job: Job | PodGroup) -> bool:
+    """Return True while pods of a stopped job or pod group may still exist, or have nodes."""
     return job.metadata.annotations.get(STOPPING) == "true"
 
 
@@ -79,7 +80,7 @@ def as_admitted(job: Job, pod_sets: Mapping[str, PodSetInfo]) -> Job | Injection
 
 def record_admission(job: Job, infos: Sequence[PodSetInfo]) -> Patch:
     """Return the patch that records the admission of a job: it starts."""
-    return _annotate(job, {ADMITTED_POD_SETS: admission_record(job.metadata.uid, infos)})
+    return annotate(job, {ADMITTED_POD_SETS: admission_record(job.metadata.uid, infos)})
 
 
 def admission_record(uid: Uid, infos: Sequence[PodSetInfo]) -> str:
@@ -89,19 +90,21 @@ def admission_record(uid: Uid, infos: Sequence[PodSetInfo]) -> str:
 
 def forget_admission(job: Job) -> Patch:
     """Return the patch that suspends a job without pods."""
-    return _annotate(job, {ADMITTED_POD_SETS: None})
+    return annotate(job, {ADMITTED_POD_SETS: None})
 
 
 def begin_stop(job: Job) -> Patch:
     """Return the patch that suspends a job with pods, and marks the stop that begins."""
-    return _annotate(job, {ADMITTED_POD_SETS: None, STOPPING: "true"})
+    return annotate(job, {ADMITTED_POD_SETS: None, STOPPING: "true"})
 
 
-def stop_completed(job: Job) -> Patch:
-    """Return the patch that removes the mark of a stop, to be sent when the last pod is gone."""
-    return _annotate(job, {STOPPING: None})
+def stop_completed(job: Job | PodGroup) -> Patch:
+    """Return the patch that removes the mark of a stop, to be sent when no pod exists or has a node."""
+    return annotate(job, {STOPPING: None})
 
 
-def _annotate(job: Job, annotations: dict[str, str | None]) -> Patch:
+def annotate(job: Job | PodGroup, annotations: dict[str, str | None]) -> Patch:
+    """Return the patch that sets annotations; None removes an annotation."""
+    kind: Resource[Any] = VOLCANO_JOBS if isinstance(job, Job) else POD_GROUPS
     body: dict[str, Any] = {"metadata": {"annotations": annotations}}
-    return Patch(VOLCANO_JOBS, job.metadata.key, job.metadata.resource_version, body)
+    return Patch(kind, job.metadata.key, job.metadata.resource_version, body)

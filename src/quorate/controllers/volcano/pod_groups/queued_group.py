@@ -8,7 +8,7 @@ A pod group has no field that suspends it: an annotation does, and the scheduler
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -25,7 +25,7 @@ from quorate.controllers.jobframework.job_plan import IDLE, JobPlan
 from quorate.controllers.jobframework.pod_counts import PodCounts, PodSetCounts
 from quorate.controllers.jobframework.podset_info import PodSetInfo
 from quorate.controllers.jobframework.topology import TopologySource
-from quorate.controllers.volcano.job.quota_admission import admission_record
+from quorate.controllers.volcano.job.quota_admission import admission_record, annotate, is_stopping
 from quorate.kube.resources import POD_GROUPS, Resource
 from quorate.kube.writes import Patch
 from quorate.placement.resources import in_base_units
@@ -90,31 +90,21 @@ class VolcanoPodGroup(JobKind[PodGroup]):
 
     def start(self, job: PodGroup, infos: Sequence[PodSetInfo]) -> tuple[Patch, ...]:
         record = admission_record(job.metadata.uid, infos)
-        return (_annotate(job, {SUSPENDED: None, ADMITTED_POD_SETS: record}),)
+        return (annotate(job, {SUSPENDED: None, ADMITTED_POD_SETS: record}),)
 
     def stop(self, job: PodGroup, originals: Sequence[PodSet] | None) -> Stop:
         if self.is_stopped(job):
             return Stop(waits_for_pods=is_stopping(job))
         annotations: dict[str, str | None] = {SUSPENDED: "true", ADMITTED_POD_SETS: None}
         if job.status.phase in ("", PENDING) and not job.status.running:
-            return Stop((_annotate(job, annotations),), begins=True)
-        return Stop((_annotate(job, {**annotations, STOPPING: "true"}),), begins=True, waits_for_pods=True)
+            return Stop((annotate(job, annotations),), begins=True)
+        return Stop((annotate(job, {**annotations, STOPPING: "true"}),), begins=True, waits_for_pods=True)
 
     def child_plan(self, job: PodGroup, *, ancestor_admitted: bool) -> JobPlan:
         """Return the plan for the group of a queued job, which makes the group only when it is admitted."""
         if not self.is_stopped(job):
             return IDLE
-        return JobPlan(writes=(_annotate(job, {SUSPENDED: None, STOPPING: None}),))
-
-
-def is_stopping(group: PodGroup) -> bool:
-    """Return True while pods of a stopped group may still have nodes."""
-    return group.metadata.annotations.get(STOPPING) == "true"
-
-
-def stop_completed(group: PodGroup) -> Patch:
-    """Return the patch that removes the mark of a stop, to be sent when no pod has a node."""
-    return _annotate(group, {STOPPING: None})
+        return JobPlan(writes=(annotate(job, {SUSPENDED: None, STOPPING: None}),))
 
 
 def _part(resource: str, amount: int, count: int) -> Quantity:
@@ -125,8 +115,3 @@ def _part(resource: str, amount: int, count: int) -> Quantity:
 def _template(requests: Resources) -> msgspec.Raw:
     container = {"name": "main", "image": "none", "resources": {"requests": requests}}
     return msgspec.Raw(codec.encode({"spec": {"containers": [container]}}))
-
-
-def _annotate(group: PodGroup, annotations: dict[str, str | None]) -> Patch:
-    body: dict[str, Any] = {"metadata": {"annotations": annotations}}
-    return Patch(POD_GROUPS, group.metadata.key, group.metadata.resource_version, body)

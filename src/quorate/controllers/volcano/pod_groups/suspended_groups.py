@@ -16,9 +16,9 @@ from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import GROUP as JOB_GROUP
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.limits import FEW_WORKERS
+from quorate.controllers.volcano.job.quota_admission import is_stopping, stop_completed
 from quorate.controllers.volcano.pod_groups.pod_group_builder import POD_GROUP_PREFIX
 from quorate.controllers.volcano.pod_groups.pod_group_controller import BY_GROUP
-from quorate.controllers.volcano.pod_groups.queued_group import is_stopping, stop_completed
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PLACEABLE_PODS
