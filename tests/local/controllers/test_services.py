@@ -8,14 +8,14 @@ import pytest
 from quorate.api import codec
 from quorate.api.meta import Key
 from quorate.kube.resources import untyped
-from quorate.local.controllers.services.controller import (
+from quorate.local.controllers.services import (
     MAX_ENDPOINTS,
+    Service,
     desired_endpoints,
     desired_slices,
     endpoints_by_ports,
     selects,
 )
-from quorate.local.controllers.services.types import Service
 from quorate.local.nodes import NodePool
 from quorate.local.nodes.pod_types import Pod
 from tests.local.controllers.running_cluster import PODS, LocalCluster, local_cluster

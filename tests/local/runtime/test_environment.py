@@ -5,7 +5,7 @@ import pytest
 from quorate.api import codec
 from quorate.api.quantity import parse_quantity
 from quorate.local.controllers.access import Secret
-from quorate.local.controllers.services.types import Service
+from quorate.local.controllers.services import Service
 from quorate.local.runtime.containers.environment import (
     ConfigError,
     PodFacts,

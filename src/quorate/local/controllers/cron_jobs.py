@@ -20,8 +20,7 @@ from quorate.api.meta import Key, ObjectMeta, Struct, at_epoch, epoch
 from quorate.kube.errors import AlreadyExists, ApiError, NotFound
 from quorate.kube.informer import Informer
 from quorate.kube.resources import Resource, versioned_reference_to
-from quorate.local.controllers.controller import Controller, ControllerContext
-from quorate.local.controllers.core_events import ObjectEvent
+from quorate.local.controllers.controller import Controller, ControllerContext, ObjectEvent
 from quorate.local.controllers.job import sync
 from quorate.local.controllers.job.types import JOBS, Job
 from quorate.local.controllers.pod_control import (

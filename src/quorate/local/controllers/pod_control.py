@@ -25,7 +25,7 @@ from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import ApiError, NotFound, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import HasMetadata, Resource, T, metadata_of
-from quorate.local.controllers.core_events import EventRecorder
+from quorate.local.controllers.controller import EventRecorder
 
 Owner = TypeVar("Owner", bound=HasMetadata)
 OwnedPod = TypeVar("OwnedPod", bound=HasMetadata)

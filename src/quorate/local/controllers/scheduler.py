@@ -23,7 +23,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.resources import PODS
-from quorate.local.controllers.core_events import EventRecorder
+from quorate.local.controllers.controller import EventRecorder
 from quorate.local.controllers.scheduler_filters import (
     FitError,
     NodeInfo,

@@ -57,7 +57,7 @@ from quorate.local.controllers.persistent_volumes import (
 from quorate.local.controllers.pod_deletion import PodGarbageCollector, TaintEvictionController
 from quorate.local.controllers.resource_quota import QuotaController
 from quorate.local.controllers.scheduler import Scheduler
-from quorate.local.controllers.services.controller import EndpointsController
+from quorate.local.controllers.services import EndpointsController
 from quorate.local.nodes.fleet import LEASE_NAMESPACE
 
 

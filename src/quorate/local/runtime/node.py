@@ -24,7 +24,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.errors import AlreadyExists, ApiError, NotFound, Unreachable, Unreadable
 from quorate.kube.log import logger
 from quorate.kube.resources import LEASES, NAMESPACES, NODES
-from quorate.local.controllers.core_events import EventRecorder
+from quorate.local.controllers.controller import EventRecorder
 from quorate.local.nodes.fleet import HEALTHY, LEASE_NAMESPACE, NOT_READY, replacing
 from quorate.local.runtime.containers.cgroups import Cgroups
 from quorate.local.runtime.containers.sandbox import Tools

@@ -13,7 +13,7 @@ from quorate.kube.errors import NotFound
 from quorate.kube.informer import Informer
 from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS, Resource
 from quorate.local.controllers.access import SECRETS, Secret, bound_object, request_token
-from quorate.local.controllers.services.types import SERVICES, Service
+from quorate.local.controllers.services import SERVICES, Service
 from quorate.local.runtime.pod_types import CONFIG_MAPS, PODS, VOLUMES, ConfigMap, Pod, TokenSource
 
 TOKEN_REFRESH: Final = 0.8  # of the lifetime, as a kubelet

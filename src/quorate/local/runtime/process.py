@@ -23,7 +23,7 @@ from quorate.kube.clock import WallClock
 from quorate.kube.log import configure
 from quorate.kube.manager.restart import run_restarting
 from quorate.kube.rest.config import load_rest_config
-from quorate.local.controllers.core_events import EventRecorder
+from quorate.local.controllers.controller import EventRecorder
 from quorate.local.runtime.configuration import KubeletConfiguration
 from quorate.local.runtime.containers.cgroups import find_cgroups, remove_unused
 from quorate.local.runtime.containers.sandbox import find_tools

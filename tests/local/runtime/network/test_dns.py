@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from quorate.api import codec
 from quorate.api.meta import Key
-from quorate.local.controllers.services.types import EndpointSlice, Service
+from quorate.local.controllers.services import EndpointSlice, Service
 from quorate.local.runtime.network.cluster_view import PortedEndpoint
 from quorate.local.runtime.network.dns_server import HEADER_BYTES, DnsServer
 

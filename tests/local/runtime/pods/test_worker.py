@@ -14,7 +14,7 @@ from quorate.kube.client import Client
 from quorate.kube.resources import reference, untyped
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
-from quorate.local.controllers.core_events import CORE_EVENTS, EventRecorder
+from quorate.local.controllers.controller import CORE_EVENTS, EventRecorder
 from quorate.local.runtime.containers.cgroups import Cgroups
 from quorate.local.runtime.containers.files import RECORD, ContainerRecord, PodFiles
 from quorate.local.runtime.containers.sandbox import Tools

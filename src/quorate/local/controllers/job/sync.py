@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from quorate.api import codec
 from quorate.api.batch import UncountedTerminatedPods
 from quorate.api.meta import Condition, ConditionStatus, Struct, at_epoch, epoch, find_condition
-from quorate.local.controllers.core_events import ObjectEvent
+from quorate.local.controllers.controller import ObjectEvent
 from quorate.local.controllers.job.failure_policy import (
     Backoff,
     counts_against_limit,

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from quorate.api.quantity import NANOS, InvalidQuantity, Quantity, parse_quantity
 from quorate.local.controllers.access import Secret
-from quorate.local.controllers.services.types import HEADLESS, Service
+from quorate.local.controllers.services import HEADLESS, Service
 from quorate.local.runtime.network.types import API_SERVICE
 from quorate.local.runtime.pod_types import (
     ConfigMap,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.informer import Change, Informer
-from quorate.local.controllers.services.types import (
+from quorate.local.controllers.services import (
     ENDPOINT_SLICES,
     SERVICE_NAME_LABEL,
     SERVICES,

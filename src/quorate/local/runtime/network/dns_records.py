@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from quorate.api.meta import Key
-from quorate.local.controllers.services.types import HEADLESS, EndpointPort, Service, ServicePort
+from quorate.local.controllers.services import HEADLESS, EndpointPort, Service, ServicePort
 from quorate.local.runtime.network.cluster_view import PortedEndpoint
 from quorate.local.runtime.network.pod_files import CLUSTER_DOMAIN
 

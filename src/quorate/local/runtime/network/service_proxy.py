@@ -15,7 +15,7 @@ from typing import Final
 from quorate.api.meta import Key
 from quorate.kube.log import logger
 from quorate.local.connections import CONNECT_TIMEOUT_S, Streams, connect, relay
-from quorate.local.controllers.services.types import HEADLESS, Service
+from quorate.local.controllers.services import HEADLESS, Service
 from quorate.local.runtime.network.bridge_network import NODE_ADDRESS, BridgeNetwork
 from quorate.local.runtime.network.cluster_view import ClusterView, PortedEndpoint
 from quorate.local.runtime.network.types import API_SERVICE, HOST_ADDRESS

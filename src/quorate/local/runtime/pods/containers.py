@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from msgspec.structs import replace
 
 from quorate.kube.log import logger
-from quorate.local.controllers.core_events import EventType
+from quorate.local.controllers.controller import EventType
 from quorate.local.runtime.containers.files import ContainerRecord, PodFiles, Termination
 from quorate.local.runtime.containers.processes import end_attempt
 from quorate.local.runtime.containers.running import ContainerProcess, termination

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from quorate.local.controllers.services.types import Service
+from quorate.local.controllers.services import Service
 from quorate.local.runtime.containers.environment import (
     DEFAULT_PATH,
     PodFacts,

@@ -19,7 +19,7 @@ from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable, Unrea
 from quorate.kube.log import logger
 from quorate.kube.patches import merge_patch
 from quorate.kube.resources import reference
-from quorate.local.controllers.core_events import EventType
+from quorate.local.controllers.controller import EventType
 from quorate.local.nodes.pod_status import DEADLINE_EXCEEDED, DEADLINE_MESSAGE, PodAddresses, deadline
 from quorate.local.nodes.pod_types import ContainerStateWaiting
 from quorate.local.runtime.containers.console import Console

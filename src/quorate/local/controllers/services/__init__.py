@@ -1,1 +1,0 @@
-"""Services: the addresses of their pods, as EndpointSlices and Endpoints."""
