@@ -89,7 +89,7 @@ def collection_actions(
     if ORPHAN in metadata.finalizers:
         return (Delete("Orphan"),)
     if FOREGROUND in metadata.finalizers or (OwnerState.WAITING in states and dependents):
-        waits = any(owner_state(each.metadata) is OwnerState.WAITING for each in dependents)
+        waits = any(owner_state(dependent.metadata) is OwnerState.WAITING for dependent in dependents)
         if waits and any(reference.block_owner_deletion for reference in metadata.owner_references):
             return (UnblockOwners(entry),)  # perhaps a circle, in which each would wait for the next
         return (Delete("Foreground"),)

@@ -106,8 +106,7 @@ class NamespaceController(Controller):
         conditions: tuple[Condition, ...] = namespace.status.conditions
         for condition in remaining_conditions(remaining, self._clock.now()):
             conditions = with_condition(conditions, condition)
-        old = [(each.type, each.status, each.message) for each in namespace.status.conditions]
-        if [(each.type, each.status, each.message) for each in conditions] == old:
+        if _without_times(conditions) == _without_times(namespace.status.conditions):
             return
         status = {"status": {"conditions": codec.to_builtins(conditions)}}
         with suppress(NotFound, Conflict):
@@ -138,6 +137,10 @@ class NamespaceController(Controller):
         if listing.items:
             await self._client.request("DELETE", kind.path(namespace))
         return len(listing.items)
+
+
+def _without_times(conditions: Iterable[Condition]) -> list[tuple[str, str, str]]:
+    return [(condition.type, condition.status, condition.message) for condition in conditions]
 
 
 def remaining_conditions(remaining: Iterable[CachedObject], now: float) -> Iterator[Condition]:

@@ -285,7 +285,10 @@ class EndpointsController(Controller):
                 raise
 
     async def _write_slices(self, key: Key, desired: dict[str, Json]) -> None:
-        present = {one.metadata.name: one for one in self._slices.by_index("service", key)}
+        present = {
+            endpoint_slice.metadata.name: endpoint_slice
+            for endpoint_slice in self._slices.by_index("service", key)
+        }
         for name, content in desired.items():
             if name not in present or not _has_content(present[name], content):
                 await self._client.apply(ENDPOINT_SLICES, Key(key.namespace, name), content)

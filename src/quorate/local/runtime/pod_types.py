@@ -285,7 +285,11 @@ class Pod(pod_types.Pod):
         spec = self.spec
         fields = {"initContainers": spec.init_containers, "ephemeralContainers": spec.ephemeral_containers}
         field = next(
-            (field for field, containers in fields.items() if name in {one.name for one in containers}),
+            (
+                field
+                for field, containers in fields.items()
+                if name in {container.name for container in containers}
+            ),
             "containers",
         )
         return f"spec.{field}{{{name}}}"

@@ -101,13 +101,11 @@ def read_cluster_snapshot(paths: Iterable[Path], *, with_quotas: bool) -> Cluste
             continue
         for where, value in documents:
             match _read(where, value, with_quotas):
-                case SnapshotObject() as each:
-                    first = objects.setdefault((each.resource.kind, each.key), each)
-                    if first.body != each.body:
-                        findings.append(
-                            f"{each}: differs from the one in {first.where} (keep one of the two)"
-                        )
-                    findings += _findings(each)
+                case SnapshotObject() as obj:
+                    first = objects.setdefault((obj.resource.kind, obj.key), obj)
+                    if first.body != obj.body:
+                        findings.append(f"{obj}: differs from the one in {first.where} (keep one of the two)")
+                    findings += _findings(obj)
                 case (kind, ""):
                     skipped[kind] += 1
                 case (_, finding):

@@ -65,25 +65,27 @@ class ClusterView:
 
     def endpoints(self, key: Key) -> Iterator[PortedEndpoint]:
         """Yield the ready endpoints of a service."""
-        for one in self._slices.by_index("service", key):
-            yield from _ready(key, one)
+        for endpoint_slice in self._slices.by_index("service", key):
+            yield from _ready(key, endpoint_slice)
 
     def endpoints_with_address(self, address: str) -> Iterator[PortedEndpoint]:
-        for one in self._slices.by_index("address", address):
-            for key in _services_of(one):
-                yield from (ported for ported in _ready(key, one) if address in ported.endpoint.addresses)
+        for endpoint_slice in self._slices.by_index("address", address):
+            for key in _services_of(endpoint_slice):
+                yield from (
+                    ported for ported in _ready(key, endpoint_slice) if address in ported.endpoint.addresses
+                )
 
 
-def _ready(key: Key, one: EndpointSlice) -> Iterator[PortedEndpoint]:
-    for endpoint in one.endpoints or ():
+def _ready(key: Key, endpoint_slice: EndpointSlice) -> Iterator[PortedEndpoint]:
+    for endpoint in endpoint_slice.endpoints or ():
         if endpoint.is_ready:
-            yield PortedEndpoint(key, endpoint, one.ports or ())
+            yield PortedEndpoint(key, endpoint, endpoint_slice.ports or ())
 
 
-def _services_of(one: EndpointSlice) -> Iterable[Key]:
-    name = one.metadata.labels.get(SERVICE_NAME_LABEL)
-    return (Key(one.metadata.namespace, name),) if name else ()
+def _services_of(endpoint_slice: EndpointSlice) -> Iterable[Key]:
+    name = endpoint_slice.metadata.labels.get(SERVICE_NAME_LABEL)
+    return (Key(endpoint_slice.metadata.namespace, name),) if name else ()
 
 
-def _addresses_of(one: EndpointSlice) -> Iterable[str]:
-    return (address for endpoint in one.endpoints or () for address in endpoint.addresses)
+def _addresses_of(endpoint_slice: EndpointSlice) -> Iterable[str]:
+    return (address for endpoint in endpoint_slice.endpoints or () for address in endpoint.addresses)

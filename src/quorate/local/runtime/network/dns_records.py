@@ -111,22 +111,22 @@ def _services(
 ) -> Answer:
     """Return the SRV records of the ports with this name and protocol; empty strings mean all."""
 
-    def matches(one: ServicePort | EndpointPort) -> bool:
-        return (not port or one.name == port) and (not protocol or one.protocol.lower() == protocol)
+    def matches(served: ServicePort | EndpointPort) -> bool:
+        return (not port or served.name == port) and (not protocol or served.protocol.lower() == protocol)
 
     name = service_name(service.metadata.key)
     owner = f"_{port}._{protocol}.{name}" if port else name
     if not headless:
-        ports = [one.port for one in service.spec.ports if matches(one)]
+        ports = [served.port for served in service.spec.ports if matches(served)]
         records = tuple(Record(owner, "SRV", f"0 100 {number} {name}.") for number in ports)
         return _with_addresses(records, (Record(name, "A", service.spec.cluster_ip),))
     srv_records: list[Record] = []
     additional: list[Record] = []
     for ported in endpoints:
         target = f"{endpoint_label(ported)}.{name}"
-        for one in ported.ports:
-            if one.port is not None and matches(one):
-                srv_records.append(Record(owner, "SRV", f"0 100 {one.port} {target}."))
+        for served in ported.ports:
+            if served.port is not None and matches(served):
+                srv_records.append(Record(owner, "SRV", f"0 100 {served.port} {target}."))
                 additional += [Record(target, "A", address) for address in ported.endpoint.addresses]
     return _with_addresses(tuple(srv_records), tuple(dict.fromkeys(additional)))
 

@@ -156,7 +156,7 @@ class ServiceProxy:
         peer = client[1].get_extra_info("peername")[0]
         while True:
             chosen = remaining.choose(peer)
-            others = tuple(one for one in remaining.endpoints if one != chosen)
+            others = tuple(address for address in remaining.endpoints if address != chosen)
             try:
                 async with asyncio.timeout(CONNECT_TIMEOUT_S):
                     return await self._open(chosen)

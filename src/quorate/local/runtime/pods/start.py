@@ -111,7 +111,7 @@ class ContainerStart:
         if self.network.path is not None or service.metadata.key != API_SERVICE:
             return service
         host, port = self.network.api_server
-        ports = tuple(replace(one, port=port) for one in service.spec.ports)
+        ports = tuple(replace(served, port=port) for served in service.spec.ports)
         return replace(service, spec=replace(service.spec, cluster_ip=host, ports=ports))
 
     def _hostname(self) -> str:

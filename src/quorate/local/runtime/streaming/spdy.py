@@ -293,7 +293,7 @@ class SpdySession:
     async def _open(self, id_: int, headers: Mapping[str, str], fin: bool) -> None:
         if id_ % 2 == 0 or id_ in self._streams:
             raise ProtocolError(f"a new stream with the id {id_}")
-        self._streams = {key: one for key, one in self._streams.items() if not one.is_over}
+        self._streams = {key: opened for key, opened in self._streams.items() if not opened.is_over}
         if len(self._streams) >= MAX_STREAMS:
             raise ProtocolError(f"more than {MAX_STREAMS} streams")
         stream = self._streams[id_] = SpdyStream(self, id_, headers)
