@@ -21,6 +21,7 @@ from quorate.kube.resources import CONFIG_MAPS, SERVICE_ACCOUNTS, Resource
 from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache
 from quorate.local.controllers.namespace import Namespace
+from quorate.local.controllers.pod_control import is_namespace_terminating
 
 TYPE: Final = "kubernetes.io/service-account-token"
 ACCOUNT_NAME: Final = "kubernetes.io/service-account.name"
@@ -264,10 +265,9 @@ class RootAuthorityPublisher(Controller):
 
 async def _create_in(client: Client, namespace: str, kind: Resource[Any], body: Json) -> None:
     """Create an object, unless it exists or ``namespace`` is terminating or deleted."""
-    try:
-        await client.create(kind, body, namespace)
-    except (AlreadyExists, NotFound):
-        return
-    except Forbidden as refusal:  # other rejections are retried
-        if all(cause.reason != "NamespaceTerminating" for cause in refusal.details.causes):
-            raise
+    with suppress(AlreadyExists, NotFound):
+        try:
+            await client.create(kind, body, namespace)
+        except Forbidden as refusal:  # other rejections are retried
+            if not is_namespace_terminating(refusal):
+                raise

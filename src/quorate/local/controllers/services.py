@@ -17,7 +17,7 @@ from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import Resource, untyped
 from quorate.local.controllers.controller import Controller, ControllerContext
-from quorate.local.controllers.pod_control import owner_references
+from quorate.local.controllers.pod_control import is_namespace_terminating, owner_references
 from quorate.local.nodes.pod_types import PODS, Pod
 
 SERVICE_NAME_LABEL: Final = "kubernetes.io/service-name"
@@ -281,7 +281,7 @@ class EndpointsController(Controller):
             await self._write_endpoints(key, desired_endpoints(service, grouped))
         except Forbidden as refusal:
             # A terminating namespace gets no new objects; its service is deleted soon.
-            if all(cause.reason != "NamespaceTerminating" for cause in refusal.details.causes):
+            if not is_namespace_terminating(refusal):
                 raise
 
     async def _write_slices(self, key: Key, desired: dict[str, Json]) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -164,16 +165,12 @@ class Kubelet:
     async def _execute(self, pod: Pod, step: Step) -> None:
         key = pod.metadata.key
         if step.delete:
-            try:
+            with suppress(NotFound, Conflict):  # deleted, or replaced by another pod with that name
                 await self._client.delete(PODS, key, uid=pod.metadata.uid, grace_period_s=0)
-            except (NotFound, Conflict):
-                return  # deleted, or replaced by another pod with that name
         if step.status is not None:
             patch = status_merge_patch(pod.metadata, pod.status, step.status)
-            try:
+            with suppress(NotFound):
                 self._pods.record(await self._client.patch(PODS, key, patch, subresource="status"))
-            except NotFound:
-                return
 
 
 def _resources_differ(old: Pod, new: Pod) -> bool:

@@ -105,11 +105,8 @@ class RevisionHistory:
             "data": _sorted({"spec": {"template": {**content, "$patch": "replace"}}}),
             "revision": revision,
         }
-        try:
-            created = await self._client.create(CONTROLLER_REVISIONS, body, owner.namespace)
-        except AlreadyExists:  # of an object of this name that was deleted without its dependents
-            return
-        self._revisions.record(created)
+        with suppress(AlreadyExists):  # of an object of this name that was deleted without its dependents
+            self._revisions.record(await self._client.create(CONTROLLER_REVISIONS, body, owner.namespace))
 
 
 def _sorted(value: Json) -> Json:

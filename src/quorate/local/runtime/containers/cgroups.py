@@ -115,12 +115,10 @@ def find_cgroups() -> Cgroups:
     controllers = {}
     for name in ("memory", "cpu"):
         parent = ROOT / name / PARENT
-        try:
+        with suppress(OSError):
             parent.mkdir(exist_ok=True)
-        except OSError:
-            continue
-        if os.access(parent / "cgroup.procs", os.W_OK):
-            controllers[name] = parent
+            if os.access(parent / "cgroup.procs", os.W_OK):
+                controllers[name] = parent
     return Cgroups(None, controllers)
 
 

@@ -408,13 +408,11 @@ class PodWorker:
             if changed.get(name):
                 changed[name].insert(0, {"$patch": "replace"})
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": changed}
-        try:
+        with suppress(NotFound):
             written = await self._services.client.patch(
                 PODS, pod.metadata.key, patch, subresource="status", kind=PatchKind.STRATEGIC
             )
-        except NotFound:
-            return
-        self._take(written)
+            self._take(written)
 
     def _take(self, pod: Pod) -> None:
         """Keep a newer version of the pod, with the volume of its service account."""
