@@ -33,7 +33,7 @@ def test_a_valid_cluster_passes_and_an_error_sets_the_exit_code(
                 "severity": "error",
                 "about": "cluster queue teaching",
                 "says": "references missing ResourceFlavor(s): missing, so it admits nothing",
-                "remedy": "create missing, or remove them from the cluster queue",
+                "remedy": "create the ResourceFlavors missing, or remove them from the queue",
             }
             done = await command("preflight", "--service-account", "no-such-account")
             assert (done.code, done.out) == (2, "")

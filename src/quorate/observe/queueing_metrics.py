@@ -23,7 +23,6 @@ from quorate.observe.families import BY_NAME, FAMILIES, ROLE
 from quorate.observe.replica import Replica
 from quorate.observe.view import Labels, View, is_shown, local_queue_labels
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState
-from quorate.queueing.inactive_reasons import Terminating
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.shape import Shape
 from quorate.queueing.state import State
@@ -184,7 +183,7 @@ def _admitted(name: str, of_queue: dict[str, str], total: int, view: View) -> It
 
 
 def _status(queue: ClusterQueueState, state: State) -> str:
-    if any(isinstance(reason, Terminating) for reason in queue.inactive_reasons):
+    if any(reason.code == "Terminating" for reason in queue.inactive_reasons):
         return "terminating"
     return "active" if state.ledger.is_active(queue) else "pending"
 

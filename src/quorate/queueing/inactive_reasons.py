@@ -1,11 +1,10 @@
-"""Why a cluster queue admits nothing: typed reasons, their texts, and how they follow from the objects.
+"""Why a cluster queue admits nothing: reasons with their texts, and how they follow from the objects.
 
-``condition_reason`` is the reason of the condition Active=False.
 The reasons are Kueue's (v0.20), except for a queue that is misconfigured, and most texts are.
 """
 
 from collections.abc import Container, Iterator, Mapping
-from typing import ClassVar, assert_never
+from typing import Literal
 
 import msgspec
 
@@ -15,119 +14,27 @@ from quorate.api.meta import is_true
 from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
 from quorate.queueing.limits import MAX_MESSAGE_FINDINGS
 
-
-class Stopped(msgspec.Struct, frozen=True):
-    """``stopPolicy`` is not None."""
-
-    condition_reason: ClassVar[str] = "Stopped"
-
-
-class Terminating(msgspec.Struct, frozen=True):
-    """The queue has a deletion timestamp."""
-
-    condition_reason: ClassVar[str] = "Terminating"
-
-
-class FlavorsMissing(msgspec.Struct, frozen=True):
-    condition_reason: ClassVar[str] = "FlavorNotFound"
-    names: tuple[str, ...]
+InactiveCode = Literal[
+    "Terminating",  # the queue has a deletion timestamp
+    "Stopped",  # ``stopPolicy`` is not None
+    "CohortCycleDetected",  # the parents of cohorts above the queue form a cycle
+    "Misconfigured",  # the stored queue violates rules that the webhook enforces
+    "FlavorNotFound",
+    "AdmissionCheckNotFound",
+    "AdmissionCheckInactive",
+    "MultipleMultiKueueAdmissionChecks",
+    "MultiKueueAdmissionCheckAppliedPerFlavor",  # MultiKueue checks apply to some flavors only
+    "MultiKueueWithProvisioningRequest",
+    "TopologyNotFound",  # no pod of some flavors can get a place
+]
 
 
-class ChecksMissing(msgspec.Struct, frozen=True):
-    condition_reason: ClassVar[str] = "AdmissionCheckNotFound"
-    names: tuple[str, ...]
+class InactiveReason(msgspec.Struct, frozen=True):
+    """One reason why a cluster queue admits nothing."""
 
-
-class ChecksInactive(msgspec.Struct, frozen=True):
-    condition_reason: ClassVar[str] = "AdmissionCheckInactive"
-    names: tuple[str, ...]
-
-
-class MultipleMultiKueueChecks(msgspec.Struct, frozen=True):
-    condition_reason: ClassVar[str] = "MultipleMultiKueueAdmissionChecks"
-    names: tuple[str, ...]
-
-
-class MultiKueueChecksOnFlavors(msgspec.Struct, frozen=True):
-    """The checks apply to some flavors only."""
-
-    condition_reason: ClassVar[str] = "MultiKueueAdmissionCheckAppliedPerFlavor"
-    names: tuple[str, ...]
-
-
-class MultiKueueWithProvisioning(msgspec.Struct, frozen=True):
-    condition_reason: ClassVar[str] = "MultiKueueWithProvisioningRequest"
-    multikueue: tuple[str, ...]
-    provisioning: tuple[str, ...]
-
-
-class TopologiesMissing(msgspec.Struct, frozen=True):
-    """No pod of these flavors can get a place."""
-
-    condition_reason: ClassVar[str] = "TopologyNotFound"
-    by_flavor: tuple[tuple[str, str], ...]  # the flavor, and the Topology that it names
-
-
-class CohortCycle(msgspec.Struct, frozen=True):
-    """The parents of these cohorts, one of which is above the queue, form a cycle."""
-
-    condition_reason: ClassVar[str] = "CohortCycleDetected"
-    cohorts: tuple[str, ...]
-
-
-class Misconfigured(msgspec.Struct, frozen=True):
-    """The stored queue violates rules that the webhook enforces; ``findings`` has one text per rule."""
-
-    condition_reason: ClassVar[str] = "Misconfigured"
-    findings: tuple[str, ...]
-
-
-InactiveReason = (
-    Terminating
-    | Stopped
-    | CohortCycle
-    | Misconfigured
-    | FlavorsMissing
-    | ChecksMissing
-    | ChecksInactive
-    | MultipleMultiKueueChecks
-    | MultiKueueChecksOnFlavors
-    | MultiKueueWithProvisioning
-    | TopologiesMissing
-)
-
-
-def inactive_message(reason: InactiveReason) -> str:
-    match reason:
-        case Terminating():
-            return "clusterQueue is terminating"
-        case Stopped():
-            return "is stopped"
-        case CohortCycle(cohorts):
-            return f"the parents of its cohorts form a cycle: {', '.join(cohorts)}"
-        case Misconfigured(findings):
-            more = len(findings) - MAX_MESSAGE_FINDINGS
-            shown = "; ".join(findings[:MAX_MESSAGE_FINDINGS])
-            return f"is misconfigured: {shown}{f'; and {more} more' if more > 0 else ''}"
-        case FlavorsMissing(names):
-            return f"references missing ResourceFlavor(s): {','.join(names)}"
-        case ChecksMissing(names):
-            return f"references missing AdmissionCheck(s): {','.join(names)}"
-        case ChecksInactive(names):
-            return f"references inactive AdmissionCheck(s): {','.join(names)}"
-        case MultipleMultiKueueChecks(names):
-            rule = "Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue"
-            return f"{rule}, found: {','.join(names)}"
-        case MultiKueueChecksOnFlavors(names):
-            return f"Cannot specify MultiKueue AdmissionCheck per flavor, found: {','.join(names)}"
-        case MultiKueueWithProvisioning(multikueue, provisioning):
-            rule = "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together"
-            return f"{rule}, found: {','.join(multikueue)}, {','.join(provisioning)}"
-        case TopologiesMissing(by_flavor):
-            return ", ".join(
-                f'there is no Topology "{name}" for TAS flavor "{flavor}"' for flavor, name in by_flavor
-            )
-    assert_never(reason)
+    code: InactiveCode  # the reason of the condition Active=False
+    text: str
+    enough: str = "change the admission checks of the queue"  # what removes the reason
 
 
 def inactive_reasons(
@@ -145,62 +52,72 @@ def inactive_reasons(
     """
     spec = cluster_queue.spec
     if is_terminating(cluster_queue):
-        yield Terminating()
+        enough = "create it again after it is gone"
+        yield InactiveReason("Terminating", "clusterQueue is terminating", enough)
     if spec.stop_policy != "None":
-        yield Stopped()
+        enough = f"quorate queue resume {cluster_queue.metadata.name} (spec.stopPolicy: None)"
+        yield InactiveReason("Stopped", "is stopped", enough)
     if cohort_cycle:
-        yield CohortCycle(cohort_cycle)
+        cohorts = ", ".join(cohort_cycle)
+        text = f"the parents of its cohorts form a cycle: {cohorts}"
+        enough = f"change spec.parentName of one of the Cohorts {cohorts}"
+        yield InactiveReason("CohortCycleDetected", text, enough)
     if findings:
-        yield Misconfigured(findings)
-    flavors_named = dict.fromkeys(flavor.name for group in spec.resource_groups for flavor in group.flavors)
-    missing = tuple(name for name in flavors_named if name not in flavors)
-    if missing:
-        yield FlavorsMissing(missing)
-    named = sorted(rule.name for rule in spec.admission_checks_strategy.admission_checks)
-    missing = tuple(name for name in named if name not in checks)
-    if missing:
-        yield ChecksMissing(missing)
-    inactive_checks = tuple(
-        name for name in named if name in checks and not is_true(checks[name].status.conditions, ACTIVE)
-    )
-    if inactive_checks:
-        yield ChecksInactive(inactive_checks)
-    yield from _conflicts_of_checks(spec, frozenset(flavors_named), checks)
-    named_topologies = {name: flavors[name].spec.topology_name for name in flavors_named if name in flavors}
-    absent = tuple(
-        (flavor, name)
-        for flavor, name in named_topologies.items()
+        more = len(findings) - MAX_MESSAGE_FINDINGS
+        shown = "; ".join(findings[:MAX_MESSAGE_FINDINGS])
+        text = f"is misconfigured: {shown}{f'; and {more} more' if more > 0 else ''}"
+        yield InactiveReason("Misconfigured", text, "correct the fields that the message names")
+    named = dict.fromkeys(flavor.name for group in spec.resource_groups for flavor in group.flavors)
+    if missing := [name for name in named if name not in flavors]:
+        text = f"references missing ResourceFlavor(s): {','.join(missing)}"
+        enough = f"create the ResourceFlavors {', '.join(missing)}, or remove them from the queue"
+        yield InactiveReason("FlavorNotFound", text, enough)
+    yield from _check_problems(spec, frozenset(named), checks)
+    by_flavor = {name: flavors[name].spec.topology_name for name in named if name in flavors}
+    absent = {
+        flavor: name
+        for flavor, name in by_flavor.items()
         if name and topologies is not None and name not in topologies
-    )
+    }
     if absent:
-        yield TopologiesMissing(absent)
+        text = ", ".join(
+            f'there is no Topology "{name}" for TAS flavor "{flavor}"' for flavor, name in absent.items()
+        )
+        yield InactiveReason("TopologyNotFound", text, f"create the Topologies {', '.join(absent.values())}")
 
 
-def _conflicts_of_checks(
+def _check_problems(
     spec: ClusterQueueSpec, flavors: frozenset[str], checks: Mapping[str, AdmissionCheck]
 ) -> Iterator[InactiveReason]:
-    """Return how MultiKueue checks contradict each other, the flavors of the queue, and other checks."""
+    """Yield which checks do not work, and how MultiKueue checks contradict flavors and other checks."""
     rules = {rule.name: rule for rule in spec.admission_checks_strategy.admission_checks}
-
-    def controlled_by(controller: str) -> tuple[str, ...]:
-        return tuple(
-            name
-            for name in sorted(rules)
-            if name in checks and checks[name].spec.controller_name == controller
-        )
-
-    multikueue, provisioning = controlled_by(MULTIKUEUE), controlled_by(PROVISIONING)
+    if missing := [name for name in sorted(rules) if name not in checks]:
+        text = f"references missing AdmissionCheck(s): {','.join(missing)}"
+        enough = f"create the AdmissionChecks {', '.join(missing)}, or remove them from the queue"
+        yield InactiveReason("AdmissionCheckNotFound", text, enough)
+    known = [name for name in sorted(rules) if name in checks]
+    if inactive := [name for name in known if not is_true(checks[name].status.conditions, ACTIVE)]:
+        text = f"references inactive AdmissionCheck(s): {','.join(inactive)}"
+        enough = f"the controllers of the AdmissionChecks {', '.join(inactive)} must make them Active"
+        yield InactiveReason("AdmissionCheckInactive", text, enough)
+    multikueue = [name for name in known if checks[name].spec.controller_name == MULTIKUEUE]
+    provisioning = [name for name in known if checks[name].spec.controller_name == PROVISIONING]
     if len(multikueue) > 1:
-        yield MultipleMultiKueueChecks(multikueue)
-    on_flavors = tuple(
+        rule = "Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue"
+        text = f"{rule}, found: {','.join(multikueue)}"
+        yield InactiveReason("MultipleMultiKueueAdmissionChecks", text)
+    on_flavors = [
         name
         for name in multikueue
         if rules[name].on_flavors and not flavors <= frozenset(rules[name].on_flavors)
-    )
+    ]
     if on_flavors:
-        yield MultiKueueChecksOnFlavors(on_flavors)
+        text = f"Cannot specify MultiKueue AdmissionCheck per flavor, found: {','.join(on_flavors)}"
+        yield InactiveReason("MultiKueueAdmissionCheckAppliedPerFlavor", text)
     if multikueue and provisioning:
-        yield MultiKueueWithProvisioning(multikueue, provisioning)
+        rule = "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together"
+        text = f"{rule}, found: {','.join(multikueue)}, {','.join(provisioning)}"
+        yield InactiveReason("MultiKueueWithProvisioningRequest", text)
 
 
 def is_terminating(cluster_queue: ClusterQueue) -> bool:

@@ -24,7 +24,6 @@ from quorate.api.quantity import NANOS, Quantity
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState
 from quorate.queueing.conditions import new_condition, with_conditions
 from quorate.queueing.consumed_usage import ConsumedUsage
-from quorate.queueing.inactive_reasons import CohortCycle, Terminating, inactive_message
 from quorate.queueing.limits import MAX_FLAVORS
 from quorate.quota.amount import FlavorResource, Usage, as_quantity, total
 from quorate.quota.fair_sharing import dominant_share
@@ -107,10 +106,10 @@ def _cluster_queue_active(queue: ClusterQueueState) -> tuple[ConditionStatus, st
         findings = (f"; without effect: {finding}" for finding in queue.invalid_settings)
         return "True", "Ready", "".join(("Can admit new workloads", *findings))
     first = queue.inactive_reasons[0]
-    if isinstance(first, Terminating):
-        return ("False", first.condition_reason, f"Can't admit new workloads; {inactive_message(first)}")
-    parts = ", ".join(inactive_message(reason) for reason in queue.inactive_reasons)
-    return "False", first.condition_reason, f"Can't admit new workloads: {parts}."
+    if first.code == "Terminating":
+        return "False", first.code, f"Can't admit new workloads; {first.text}"
+    parts = ", ".join(reason.text for reason in queue.inactive_reasons)
+    return "False", first.code, f"Can't admit new workloads: {parts}."
 
 
 def _local_queue_active(
@@ -122,8 +121,8 @@ def _local_queue_active(
         return "False", "ClusterQueueDoesNotExist", "Can't submit new workloads to clusterQueue"
     if cluster_queue.inactive_reasons:
         first, text = cluster_queue.inactive_reasons[0], "Can't submit new workloads to clusterQueue"
-        if isinstance(first, CohortCycle):
-            return "False", first.condition_reason, f"{text}: {inactive_message(first)}"
+        if first.code == "CohortCycleDetected":
+            return "False", first.code, f"{text}: {first.text}"
         return "False", "ClusterQueueIsInactive", text
     return "True", "Ready", "Can submit new workloads to localQueue"
 

@@ -13,7 +13,6 @@ from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.suggestions import similar_names, suggestion
 from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import ClusterQueueState
-from quorate.queueing.inactive_reasons import Stopped
 from quorate.queueing.inadmissible_reasons import (
     AwaitingOtherPreemption,
     AwaitingPreemption,
@@ -179,7 +178,7 @@ def _queue_changes(state: State, queue: ClusterQueueState, entry: Entry) -> tupl
     """Return what lets the queues nominate ``entry``; None if no change is known to."""
     if _has_failed_checks(entry):
         return None
-    if any(not isinstance(reason, Stopped) for reason in queue.inactive_reasons):
+    if any(reason.code != "Stopped" for reason in queue.inactive_reasons):
         return None
     if state.ledger.pod_misconfiguration(entry) is not None:
         return None

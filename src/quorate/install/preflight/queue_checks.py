@@ -20,13 +20,6 @@ from quorate.install.preflight.findings import PreflightFinding, error, info, wa
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.decisions import Decision
 from quorate.queueing.explain import can_never_fit, why_pending
-from quorate.queueing.inactive_reasons import (
-    CohortCycle,
-    FlavorsMissing,
-    Stopped,
-    Terminating,
-    inactive_message,
-)
 from quorate.queueing.inadmissible_reasons import InadmissibleReason, QueueMissing, ResourceUncovered
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.state import State
@@ -78,26 +71,16 @@ def queue_findings(setup: QueueSetup) -> Iterator[PreflightFinding]:
 def _inactive(setup: QueueSetup) -> Iterator[PreflightFinding]:
     for queue in setup.cluster_queues:
         for reason in queue.inactive_reasons:
-            if isinstance(reason, CohortCycle):
-                continue  # reported once, for all of its queues
-            about, text = f"cluster queue {queue.name}", inactive_message(reason)
-            match reason:
-                case Stopped():
+            about, text = f"cluster queue {queue.name}", reason.text
+            match reason.code:
+                case "CohortCycleDetected":
+                    continue  # reported once, for all of its queues
+                case "Stopped":
                     yield info(about, text, f"quorate queue resume {queue.name}")
-                case Terminating():
+                case "Terminating":
                     yield warning(about, f"{text}: it is deleted once no workload uses its quota")
-                case FlavorsMissing(names):
-                    yield error(
-                        about,
-                        f"{text}, so it admits nothing",
-                        f"create {', '.join(names)}, or remove them from the cluster queue",
-                    )
                 case _:
-                    yield error(
-                        about,
-                        f"{text}, so it admits nothing",
-                        "check its controller, or remove the admission check",
-                    )
+                    yield error(about, f"{text}, so it admits nothing", reason.enough)
 
 
 def _without_flavors(setup: QueueSetup) -> Iterator[PreflightFinding]:

@@ -8,18 +8,6 @@ from quorate.api.explanation import Explanation, ObjectName, Reason
 from quorate.api.meta import Key
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState, ReservationTotals
 from quorate.queueing.explanation.scope import UNLIMITED_SCOPE, Scope
-from quorate.queueing.inactive_reasons import (
-    ChecksInactive,
-    ChecksMissing,
-    CohortCycle,
-    FlavorsMissing,
-    InactiveReason,
-    Misconfigured,
-    Stopped,
-    Terminating,
-    TopologiesMissing,
-    inactive_message,
-)
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, as_quantity
@@ -90,36 +78,13 @@ def _counts(pending: int, totals: ReservationTotals) -> str:
 
 def _inactive(queue: ClusterQueueState, subject: str) -> Iterator[Reason]:
     for reason in queue.inactive_reasons:
-        message = inactive_message(reason)
-        has_subject = not message.startswith(("is ", "references "))
+        has_subject = not reason.text.startswith(("is ", "references "))
         yield Reason(
-            code=reason.condition_reason,
-            text=message if has_subject else f"{subject} {message}",
+            code=reason.code,
+            text=reason.text if has_subject else f"{subject} {reason.text}",
             object=ObjectName(kind="ClusterQueue", name=queue.name),
-            enough=_enough(queue.name, reason),
+            enough=reason.enough,
         )
-
-
-def _enough(name: str, reason: InactiveReason) -> str:
-    match reason:
-        case Stopped():
-            return f"quorate queue resume {name} (spec.stopPolicy: None)"
-        case Terminating():
-            return "create it again after it is gone"
-        case FlavorsMissing(names):
-            return f"create the ResourceFlavors {', '.join(names)}, or remove them from the queue"
-        case ChecksMissing(names):
-            return f"create the AdmissionChecks {', '.join(names)}, or remove them from the queue"
-        case ChecksInactive(names):
-            return f"the controllers of the AdmissionChecks {', '.join(names)} must make them Active"
-        case TopologiesMissing(by_flavor):
-            return f"create the Topologies {', '.join(topology for _, topology in by_flavor)}"
-        case CohortCycle(cohorts):
-            return f"change spec.parentName of one of the Cohorts {', '.join(cohorts)}"
-        case Misconfigured():
-            return "correct the fields that the message names"
-        case _:
-            return "change the admission checks of the queue"
 
 
 def _inactive_local(

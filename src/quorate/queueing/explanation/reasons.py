@@ -13,7 +13,6 @@ from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.suggestions import suggestion
 from quorate.queueing.explain import PendingFacts, QuotaHolder
 from quorate.queueing.explanation.planned import planned_start
-from quorate.queueing.inactive_reasons import Stopped, inactive_message
 from quorate.queueing.inadmissible_reasons import (
     AffinityMismatched,
     AwaitingOtherPreemption,
@@ -397,9 +396,7 @@ def _resumption(state: State, key: Key, kind: str, name: str) -> str:
     queue = state.ledger.cluster_queues.get(name)
     if queue is None:
         return f"create the ClusterQueue {name}"
-    details = [
-        inactive_message(reason) for reason in queue.inactive_reasons if not isinstance(reason, Stopped)
-    ]
+    details = [reason.text for reason in queue.inactive_reasons if reason.code != "Stopped"]
     stopped = f"resume cluster queue {name}, which is stopped (quorate queue resume {name})"
     ways = [stopped] if len(details) < len(queue.inactive_reasons) else []
     if details:
