@@ -36,6 +36,7 @@ _IMPORTED: Final = (
     "quorate.cli.verbs.explain.command",
     "quorate.cli.verbs.queue",
     "quorate.cli.verbs.submit",
+    "numpy",
 )
 _PROGRAM: Final = """#!{python} -IS
 import array, marshal, os, signal, socket, sys

@@ -1,6 +1,7 @@
 """A cluster on one machine: API server, controllers and simulated nodes in one event loop.
 
-All parts access the API server over HTTP with the administrator's kubeconfig, like any client.
+All parts access the API server over HTTP with the administrator's token, like any client, but without TLS: it
+would take a third of the processor time of a start.
 """
 
 import asyncio
@@ -8,13 +9,13 @@ import errno
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from quorate.api.native_groups import GENERIC_WORKLOAD, WORKLOAD_WITH_JOB
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.rest.config import load_rest_config
+from quorate.kube.rest.config import RestConfig, load_rest_config
 from quorate.local.controllers.start import run_controllers
 from quorate.local.directory import LockedDirectory
 from quorate.local.nodes import NodePool, run_nodes
@@ -43,6 +44,13 @@ class Settings:
     disabled_gates: frozenset[str] = OFF_BY_DEFAULT  # feature gates of Kubernetes that are off
 
 
+class LocalCluster(NamedTuple):
+    """A running cluster."""
+
+    rest_config: RestConfig  # of the administrator, for clients in this process
+    nodes_registered: Callable[[], Awaitable[None]]  # returns once the kubelets of all nodes registered them
+
+
 class AddressUnusable(Exception):
     """The server cannot listen on the requested port."""
 
@@ -63,10 +71,8 @@ async def run_cluster(
     new_uid: Callable[[], str],
     converters: Mapping[str, Converter],
     ready_checks: Mapping[str, Check] = NO_CHECKS,
-) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """Run a cluster until the block ends.  Its state is stored in ``directory``.
-
-    Yield a function that returns once the kubelets of all nodes of ``settings`` have registered them.
+) -> AsyncIterator[LocalCluster]:
+    """Run a cluster with the nodes of ``settings`` until the block ends; store its state in ``directory``.
 
     ``converters`` converts custom resources between versions, by API group. ``ready_checks`` must hold before
     /readyz answers with 200, besides the default objects of the controllers. A part that fails ends the block
@@ -89,8 +95,8 @@ async def run_cluster(
             ready_checks,
             DEFAULT_OBJECTS,
             settings.disabled_gates,
-        ),
-        Client(await load_rest_config(directory.kubeconfig), rng, streams_lists=True) as client,
+        ) as rest_config,
+        Client(rest_config, rng, streams_lists=True) as client,
         asyncio.TaskGroup() as parts,
     ):
         volumes = directory.path / DIRECTORY / "volumes"
@@ -110,7 +116,7 @@ async def run_cluster(
                 parts.create_task(wait_registered(client, clock, name, this_machine)),
                 parts.create_task(run_kubelet(directory.path, settings.runtime, clock, this_machine)),
             )
-        yield nodes_registered
+        yield LocalCluster(rest_config, nodes_registered)
         for task in tasks:
             task.cancel()
 
@@ -125,8 +131,10 @@ async def run_server(
     ready_checks: Mapping[str, Check] = NO_CHECKS,
     required_objects: Sequence[Key] = (),
     disabled_gates: frozenset[str] = frozenset(),
-) -> AsyncIterator[str]:
-    """Run only the API server, and publish its address in ``directory``; yield its URL.
+) -> AsyncIterator[RestConfig]:
+    """Run only the API server, and publish its address in ``directory``.
+
+    Yield the configuration of the administrator, for clients in this process.
 
     /readyz answers with 200 once the ``ready_checks`` hold and the ``required_objects`` exist.
 
@@ -147,9 +155,9 @@ async def run_server(
             await server.start(HOST, port, credentials.tls)
         except OSError as error:
             raise AddressUnusable(port, _reason(error)) from error
-        url = f"https://{HOST}:{server.port}"
-        directory.publish_address(url, credentials)
-        yield url
+        directory.publish_address(f"https://{HOST}:{server.port}", credentials)
+        rest_config = await load_rest_config(directory.kubeconfig)
+        yield replace(rest_config, loopback=f"http://{HOST}:{server.loopback_port}")
     finally:
         await server.stop()
 

@@ -29,11 +29,11 @@ async def last_renewal(directory: Path) -> str:
     with ClusterDirectory(directory).lock(0.0) as locked:
         cluster = run_cluster(locked, settings, WallClock(), random.Random(), new_uid, NO_CONVERTERS)
         async with (
-            cluster as nodes_registered,
+            cluster as running,
             Client(await load_rest_config(locked.kubeconfig), random.Random()) as client,
             asyncio.timeout(DEADLINE_S),
         ):
-            await nodes_registered()
+            await running.nodes_registered()
             return (await client.get(LEASES, Key(LEASE_NAMESPACE, NODE))).spec.renew_time
 
 

@@ -27,6 +27,7 @@ class RestConfig:
     tls_server_name: str = ""  # the expected name in the certificate; "" is the host of ``server``
     proxy: str = ""
     namespace: str = "default"
+    loopback: str = ""  # the URL without TLS at which the server listens for clients in its own process
 
 
 async def load_rest_config(kubeconfig: Path | None = None, context: str = "") -> RestConfig:

@@ -49,10 +49,10 @@ class ConnectionPool:
 
     def __init__(self, config: RestConfig, permit: Permit | None) -> None:
         self._config, self._permit = config, permit
-        self._server = urlsplit(config.server)
+        self._server = urlsplit(config.loopback or config.server)
         self._proxy = urlsplit(config.proxy) if config.proxy else None
         is_https = self._server.scheme == "https"
-        self._tls = config.tls or (ssl.create_default_context() if is_https else None)
+        self._tls = config.tls or ssl.create_default_context() if is_https else None
         host = self._server.netloc.rpartition("@")[2]
         self._host = host if host.isascii() else host.encode("idna").decode()  # with its port, if it has one
         self._prefix, self._fixed_headers = self._server.path, f"Host: {self._host}\r\n"

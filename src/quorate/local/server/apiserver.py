@@ -148,11 +148,13 @@ class ApiServer:
         self._runner: web.ServerRunner | None = None
         self._watches: set[asyncio.Task[Any]] = set()
         self.port = 0
+        self.loopback_port = 0
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
-        """Listen on a port; 0 chooses a free one and sets ``port``.
+        """Listen on a port; 0 chooses a free one and sets ``port``.  Raises OSError if the port is in use.
 
-        Raises OSError if the port is in use.
+        With ``tls``, also listen without TLS at ``loopback_port`` of this machine, for clients in this
+        process.  Requests there are authenticated and authorized as at ``port``.
         """
         await self._server.store.start()
         await bootstrap.create_bootstrap_objects(self._server)
@@ -171,6 +173,9 @@ class ApiServer:
         site = web.TCPSite(self._runner, host, port, ssl_context=tls)
         await site.start()
         self.port = self._runner.addresses[0][1]
+        if tls is not None:
+            await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+            self.loopback_port = self._runner.addresses[-1][1]
 
     async def stop(self) -> None:
         """End the watches, finish the other requests and close the store."""

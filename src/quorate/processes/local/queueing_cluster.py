@@ -35,7 +35,6 @@ from quorate.kube.errors import Unreachable
 from quorate.kube.log import logger
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import SERVICES, Json, Resource, untyped
-from quorate.kube.rest.config import load_rest_config
 from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.local.cluster import Settings, run_cluster
 from quorate.local.directory import LockedDirectory
@@ -202,8 +201,8 @@ async def run_queueing_cluster(
     async with (
         run_cluster(
             directory, settings, clock, rng, new_uid, {GROUP: convert_version}, ready_checks
-        ) as nodes_registered,
-        Client(await load_rest_config(directory.kubeconfig), rng) as client,
+        ) as cluster,
+        Client(cluster.rest_config, rng) as client,
     ):
         await _patiently(partial(_prepare, client, is_installed, has_roles), clock)
         async with AsyncExitStack() as stack:
@@ -211,7 +210,7 @@ async def run_queueing_cluster(
                 await stack.enter_async_context(_run_controllers(client, clock, rng, in_force))
             if gang_scheduler is not None:
                 await stack.enter_async_context(_run_gang_scheduler(client, clock, gang_scheduler))
-            await _wait_for_nodes(nodes_registered, nodes_within_s)
+            await _wait_for_nodes(cluster.nodes_registered, nodes_within_s)
             started.set()
             yield client
 
