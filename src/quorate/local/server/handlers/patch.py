@@ -91,8 +91,9 @@ def _check_patched(context: RequestContext, new: Json, old: Json, strictness: st
     update.check_name(context, name)
     if (new.get("kind"), new.get("apiVersion")) != (kind.kind, kind.api_version):
         raise _invalid_patch(new, "apiVersion and kind of an object cannot be patched")
+    restored = _restored_parts(context, new, old)
     try:
-        decoded = kind.strategy.decode(new)
+        decoded = kind.strategy.decode({name: part for name, part in new.items() if name not in restored})
     except StatusError as error:
         raise _invalid_patch(new, error.message) from error
     if strictness == "Strict" and decoded.warnings:
@@ -100,7 +101,16 @@ def _check_patched(context: RequestContext, new: Json, old: Json, strictness: st
     if strictness == "Warn":
         context.warnings[:] = decoded.warnings
     _check_uid(context, decoded.object, old)
-    return decoded.object
+    return decoded.object | restored
+
+
+def _restored_parts(context: RequestContext, new: Json, old: Json) -> Json:
+    """Return the parts that the patch keeps and the update restores: they are not decoded again."""
+    if context.info.subresource in update.STATUS_SUBRESOURCES:
+        names = old.keys() - {"apiVersion", "kind", "metadata", "status"}
+    else:
+        names = {"status"} if context.kind.has_status and not context.info.subresource else set[str]()
+    return {name: old[name] for name in names if name in old and new.get(name) is old[name]}
 
 
 def _invalid_patch(patched: Json, detail: str) -> StatusError:
