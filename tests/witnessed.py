@@ -63,7 +63,7 @@ async def witnessed(
 ) -> AsyncIterator[Witnessed]:
     """Run the witness while the block lasts."""
     found = Witnessed()
-    async with Client(cluster, random.Random(1)) as client:
+    async with Client(cluster, random.Random(1), streams_lists=True) as client:
         options = Options(grace_s, INTERVAL_S, has_queues)
         running = asyncio.create_task(
             run_witness(client, WallClock(), options, lambda: found.resources, found.reported)
