@@ -3,12 +3,14 @@
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from typer import rich_utils
 
+from quorate.cli.lazy_commands import LazyCommand
 from tests.cli.conftest import Quorate
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +32,7 @@ LINES = sorted({(line, page.relative_to(ROOT)) for page in PAGES for line in com
 
 _printed: Final[set[str]] = set()  # paths of commands
 print_help: Final = rich_utils.rich_format_help
+load_once: Final = cache(LazyCommand.load)
 
 
 def print_help_once(**options: Any) -> None:
@@ -45,6 +48,7 @@ def test_a_documented_command_is_valid(
     quorate: Quorate, monkeypatch: pytest.MonkeyPatch, line: str, page: Path
 ) -> None:
     monkeypatch.setattr(rich_utils, "rich_format_help", print_help_once)
+    monkeypatch.setattr(LazyCommand, "load", load_once)
     arguments = shlex.split(line, comments=True)[1:]
     end = arguments.index("--") if "--" in arguments else len(arguments)
     done = quorate(*arguments[:end], "--help")  # options are parsed before help is printed
