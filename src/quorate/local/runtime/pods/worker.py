@@ -144,6 +144,7 @@ class PodWorker:
         actions = self._decide()
         for name, message in actions.stop.items():
             self._stop(name, message)
+        ended_by = self._ended_by
         refresh_at = self._token_refresh_at()
         if refresh_at is not None and now >= refresh_at:
             self._are_volumes_current = False
@@ -156,6 +157,8 @@ class PodWorker:
         if actions.is_finished:
             await self._finish()
             return None
+        if self._ended_by is not ended_by:
+            return now  # the deadline has passed in this step: the next one stops the containers
         moments = (actions.wake_at, self._token_refresh_at(), self._retry_at)
         return min((moment for moment in moments if moment is not None and moment > now), default=None)
 
