@@ -221,7 +221,7 @@ def test_a_stopped_queue_of_the_manager_stops_the_job_in_the_worker_cluster() ->
         await world.manager.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": False}})
         await world.manager.until_condition("train", "QuotaReserved", "False")
         await world.until_gone(workload)
-        assert await world.jobs("train") == set()
+        await world.until_no_job("train")
 
     run(story)
 
