@@ -19,7 +19,7 @@ from quorate.api import codec
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, WallClock
 from quorate.kube.resources import Json
-from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.config import Connect, RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.local.certificates import new_server_keys
 from quorate.local.server.apiserver import NO_CONVERTERS, ApiServer
@@ -41,6 +41,7 @@ class RunningServer:
     url: str
     token: str
     port: int
+    connect: Connect
 
 
 @asynccontextmanager
@@ -70,7 +71,7 @@ async def api_server(
     await server.start("127.0.0.1", port, tls)
     try:
         scheme = "https" if tls else "http"
-        yield RunningServer(f"{scheme}://127.0.0.1:{server.port}", TOKEN, server.port)
+        yield RunningServer(f"{scheme}://127.0.0.1:{server.port}", TOKEN, server.port, server.connect)
     finally:
         await server.stop()
 

@@ -1,7 +1,7 @@
 """A cluster on one machine: API server, controllers and simulated nodes in one event loop.
 
-All parts access the API server over HTTP with the administrator's token, like any client, but without TLS: it
-would take a third of the processor time of a start.
+All parts access the API server over HTTP with the administrator's token, like any client, but through
+socket pairs: TLS would take a third of the processor time of a start.
 """
 
 import asyncio
@@ -156,8 +156,7 @@ async def run_server(
         except OSError as error:
             raise AddressUnusable(port, _reason(error)) from error
         directory.publish_address(f"https://{HOST}:{server.port}", credentials)
-        rest_config = await load_rest_config(directory.kubeconfig)
-        yield replace(rest_config, loopback=f"http://{HOST}:{server.loopback_port}")
+        yield replace(await load_rest_config(directory.kubeconfig), connect=server.connect)
     finally:
         await server.stop()
 

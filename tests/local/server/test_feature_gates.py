@@ -63,7 +63,8 @@ async def served_with(off: Iterable[str]) -> tuple[tuple[int, Any], tuple[int, A
     )
     await server.start("127.0.0.1", 0, None)
     try:
-        async with connect(RunningServer(f"http://127.0.0.1:{server.port}", TOKEN, server.port)) as client:
+        url = f"http://127.0.0.1:{server.port}"
+        async with connect(RunningServer(url, TOKEN, server.port, server.connect)) as client:
             return await send_all(client, terms)
     finally:
         await server.stop()

@@ -4,8 +4,10 @@ Tokens, certificates and passwords are read here; ``exec_plugin`` runs the progr
 """
 
 import os
+import socket
 import ssl
 import tempfile
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,6 +15,9 @@ from urllib.parse import urlsplit
 from quorate.kube.rest.credentials import Anonymous, BasicAuth, Credentials, Token, TokenFile
 from quorate.kube.rest.exec_plugin import PluginCredentials
 from quorate.kube.rest.kubeconfig import Certificate, InvalidKubeconfig, KubeconfigContext, read_kubeconfig
+
+# Returns one end of a socket pair (AF_UNIX); the server has the other one.  Raises OSError.
+Connect = Callable[[], Awaitable[socket.socket]]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -27,7 +32,7 @@ class RestConfig:
     tls_server_name: str = ""  # the expected name in the certificate; "" is the host of ``server``
     proxy: str = ""
     namespace: str = "default"
-    loopback: str = ""  # the URL without TLS at which the server listens for clients in its own process
+    connect: Connect | None = field(default=None, repr=False)  # of a server in the same process
 
 
 async def load_rest_config(kubeconfig: Path | None = None, context: str = "") -> RestConfig:

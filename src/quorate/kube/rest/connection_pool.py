@@ -49,10 +49,11 @@ class ConnectionPool:
 
     def __init__(self, config: RestConfig, permit: Permit | None) -> None:
         self._config, self._permit = config, permit
-        self._server = urlsplit(config.loopback or config.server)
+        self._server = urlsplit(config.server)
         self._proxy = urlsplit(config.proxy) if config.proxy else None
         is_https = self._server.scheme == "https"
-        self._tls = config.tls or ssl.create_default_context() if is_https else None
+        has_tls = is_https and config.connect is None
+        self._tls = config.tls or ssl.create_default_context() if has_tls else None
         host = self._server.netloc.rpartition("@")[2]
         self._host = host if host.isascii() else host.encode("idna").decode()  # with its port, if it has one
         self._prefix, self._fixed_headers = self._server.path, f"Host: {self._host}\r\n"
@@ -188,6 +189,8 @@ class ConnectionPool:
         return connection
 
     async def _connected(self, tls: ssl.SSLContext | None, deadline: float) -> Connection:
+        if self._config.connect is not None:
+            return await _connection_on(await self._config.connect())
         server_name = self._config.tls_server_name or self._server.hostname or ""
         if self._proxy is None:
             _, connection = await _connection_to(self._server, tls, server_name)
@@ -236,6 +239,17 @@ async def _connection_to(
     except BaseException:
         connection.abort()  # if it was ready, asyncio would wait for the server to end it
         raise
+
+
+async def _connection_on(connected: socket.socket) -> Connection:
+    """Return the connection on a socket of the family AF_UNIX."""
+    connection = Connection()
+    try:
+        await asyncio.get_running_loop().create_unix_connection(lambda: connection, sock=connected)
+    except BaseException:
+        connection.abort()
+        raise
+    return connection
 
 
 def _port(url: SplitResult) -> int:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import re
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -148,13 +149,11 @@ class ApiServer:
         self._runner: web.ServerRunner | None = None
         self._watches: set[asyncio.Task[Any]] = set()
         self.port = 0
-        self.loopback_port = 0
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
-        """Listen on a port; 0 chooses a free one and sets ``port``.  Raises OSError if the port is in use.
+        """Listen on a port; 0 chooses a free one and sets ``port``.
 
-        With ``tls``, also listen without TLS at ``loopback_port`` of this machine, for clients in this
-        process.  Requests there are authenticated and authorized as at ``port``.
+        Raises OSError if the port is in use.
         """
         await self._server.store.start()
         await bootstrap.create_bootstrap_objects(self._server)
@@ -173,9 +172,24 @@ class ApiServer:
         site = web.TCPSite(self._runner, host, port, ssl_context=tls)
         await site.start()
         self.port = self._runner.addresses[0][1]
-        if tls is not None:
-            await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-            self.loopback_port = self._runner.addresses[-1][1]
+
+    async def connect(self) -> socket.socket:
+        """Return a socket connected to this server, for a client in the same process.
+
+        Requests are authenticated and authorized as at ``port``.  Raises ConnectionRefusedError if the server
+        has stopped.
+        """
+        protocols = None if self._runner is None else self._runner.server
+        if protocols is None:
+            raise ConnectionRefusedError("the API server has stopped")
+        clients_end, own_end = socket.socketpair()
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(protocols, own_end)
+        except BaseException:
+            clients_end.close()
+            own_end.close()
+            raise
+        return clients_end
 
     async def stop(self) -> None:
         """End the watches, finish the other requests and close the store."""
