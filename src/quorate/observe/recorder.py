@@ -65,9 +65,8 @@ class Recorder(Collector):
             for family in FAMILIES
             if family.kind != "gauge"
         }
-        self._found: dict[
-            tuple[object, ...], _Series
-        ] = {}  # the same by name and labels as they are recorded
+        # The same by name and labels as they are recorded.
+        self._by_recorded_labels: dict[tuple[object, ...], _Series] = {}
         self.registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
@@ -109,13 +108,13 @@ class Recorder(Collector):
         family, role = BY_NAME[name], self._role()
         custom = self.custom.of(family.sources, labels, about)
         key = (name, role, *custom.items(), *labels.items())
-        series = self._found.get(key)
+        series = self._by_recorded_labels.get(key)
         if series is None:
             all_labels = {**custom, **labels, ROLE: role}
             names = self.labels_of(family)
             assert labels.keys() <= set(names), f"{name} has no labels {labels.keys() - set(names)}"
             values = tuple(all_labels[label] for label in names)
-            series = self._found[key] = self._series[name].setdefault(values, _Series(family))
+            series = self._by_recorded_labels[key] = self._series[name].setdefault(values, _Series(family))
         if seconds is None:
             series.total += count
         else:
@@ -234,7 +233,7 @@ class Recorder(Collector):
 
     def forget(self, labels: Mapping[str, str]) -> None:
         """Drop all series with ``labels``, which name a deleted object."""
-        self._found.clear()
+        self._by_recorded_labels.clear()
         for name, series in self._series.items():
             names = self.labels_of(BY_NAME[name])
             if labels.keys() <= set(names):
