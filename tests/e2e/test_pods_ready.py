@@ -196,7 +196,7 @@ def test_a_preempted_workload_is_not_admitted_again_before_its_preemptor(
 def test_block_admission_starts_one_workload_at_a_time() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="8")
-        await world.job("first", pods=2, starts="2s", runs="forever")
+        await world.job("first", pods=2, starts="8s", runs="forever")
         await world.until_admitted("first")
         await world.job("second", pods=2, starts="50ms", runs="forever")
         await world.until_condition("second", "QuotaReserved", "False", "WaitingForPodsReady", ALL_WAIT)
