@@ -799,7 +799,7 @@ export interface components {
         };
         /**
          * ObjectName
-         * @description An object; ``name`` is empty for one that the caller may not read.
+         * @description An object; ``name`` is empty if the caller may not read the object.
          */
         ObjectName: {
             kind: string;
@@ -810,7 +810,7 @@ export interface components {
         };
         /**
          * RaisedPriority
-         * @description The priority of a pending workload that is ordered by a higher one because it waits.
+         * @description The priority of a pending workload, which waiting has raised.
          */
         RaisedPriority: {
             own?: number;
