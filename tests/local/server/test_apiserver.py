@@ -132,6 +132,29 @@ async def test_a_gated_pod_is_not_bound_and_binding_clears_the_nominated_node(ap
 
 
 @with_api
+async def test_a_patch_of_a_scale_without_a_version_has_no_conflict_with_other_writes(api: Api) -> None:
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": a_pod("web")["spec"]}
+    spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    await api("POST", path, {"metadata": {"name": "web"}, "spec": spec})
+
+    async def scale(replicas: int, **metadata: str) -> int:
+        change = {"metadata": metadata, "spec": {"replicas": replicas}}
+        return (await api("PATCH", f"{path}/web/scale", change, Content_Type=MERGE))[0]
+
+    async def observe(generation: int) -> int:
+        change = {"status": {"observedGeneration": generation}}
+        return (await api("PATCH", f"{path}/web/status", change, Content_Type=MERGE))[0]
+
+    for number in range(1, 11):
+        writes = (observe(2 * number), scale(number), observe(2 * number + 1))
+        assert set(await asyncio.gather(*writes)) == {200}
+    assert await scale(3, resourceVersion="1") == 409
+    assert (await api("GET", f"{path}/web/scale"))[1]["spec"] == {"replicas": 10}
+
+
+@with_api
 async def test_a_terminating_namespace_rejects_bindings_and_evictions(api: Api) -> None:
     await api("POST", "/api/v1/namespaces", {"metadata": {"name": "going"}})
     await api("POST", "/api/v1/namespaces/going/pods", a_pod("p"))

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from quorate.api.codec import Json
-from quorate.local.objects.errors import conflict, internal, invalid, invalid_value
+from quorate.local.objects.errors import StatusError, conflict, internal, invalid, invalid_value
 from quorate.local.objects.patch.apply import apply
 from quorate.local.objects.tables.cells import labels_text, selector_text
 from quorate.local.server.admission import webhooks as webhooks
@@ -17,6 +17,7 @@ from quorate.local.server.requests import body, responses
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.requests.responses import ApiResponse
 
+ATTEMPTS = 6  # of a patch, while other writes come between: Kubernetes repeats it five times
 LABEL_SELECTOR = {"matchLabels", "matchExpressions"}
 SCALE = typed(Kind("autoscaling", "v1", "Scale", "scales", True))
 
@@ -32,11 +33,18 @@ async def replace(context: RequestContext) -> ApiResponse:
 
 
 async def patch(context: RequestContext) -> ApiResponse:
-    """Patch the scale.  Raises StatusError as other patches do."""
+    """Patch the scale.  Raises StatusError as other patches do; 409 if the patch names an older version."""
     of_scale, dry_run = dataclasses.replace(context, kind=SCALE), context.dry_run("PatchOptions")
     if patches.media_type_of(context) == patches.APPLY_PATCH:
         return await _apply(context, patches.applied_configuration(of_scale), dry_run)
-    return await _change(context, await patches.patch_function(of_scale), dry_run)
+    patched = await patches.patch_function(of_scale)
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return await _change(context, patched, dry_run)
+        except StatusError as error:
+            if error.reason != "Conflict":
+                raise
+    return await _change(context, patched, dry_run)
 
 
 async def _apply(context: RequestContext, scale: Json, dry_run: bool) -> ApiResponse:
