@@ -3,11 +3,20 @@
 import asyncio
 import base64
 import json
+import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from quorate.api.core import Namespace
+from quorate.api.meta import Key, ObjectMeta
+from quorate.kube.client import Client
+from quorate.kube.errors import Forbidden, Unreachable
+from quorate.kube.resources import NAMESPACES
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.credentials import Anonymous, Token
 from tests.local.api_client import ApiClient, connect, run_with_server
 from tests.local.clusters import TOKEN, api_server
 
@@ -265,3 +274,19 @@ def test_a_token_review_knows_the_administrator(audiences: list[str], authentica
             assert status == {"user": {}, "error": "invalid bearer token"}
 
     run_with_server(scenario)
+
+
+def test_a_client_in_the_process_of_the_server_needs_no_port_but_its_token() -> None:
+    async def scenario() -> None:
+        async with api_server() as server:
+            config = RestConfig("https://server.invalid", credentials=Token(TOKEN), connect=server.connect)
+            async with Client(config, random.Random(1)) as client:
+                assert (await client.get(NAMESPACES, Key("", "default"))).metadata.name == "default"
+            async with Client(replace(config, credentials=Anonymous()), random.Random(1)) as anonymous:
+                with pytest.raises(Forbidden):
+                    await anonymous.get(NAMESPACES, Key("", "default"))
+        async with Client(config, random.Random(1)) as late:
+            with pytest.raises(Unreachable, match="the API server has stopped"):
+                await late.create(NAMESPACES, Namespace(metadata=ObjectMeta(name="late")))
+
+    asyncio.run(scenario())

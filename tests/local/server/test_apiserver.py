@@ -2,10 +2,8 @@
 
 import asyncio
 import io
-import random
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +11,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from quorate.api.core import Namespace
-from quorate.api.meta import Key, ObjectMeta
-from quorate.kube.client import Client
-from quorate.kube.errors import Forbidden, Unreachable
-from quorate.kube.resources import NAMESPACES
-from quorate.kube.rest.config import RestConfig
-from quorate.kube.rest.credentials import Anonymous, Token
-from tests.local.clusters import TOKEN, RunningServer, api_server
+from tests.local.clusters import RunningServer, api_server
 
 pytestmark = pytest.mark.slow
 
@@ -100,22 +91,6 @@ async def test_a_pod_is_bound_and_runs(api: Api) -> None:
     _, running = await api("GET", f"{PODS}/p")
     assert (running["spec"]["nodeName"], running["status"]["phase"]) == ("n1", "Running")
     assert running["metadata"]["uid"] == pod["metadata"]["uid"]
-
-
-def test_a_client_in_the_process_of_the_server_needs_no_port_but_its_token() -> None:
-    async def scenario() -> None:
-        async with api_server() as server:
-            config = RestConfig("https://server.invalid", credentials=Token(TOKEN), connect=server.connect)
-            async with Client(config, random.Random(1)) as client:
-                assert (await client.get(NAMESPACES, Key("", "default"))).metadata.name == "default"
-            async with Client(replace(config, credentials=Anonymous()), random.Random(1)) as anonymous:
-                with pytest.raises(Forbidden):
-                    await anonymous.get(NAMESPACES, Key("", "default"))
-        async with Client(config, random.Random(1)) as late:
-            with pytest.raises(Unreachable, match="the API server has stopped"):
-                await late.create(NAMESPACES, Namespace(metadata=ObjectMeta(name="late")))
-
-    asyncio.run(scenario())
 
 
 @with_api

@@ -13,6 +13,7 @@ from quorate.api.names.kueue import SLICE_REPLACEMENT_FOR
 from quorate.queueing.assignment import Assignment, AssignmentMode
 from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup
 from quorate.queueing.conditions import has_failed_check
+from quorate.queueing.decisions import ConditionReason, Hold
 from quorate.queueing.inadmissible_reasons import (
     ChecksFailed,
     InadmissibleReason,
@@ -399,3 +400,22 @@ def _search_input(
         mismatch,
         places,
     )
+
+
+def hold(
+    nomination: Nomination, condition: ConditionReason, reasons: tuple[InadmissibleReason, ...], now: float
+) -> Hold:
+    """Return the decision to keep a workload pending, which its entry keeps.  ``now``: epoch seconds."""
+    entry = nomination.entry
+    metadata = entry.workload.metadata
+    entry.is_explained = True
+    entry.hold = Hold(
+        key=entry.key,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        condition_reason=condition,
+        reasons=reasons,
+        requests=entry.shape.requests,
+        evaluated_at=now,
+    )
+    return entry.hold

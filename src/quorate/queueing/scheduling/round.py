@@ -42,6 +42,7 @@ from quorate.queueing.scheduling.earlier_heads import EarlierHeads
 from quorate.queueing.scheduling.nomination import (
     Nomination,
     assign_again,
+    hold,
     is_outdated,
     most_rounds,
     nominate,
@@ -187,7 +188,7 @@ class Round:
             return self._decide(nomination, now)
         if blocker.flavor is None:
             self.is_suspended = self._was_suspended = True
-            return [_hold(nomination, "Waiting", (blocker,), now)]
+            return [hold(nomination, "Waiting", (blocker,), now)]
         if self._lost_places(nomination):  # with other places it may not need that flavor
             last_served = self._earlier.last_served.get(nomination.queue.node.root)
             return [self._skip(nomination, NoLongerFits(last_served, ()))]
@@ -442,7 +443,7 @@ class Round:
         condition_reason: ConditionReason = "Pending",
     ) -> Hold:
         self._to_requeue.append((nomination, requeue_reason))
-        return _hold(nomination, condition_reason, reasons, self._now)
+        return hold(nomination, condition_reason, reasons, self._now)
 
     def _keep_inadmissible(self, nomination: Nomination) -> Hold:
         """Keep a workload pending that is inadmissible whatever the quota."""
@@ -484,21 +485,3 @@ class Round:
 
 def _evaluation_failed(error: Exception) -> EvaluationFailed:
     return EvaluationFailed(f"{type(error).__name__}: {error}")
-
-
-def _hold(
-    nomination: Nomination, condition: ConditionReason, reasons: tuple[InadmissibleReason, ...], now: float
-) -> Hold:
-    entry = nomination.entry
-    metadata = entry.workload.metadata
-    entry.is_explained = True
-    entry.hold = Hold(
-        key=entry.key,
-        uid=metadata.uid,
-        resource_version=metadata.resource_version,
-        condition_reason=condition,
-        reasons=reasons,
-        requests=entry.shape.requests,
-        evaluated_at=now,
-    )
-    return entry.hold

@@ -482,10 +482,8 @@ def fits(model: TopologyModel, placement: Placement, held: Sequence[Place] = ())
     Pods with other constraints than resources that got places meanwhile may have taken them.
     """
     for pod_set in placement.pod_sets:
-        if pod_set.template is not None and pod_set.as_of not in (
-            None,
-            model.constraints.version(pod_set.template),
-        ):
+        template, as_of = pod_set.template, pod_set.as_of
+        if template is not None and as_of not in (None, model.constraints.version(template)):
             return False
     beyond = without_places(placement.places(), held) if held else None
     for flavors, values, amounts in placement.needed if beyond is None else _sums(beyond):

@@ -112,7 +112,6 @@ class Player:
         """``on_started`` gets each job that is admitted, ``on_ended`` each job that ends.
 
         ``existing``: the ``existing_jobs`` of ``world``, if the caller has drawn them already.
-
         ``runs_elsewhere``: other clusters run the jobs; the caller tells with ``started`` and ``end`` what
         they do.
         """
@@ -471,9 +470,7 @@ class Player:
         """Store a new version and deliver it to the model and to the job."""
         old = workload.metadata
         version = str(int(old.resource_version or "0") + 1)
-        job.workload = Workload(
-            metadata=replace(old, resource_version=version), spec=workload.spec, status=workload.status
-        )
+        job.workload = replace(workload, metadata=replace(old, resource_version=version))
         self._put(job.workload, self._clock.now)
         self._changed[job.key] = None
         self._recorder.held.count(job, self._clock.ms)
@@ -492,10 +489,7 @@ class Player:
     def _unended(self) -> Iterator[Unended]:
         """Yield the first jobs that wait, or of which pods do, with the reason that the core gives."""
         execution = self._execution
-        waiting = [
-            job for job in self._jobs.values()
-            if not job.is_running or execution.is_waiting(job)
-        ]  # fmt: skip
+        waiting = [job for job in self._jobs.values() if not job.is_running or execution.is_waiting(job)]
         for job in waiting[:MAX_SHOWN]:
             job_class = self._classes[job.submission.class_index]
             reason = pending_text(self._state, job.key) or execution.why_waiting(job)
