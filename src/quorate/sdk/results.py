@@ -20,7 +20,7 @@ _SHOWN_ROWS: Final = 20  # of a table in a notebook
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The times, the pods and the outcome of one job."""
+    """When one simulated job was submitted, admitted and ended, with how many pods, and how it ended."""
 
     number: int  # in the order of submission
     job_class: str

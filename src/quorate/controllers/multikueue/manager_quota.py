@@ -36,7 +36,7 @@ AUTOMATION: Final = "MultiKueueManagerQuotaAutomation"  # a condition of cluster
 
 @dataclass(frozen=True, slots=True)
 class WorkerQueues:
-    """The queues of one connected worker cluster."""
+    """The cluster queues and local queues of one worker cluster to which the manager is connected."""
 
     local_queues: Iterable[LocalQueue]
     cluster_queues: Iterable[ClusterQueue]

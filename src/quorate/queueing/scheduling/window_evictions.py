@@ -137,5 +137,8 @@ def _missing_nodes(window: Window, reserved: frozenset[str], nodes: Mapping[str,
 
 
 def _overlap(one: tuple[Interval, ...], other: tuple[Interval, ...]) -> bool:
-    """Return True if an interval of one list overlaps one of the other; in a list, none overlap."""
+    """Return True if an interval of the first list overlaps an interval of the second list.
+
+    The intervals within one list do not overlap each other.
+    """
     return any(first.closes > second.opens for first, second in pairwise(sorted((*one, *other))))

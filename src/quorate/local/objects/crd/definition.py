@@ -92,7 +92,10 @@ def set_defaults(definition: Json) -> None:
 
 
 def compile_definition(definition: Json) -> Definition:
-    """Compile a definition with its rules and patterns; servers of one process share equal definitions."""
+    """Return the compiled schemas, CEL rules and patterns of a definition.
+
+    Servers in one process share the result for equal definitions.
+    """
     return _compiled(msgspec.json.encode(definition["spec"]))
 
 

@@ -239,7 +239,7 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class ProbeHistory:
-    """The last results of one probe of one container."""
+    """How often one probe of one container succeeded or failed in succession."""
 
     succeeded: bool  # what the probe says; it changes only after the threshold of equal results
     last: bool | None = None
