@@ -162,8 +162,12 @@ def test_an_interrupted_action_is_resumed_from_the_status(
     ],
 )  # fmt: skip
 def test_commands_are_executed_and_deleted(phase: str, action: str, pods: str, want: str) -> None:
-    commands = [a_command(action)]
-    assert show(planned(a_job(phase=phase), pods, "Running", commands=commands)) == want
+    plan = planned(a_job(phase=phase), pods, "Running", commands=[a_command(action)])
+    assert show(plan) == want
+    effect = "" if "become" in want else f" has no effect in phase {phase}"
+    events = [(event.reason, event.message) for event in plan.events]
+    uid = plan.handled_commands[0].metadata.uid
+    assert events[0] == ("CommandIssued", f"{action} by command command-1 ({uid}){effect}")
 
 
 def test_a_command_is_executed_once_although_its_deletion_failed() -> None:

@@ -151,14 +151,25 @@ def decide(info: JobInfo) -> JobPlan:
     requested, commands, wake_at = _requested_action(info, phase)
     transition = None if requested is None else TRANSITIONS.get(phase, {}).get(requested.action)
     if requested is not None and transition is not None and requested.event.has_target(requested.action):
-        return replace(_kill_job(info, transition, requested), handled_commands=commands)
+        plan = _kill_job(info, transition, requested)
+        return replace(plan, handled_commands=commands, events=(*_command_events(commands), *plan.events))
     if phase in ACTIVE:
         plan = _suspend(info) if info.is_suspended else _sync_job(info)
     elif phase in FINISHED:
         plan = _clean_up(info)
     else:
         plan = _sync_transition(info)
+    if requested is not None:
+        ignored = _command_events(commands, f" has no effect in phase {phase}")
+        plan = replace(plan, events=(*ignored, *plan.events))
     return replace(plan, handled_commands=commands, wake_at=_earliest(plan.wake_at, wake_at))
+
+
+def _command_events(commands: Iterable[Command], effect: str = "") -> tuple[Event, ...]:
+    return tuple(
+        Event("Normal", COMMAND_ISSUED, f"{PhaseReason.from_command(command).message}{effect}")
+        for command in commands
+    )
 
 
 def _validation_error(job: Job) -> str:
