@@ -9,6 +9,7 @@ import pytest
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.integrations import Integrations
 from quorate.api.configuration.pods_ready import WaitForPodsReady
+from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.field_path import look_up, parse_path, write_field
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition, is_true
@@ -107,7 +108,8 @@ class ManagedJob:
 
 def running(integrations: Integrations) -> Configuration:
     waiting = WaitForPodsReady(timeout_s=60, recovery_timeout_s=60, block_admission=None)
-    return Configuration(integrations=integrations, wait_for_pods_ready=waiting)
+    counted = ResourceOptions(exclude_resource_prefixes=("memory",))  # which Spark requests by itself
+    return Configuration(integrations=integrations, wait_for_pods_ready=waiting, resources=counted)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.resource.kind)

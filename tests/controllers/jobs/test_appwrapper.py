@@ -145,16 +145,12 @@ def test_the_requests_of_a_driver() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("fields", "cpu"),
-    [
-        pytest.param({"cores": 4}, "4", id="cores"),
-        pytest.param({"cores": 4, "coreRequest": "500m"}, "500m", id="a request takes precedence"),
-        pytest.param({}, "1", id="Spark's default"),
-    ],
-)
-def test_the_cores_of_a_driver_are_requested(fields: dict[str, Any], cpu: str) -> None:
-    assert resources(**fields)["requests"]["cpu"] == cpu
+SSD = {"disk": "ssd"}
+ZONES = {
+    "spark.kubernetes.node.selector.disk": "hdd",
+    "spark.kubernetes.executor.node.selector.zone": "a",
+    "spark.kubernetes.driver.node.selector.zone": "b",
+}
 
 
 def test_the_pod_template_combines_the_template_and_the_fields_beside_it() -> None:
@@ -162,7 +158,7 @@ def test_the_pod_template_combines_the_template_and_the_fields_beside_it() -> No
     executor = {
         "instances": 3,
         "labels": {"team": "a"},
-        "sidecars": [{"name": "log"}],
+        "sidecars": [{"name": "log"}, container],
         "tolerations": [{"key": "own"}],
         "template": {
             "metadata": {"labels": {"app": "x"}},
@@ -170,40 +166,101 @@ def test_the_pod_template_combines_the_template_and_the_fields_beside_it() -> No
         },
         "coreRequest": "2",
     }
-    _, pod_set = SparkApplication().pod_sets(an_application(executor=executor, nodeSelector={"disk": "ssd"}))
+    _, pod_set = SparkApplication().pod_sets(
+        an_application(executor=executor, nodeSelector=SSD, sparkConf=ZONES)
+    )
     spec = content(pod_set)["spec"]
     assert pod_set.count == 3
     assert content(pod_set)["metadata"]["labels"] == {"app": "x", "team": "a"}
     assert [each["name"] for each in spec["containers"]] == ["first", "spark-kubernetes-executor", "log"]
-    assert spec["containers"][1]["resources"] == {"requests": {"cpu": "2"}}
-    assert (spec["nodeSelector"], spec["tolerations"]) == ({"disk": "ssd"}, [{"key": "all"}, {"key": "own"}])
+    assert spec["containers"][1]["resources"] == {"requests": {"cpu": "2", "memory": "1408Mi"}}
+    assert spec["nodeSelector"] == SSD | {"zone": "a"}
+    assert spec["tolerations"] == [{"key": "all"}, {"key": "own"}]
+
+
+GPUS = "executor.resource.gpu.amount=2 executor.resource.gpu.vendor=nvidia.com"
 
 
 @pytest.mark.parametrize(
-    ("fields", "spec", "memory"),
+    ("fields", "properties", "spec", "want"),
     [
-        pytest.param({"memory": "512m"}, {}, "896Mi", id="at least 384 MiB more"),
-        pytest.param({"memory": "8g"}, {}, "9011Mi", id="a tenth more"),
-        pytest.param({"memory": "8g"}, {"type": "Python"}, "11468Mi", id="outside of the JVM 4 tenths"),
-        pytest.param({"memory": "8g"}, {"memoryOverheadFactor": "0.25"}, "10240Mi", id="a stated factor"),
-        pytest.param({"memory": "8g", "memoryOverhead": "64m"}, {}, "8256Mi", id="a stated overhead"),
-        pytest.param({"memory": "1024"}, {}, "1408Mi", id="a number is in MiB"),
-        pytest.param({"memory": "2048kb", "memoryOverhead": "1"}, {}, "3Mi", id="kilobytes are kibibytes"),
+        pytest.param("", "", "", "2 x 1, 1408Mi", id="Spark's defaults"),
+        pytest.param("memory=512m instances=1", "", "", "1 x 1, 896Mi", id="at least 384 MiB more"),
+        pytest.param("memory=8g", "", "", "2 x 1, 9011Mi", id="a tenth more"),
+        pytest.param("memory=8g", "", "type=Python", "2 x 1, 11468Mi", id="outside of the JVM 4 tenths"),
+        pytest.param("memory=8g", "", "mainApplicationFile=a.py", "2 x 1, 11468Mi", id="a file of Python"),
+        pytest.param("memory=8g", "", "type=R mainApplicationFile=x", "2 x 1, 9011Mi", id="a file of a JVM"),
+        pytest.param("memory=8g", "", "memoryOverheadFactor=0.25", "2 x 1, 10240Mi", id="a stated factor"),
+        pytest.param("memory=8g memoryOverhead=64m", "", "", "2 x 1, 8256Mi", id="a stated overhead"),
+        pytest.param("memory=1024", "", "", "2 x 1, 1408Mi", id="a number is in MiB"),
+        pytest.param("memory=2048kb memoryOverhead=1", "", "", "2 x 1, 3Mi", id="kilobytes are kibibytes"),
+        pytest.param("cores=4", "", "", "2 x 4, 1408Mi", id="cores"),
+        pytest.param("cores=4 coreRequest=500m", "", "", "2 x 500m, 1408Mi", id="a request of cores"),
+        pytest.param(
+            "", "executor.memory=2g executor.memoryOverhead=1g executor.cores=3 executor.instances=7", "",
+            "7 x 3, 3072Mi", id="properties in place of the fields",
+        ),
+        pytest.param(
+            "memory=1g memoryOverhead=1g cores=1 instances=1",
+            "executor.memory=2g executor.memoryOverhead=2g executor.cores=3 executor.instances=7", "",
+            "1 x 1, 2048Mi", id="fields take precedence over properties",
+        ),
+        pytest.param(
+            "cores=4", "kubernetes.executor.request.cores=2500m driver.memory=64g", "",
+            "2 x 2500m, 1408Mi", id="a property of requested cores takes precedence over cores",
+        ),
+        pytest.param(
+            "memory=8g", "kubernetes.memoryOverheadFactor=0.5", "memoryOverheadFactor=0.25",
+            "2 x 1, 12288Mi", id="the property of the common factor takes precedence over the field",
+        ),
+        pytest.param(
+            "memory=8g", "kubernetes.memoryOverheadFactor=0.5 executor.memoryOverheadFactor=0.25", "",
+            "2 x 1, 10240Mi", id="a factor of executors",
+        ),
+        pytest.param("", "executor.minMemoryOverhead=1g", "", "2 x 1, 2048Mi", id="a stated least overhead"),
+        pytest.param(
+            "memory=1g", "memory.offHeap.enabled=true memory.offHeap.size=1073741824", "",
+            "2 x 1, 2432Mi", id="memory outside of the heap, in bytes",
+        ),
+        pytest.param(
+            "", "executor.pyspark.memory=512", "mainApplicationFile=a.py", "2 x 1, 1945Mi", id="Python"
+        ),
+        pytest.param(
+            "", "memory.offHeap.size=1g executor.pyspark.memory=1g", "", "2 x 1, 1408Mi", id="unused"
+        ),
+        pytest.param("", GPUS, "", "2 x 1, 1408Mi, 2 nvidia.com/gpu", id="a device"),
     ],
-)
-def test_spark_adds_an_overhead_to_the_memory(
-    fields: dict[str, Any], spec: dict[str, Any], memory: str
+)  # fmt: skip
+def test_executors_are_charged_what_spark_requests(
+    fields: str, properties: str, spec: str, want: str
 ) -> None:
-    driver, _ = SparkApplication().pod_sets(an_application(driver=fields, **spec))
-    (container,) = content(driver)["spec"]["containers"]
-    assert container["resources"]["requests"]["memory"] == memory
+    executor: dict[str, Any] = _assignments(fields)
+    executor |= {name: int(executor[name]) for name in ("cores", "instances") if name in executor}
+    configuration = {f"spark.{name}": value for name, value in _assignments(properties).items()}
+    job = an_application(executor=executor, sparkConf=configuration, **_assignments(spec))
+    _, executors = SparkApplication().pod_sets(job)
+    (container,) = content(executors)["spec"]["containers"]
+    requests, limits = container["resources"]["requests"], container["resources"].get("limits", {})
+    devices = "".join(f", {amount} {name}" for name, amount in limits.items())
+    assert f"{executors.count} x {requests['cpu']}, {requests['memory']}{devices}" == want
 
 
-def test_memory_that_is_no_amount_is_an_invalid_template() -> None:
-    with pytest.raises(InvalidTemplate, match=r"spec.driver.memory: 'much' is not a quantity"):
-        resources(memory="much")
-    with pytest.raises(InvalidTemplate, match=r"spec.memoryOverheadFactor: is 'some', not a decimal number"):
-        SparkApplication().pod_sets(an_application(driver={"memory": "1g"}, memoryOverheadFactor="some"))
+def _assignments(text: str) -> dict[str, str]:
+    return dict(item.split("=") for item in text.split())
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ({"executor": {"memory": "much"}}, "spec.executor.memory: 'much' is not a quantity"),
+        ({"sparkConf": {"spark.driver.memory": "x"}}, "spec.sparkConf.spark.driver.memory: 'x' is not"),
+        ({"sparkConf": {"spark.executor.instances": "x"}}, "instances: is 'x', must be a whole number"),
+        ({"memoryOverheadFactor": "some"}, "spec.memoryOverheadFactor: is 'some', not a decimal number"),
+    ],
+)  # fmt: skip
+def test_a_setting_that_is_no_amount_is_an_invalid_template(spec: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidTemplate, match=problem):
+        SparkApplication().pod_sets(an_application(**spec))
 
 
 DYNAMIC = {"enabled": True, "initialExecutors": 3, "minExecutors": 1}
@@ -211,16 +268,23 @@ DYNAMIC = {"enabled": True, "initialExecutors": 3, "minExecutors": 1}
 
 def test_an_application_with_dynamic_allocation_needs_quota_for_the_most_executors() -> None:
     def executors(**dynamic: Any) -> int:
-        _, found = SparkApplication().pod_sets(
-            an_application(executor={"instances": 2}, dynamicAllocation=dynamic)
-        )
-        return found.count
+        job = an_application(executor={"instances": 2}, dynamicAllocation=dynamic, sparkConf=properties)
+        return SparkApplication().pod_sets(job)[1].count
+
+    properties: dict[str, str] = {}
 
     assert executors(enabled=False, maxExecutors=8) == 2
     assert executors(**DYNAMIC, maxExecutors=8) == 8
     assert executors(**DYNAMIC, maxExecutors=1) == 3
     with pytest.raises(InvalidTemplate, match=r"spec.dynamicAllocation.maxExecutors: is missing"):
         executors(**DYNAMIC)
+    properties["spark.dynamicAllocation.maxExecutors"] = "6"
+    assert (executors(**DYNAMIC), executors(**DYNAMIC, maxExecutors=8), executors()) == (6, 8, 2)
+    properties["spark.dynamicAllocation.enabled"] = "true"
+    assert (executors(), executors(maxExecutors=8)) == (
+        6,
+        6,
+    )  # the operator passes only an enabled allocation
 
 
 ON_FAILURE = {"type": "OnFailure", "onFailureRetries": 2, "onSubmissionFailureRetries": 1}

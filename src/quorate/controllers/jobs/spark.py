@@ -1,30 +1,27 @@
 """sparkoperator.k8s.io SparkApplication: a driver and its executors.
 
 There are no complete pod templates.  The template of the pods is composed, as the operator does it, of the
-optional template of the driver or executor and of the fields beside it.  Spark adds an overhead to memory.
-An application that states no memory gets Spark's default, which is not counted.
+optional template of the driver or executor, of the fields beside it and of Spark's properties.
 """
 
 import copy
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from fractions import Fraction
 from typing import Any, Final
 
-from quorate.api.field_path import (
-    InvalidTemplate,
-    Path,
-    look_up,
-    read_count,
-    read_entries,
-    read_field,
-    write_field,
-)
+from quorate.api.field_path import Path, look_up, read_count, read_entries, read_field, write_field
 from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet
-from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.controllers.jobframework.interface import EndStatus, Outcome, ValidationScope
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject, read_template
+from quorate.controllers.jobs.spark_properties import (
+    DRIVER,
+    DYNAMIC,
+    EXECUTOR,
+    least_executors,
+    most_executors,
+    properties_below,
+    resources,
+)
 from quorate.controllers.jobs.unstructured import (
     PodSetSpec,
     UnstructuredJob,
@@ -35,22 +32,11 @@ from quorate.controllers.jobs.unstructured import (
 from quorate.kube.patches import merged
 from quorate.kube.resources import Json
 
-_DRIVER: Final[Path] = ("spec", "driver")
-_EXECUTOR: Final[Path] = ("spec", "executor")
 _CONTAINER: Final = {"driver": "spark-kubernetes-driver", "executor": "spark-kubernetes-executor"}
 _SELECTOR: Final[Path] = ("spec", "nodeSelector")
 _RESTART_POLICY: Final[Path] = ("spec", "restartPolicy")
-_DYNAMIC: Final[Path] = ("spec", "dynamicAllocation")
 _GATES: Final[Path] = ("template", "spec", "schedulingGates")
-_CORES: Final = 1  # Spark's default
 _STATE: Final[Path] = ("status", "applicationState", "state")
-_JAVA_MEMORY: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([bkmgtp]?)b?", re.IGNORECASE)
-_JAVA_UNITS: Final = {"b": "", "k": "Ki", "": "Mi", "m": "Mi", "g": "Gi", "t": "Ti", "p": "Pi"}
-_FACTOR: Final = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
-_MEBIBYTE: Final = 2**20
-_LEAST_OVERHEAD_MIB: Final = 384
-_OVERHEAD_FACTOR: Final = Fraction(1, 10)  # Spark's default
-_OVERHEAD_FACTOR_OUTSIDE_JVM: Final = Fraction(4, 10)  # of applications in Python or R
 # States in which the application may have pods; a suspension ends in SUSPENDED.
 _ACTIVE: Final = frozenset(
     {"SUBMITTED", "RUNNING", "SUCCEEDING", "FAILING", "INVALIDATING", "SUSPENDING", "UNKNOWN"}
@@ -74,18 +60,18 @@ class SparkApplication(UnstructuredJobKind):
         return (
             PodSetSpec(
                 "driver",
-                (*_DRIVER, "template"),
+                (*DRIVER, "template"),
                 1,
-                effective_template=_template(job.document, _DRIVER),
-                injection_path=_DRIVER,
+                effective_template=_template(job.document, DRIVER),
+                injection_path=DRIVER,
             ),
             PodSetSpec(
                 "executor",
-                (*_EXECUTOR, "template"),
-                _most_executors(job),
-                count_field=(*_EXECUTOR, "instances"),
-                effective_template=_template(job.document, _EXECUTOR),
-                injection_path=_EXECUTOR,
+                (*EXECUTOR, "template"),
+                most_executors(job.document),
+                count_field=(*EXECUTOR, "instances"),
+                effective_template=_template(job.document, EXECUTOR),
+                injection_path=EXECUTOR,
             ),
         )
 
@@ -112,11 +98,8 @@ class SparkApplication(UnstructuredJobKind):
     def reports_ready(self, job: UnstructuredJob) -> bool:
         """Return True if driver and executors run; the state RUNNING covers the driver only."""
         states: Mapping[str, Any] = read_field(job.document, ("status", "executorState"), dict, {})
-        wanted = read_count(job.document, (*_EXECUTOR, "instances"), 0)
-        if look_up(job.document, (*_DYNAMIC, "enabled")) is True:  # Spark ends idle ones
-            wanted = read_count(job.document, (*_DYNAMIC, "minExecutors"), wanted)
         ready = sum(1 for state in states.values() if state in ("RUNNING", "COMPLETED"))
-        return _state(job) == "RUNNING" and ready >= wanted
+        return _state(job) == "RUNNING" and ready >= least_executors(job.document)
 
     def inject(self, document: Json, spec: PodSetSpec, info: PodSetInfo) -> InjectionConflict | None:
         injected = inject(raw(_view(document, spec)), info)
@@ -152,27 +135,6 @@ def _state(job: UnstructuredJob) -> str:
     return read_field(job.document, _STATE, str, "")
 
 
-def _first_executors(job: UnstructuredJob) -> int:
-    """Return with how many executors the application starts; it may give up idle ones later."""
-    stated = read_count(job.document, (*_EXECUTOR, "instances"), 0)
-    if look_up(job.document, (*_DYNAMIC, "enabled")) is not True:
-        return stated
-    return max(
-        stated,
-        *(read_count(job.document, (*_DYNAMIC, name), 0) for name in ("initialExecutors", "minExecutors")),
-    )
-
-
-def _most_executors(job: UnstructuredJob) -> int:
-    """Return how many executors may run at once.  Raises ``InvalidTemplate`` if there is no limit."""
-    if look_up(job.document, (*_DYNAMIC, "enabled")) is not True:
-        return _first_executors(job)
-    limit: Path = (*_DYNAMIC, "maxExecutors")
-    if look_up(job.document, limit) is None:
-        raise InvalidTemplate(limit, "is missing: quota is needed for all executors that may run at once")
-    return max(_first_executors(job), read_count(job.document, limit, 0))
-
-
 def _is_retried(job: UnstructuredJob) -> bool:
     """Return True if the operator submits the failed application again, with the same quota."""
     retries, attempts = {
@@ -201,76 +163,35 @@ def _template(document: Json, path: Path) -> Json:
     for name in ("labels", "annotations"):
         stated = read_field(document, (*own, "metadata", name), dict, {})
         metadata[name] = {**stated, **read_field(document, (*path, name), dict, {})}
-    selector = read_field(document, (*own, "spec", "nodeSelector"), dict, {})
-    spec["nodeSelector"] = {**selector, **_node_selector(document, path)}
-    for name in ("tolerations", "initContainers"):
-        spec[name] = [*read_entries(document, (*own, "spec", name)), *read_entries(document, (*path, name))]
+    spec["nodeSelector"] = {
+        **read_field(document, (*own, "spec", "nodeSelector"), dict, {}),
+        **properties_below(document, "spark.kubernetes.node.selector."),
+        **properties_below(document, f"spark.kubernetes.{role}.node.selector."),
+        **_node_selector(document, path),
+    }
+    tolerations = read_entries(document, (*own, "spec", "tolerations"))
+    spec["tolerations"] = [*tolerations, *read_entries(document, (*path, "tolerations"))]
+    spec["initContainers"] = _with_containers(
+        read_entries(document, (*own, "spec", "initContainers")), document, (*path, "initContainers")
+    )
     if priority_class := read_field(document, (*path, "priorityClassName"), str, ""):
         spec["priorityClassName"] = priority_class
     containers = copy.deepcopy(read_entries(document, (*own, "spec", "containers"))) or [
         {"name": _CONTAINER[role]}
     ]
     container = next((each for each in containers if each.get("name") == _CONTAINER[role]), containers[0])
-    resources = container.get("resources")
-    own_resources = resources if isinstance(resources, dict) else {}
-    container["resources"] = merged(own_resources, _resources(document, path))
-    spec["containers"] = [*containers, *read_entries(document, (*path, "sidecars"))]
+    template_resources = container.get("resources")
+    own_resources = template_resources if isinstance(template_resources, dict) else {}
+    container["resources"] = merged(own_resources, resources(document, path))
+    spec["containers"] = _with_containers(containers, document, (*path, "sidecars"))
     return template
 
 
-def _resources(document: Json, path: Path) -> Json:
-    def text(name: str) -> str:
-        return read_field(document, (*path, name), str, "")
-
-    cores = text("coreRequest") or str(read_count(document, (*path, "cores"), _CORES))
-    requests = {"cpu": cores, "memory": _memory_with_overhead(document, path, text("memory"))}
-    limits = {"cpu": text("coreLimit"), "memory": _memory(text("memoryLimit"))}
-    gpu = read_field(document, (*path, "gpu", "name"), str, "")
-    quantity = read_field(document, (*path, "gpu", "quantity"), int, 0)
-    if gpu and quantity > 0:
-        limits[gpu] = str(quantity)
-    parts = {"requests": requests, "limits": limits}
-    stated = {part: {name: each for name, each in of.items() if each} for part, of in parts.items()}
-    return {part: of for part, of in stated.items() if of}
-
-
-def _memory(text: str) -> str:
-    """Convert Java's notation, in which ``512m`` and ``512`` mean 512 MiB, to that of Kubernetes."""
-    parsed = _JAVA_MEMORY.fullmatch(text)
-    return text if parsed is None else parsed[1] + _JAVA_UNITS[parsed[2].lower()]
-
-
-def _memory_with_overhead(document: Json, path: Path, text: str) -> str:
-    """Return the memory that Spark requests for a pod; empty if none is stated.
-
-    Spark counts in whole MiB.  Without a stated overhead it adds a part of the memory, at least 384 MiB.
-    """
-    if not text:
-        return ""
-    memory_mib = _mebibytes((*path, "memory"), text)
-    if stated := read_field(document, (*path, "memoryOverhead"), str, ""):
-        return f"{memory_mib + _mebibytes((*path, 'memoryOverhead'), stated)}Mi"
-    overhead_mib = int(memory_mib * _overhead_factor(document, path))
-    return f"{memory_mib + max(overhead_mib, _LEAST_OVERHEAD_MIB)}Mi"
-
-
-def _mebibytes(path: Path, text: str) -> int:
-    try:
-        return parse_quantity(_memory(text)).units // _MEBIBYTE
-    except InvalidQuantity as invalid:
-        raise InvalidTemplate(path, str(invalid)) from invalid
-
-
-def _overhead_factor(document: Json, path: Path) -> Fraction:
-    own: Path = (*path, "memoryOverheadFactor")
-    common: Path = ("spec", "memoryOverheadFactor")
-    text = read_field(document, own, str, "") or read_field(document, common, str, "")
-    if not text:
-        is_jvm = look_up(document, ("spec", "type")) not in ("Python", "R")
-        return _OVERHEAD_FACTOR if is_jvm else _OVERHEAD_FACTOR_OUTSIDE_JVM
-    if _FACTOR.fullmatch(text) is None:
-        raise InvalidTemplate(common, f"is {text!r}, not a decimal number such as 0.1")
-    return Fraction(text)
+def _with_containers(containers: list[Json], document: Json, path: Path) -> list[Json]:
+    """Return ``containers`` and those at ``path``; the operator adds none with a name and image there are."""
+    present = {(container.get("name"), container.get("image")) for container in containers}
+    added = read_entries(document, path)
+    return [*containers, *(each for each in added if (each.get("name"), each.get("image")) not in present)]
 
 
 def _selector_path(document: Json, path: Path) -> Path:
@@ -283,7 +204,7 @@ def _divide_common_selector(document: Json) -> None:
     common = look_up(document, _SELECTOR)
     if common is not None:
         write_field(document, _SELECTOR, None)
-        for path in (_DRIVER, _EXECUTOR):
+        for path in (DRIVER, EXECUTOR):
             write_field(document, (*path, "nodeSelector"), dict(common))
 
 
@@ -338,6 +259,6 @@ def _findings(job: UnstructuredJob) -> Iterator[Finding]:
     mode = look_up(job.document, ("spec", "mode"))
     if mode != "cluster":
         yield Finding("spec.mode", mode, "only Cluster mode is supported for a kueue managed job")
-    if look_up(job.document, (*_DYNAMIC, "enabled")):
+    if look_up(job.document, (*DYNAMIC, "enabled")):
         rule = "a kueue managed job should not use dynamicAllocation: its executors are admitted together"
         yield Finding("spec.dynamicAllocation.enabled", True, rule)
