@@ -49,6 +49,8 @@ def sized(replicated: dict[str, Any], **size: int) -> dict[str, Any]:
 NODE = step("node", "trainer")
 LAUNCHER = step("launcher", "")
 MPI = {"numNodes": 1, "mpi": {"runLauncherAsNode": True}}
+PLAIN_MPI = {"numNodes": 1, "mpi": {}}
+MPI_NODE, MPI_LAUNCHER = step("node", ""), step("launcher", "trainer", "node")  # as in the trainer's runtimes
 
 
 def sizes(job: UnstructuredJob) -> dict[str, int]:
@@ -74,6 +76,26 @@ def containers(job: UnstructuredJob) -> list[dict[str, Any]]:
             a_job(NODE, LAUNCHER, policy=MPI, trainer={"numNodes": 4}),
             {"node": 3, "launcher": 1},
             id="the launcher is a node",
+        ),
+        pytest.param(
+            a_job(MPI_NODE, MPI_LAUNCHER, policy=MPI, trainer={"numNodes": 4}),
+            {"node": 3, "launcher": 1},
+            id="the launcher is the step that trains, and one of the nodes",
+        ),
+        pytest.param(
+            a_job(MPI_NODE, MPI_LAUNCHER, policy=MPI, trainer={"numNodes": 1}),
+            {"node": 1, "launcher": 1},
+            id="beside the launcher is a node at least",
+        ),
+        pytest.param(
+            a_job(MPI_NODE, MPI_LAUNCHER, policy=PLAIN_MPI, trainer={"numNodes": 4}),
+            {"node": 4, "launcher": 1},
+            id="the launcher only launches",
+        ),
+        pytest.param(
+            a_job(sized(MPI_NODE, parallelism=2), MPI_LAUNCHER, policy={**MPI, "numNodes": 3}),
+            {"node": 2, "launcher": 3},
+            id="the number of the runtime is of the step that trains",
         ),
         pytest.param(
             a_job(step("data", "dataset-initializer", replicas=3)),
@@ -105,7 +127,7 @@ def test_the_trainer_fields_override_the_runtime() -> None:
         "env": [{"name": "A", "value": "1"}],
         "resourcesPerNode": {"requests": {"cpu": "2"}},
     }
-    assert containers(a_job(NODE, trainer=trainer)) == [
+    assert containers(a_job(NODE, policy={}, trainer=trainer)) == [
         {
             "name": "node",
             "image": "mine",
@@ -115,6 +137,31 @@ def test_the_trainer_fields_override_the_runtime() -> None:
         }
     ]
     assert containers(a_job(LAUNCHER, trainer=trainer))[0]["image"] == "runtime", "it has no training step"
+    node, launcher = containers(a_job(MPI_NODE, MPI_LAUNCHER, policy=MPI, trainer=trainer))
+    assert node == {
+        "name": "node",
+        "image": "runtime",
+        "env": [{"name": "A", "value": "1"}],
+        "resources": {"requests": {"cpu": "2"}},
+    }
+    assert (launcher["image"], launcher["resources"]) == ("mine", node["resources"])
+
+
+def test_resources_of_a_node_take_precedence_resource_by_resource() -> None:
+    stated = {
+        "requests": {"cpu": "4", "memory": "8Gi"},
+        "limits": {"nvidia.com/gpu": 8},
+        "claims": [{"name": "x"}],
+    }
+    runtime = copy.deepcopy(NODE)
+    runtime["template"]["spec"]["template"]["spec"]["containers"][0]["resources"] = stated
+    (container,) = containers(
+        a_job(runtime, policy={"numNodes": 1}, trainer={"resourcesPerNode": {"requests": {"cpu": "1"}}})
+    )
+    assert container["resources"] == {
+        "requests": {"cpu": "1", "memory": "8Gi"},
+        "limits": {"nvidia.com/gpu": 8},
+    }
 
 
 def test_the_initializer_fields_override_the_runtime() -> None:

@@ -2,7 +2,8 @@
 
 The rules are those of the trainer (v2).  Runtime patches of the job are merged into the job templates, with
 Kubernetes' merge keys for lists.  Then the fields of the TrainJob override those of the step that they
-concern; a label of the replicated job names its step.
+concern; a label of the replicated job names its step.  With MPI the nodes are the replicated job ``node``,
+and the step ``trainer`` is the launcher, which can be one of the nodes.
 """
 
 import copy
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 from quorate.api.field_path import InvalidTemplate, Path, look_up, read_count, read_entries, write_field
 from quorate.controllers.jobs.unstructured import UnstructuredJob
+from quorate.kube.patches import merged
 from quorate.kube.resources import Json
 
 MANAGER: Final = "kueue.x-k8s.io/manager"  # of the runtime patch with the injected fields
@@ -21,8 +23,9 @@ _STEP: Final = "trainer.kubeflow.org/trainjob-ancestor-step"
 _INITIALIZERS: Final = {"dataset-initializer": "dataset", "model-initializer": "model"}
 _TRAINER: Final = "trainer"
 _NODE: Final = "node"  # the container, and in MPI's runtimes the replicated job, that trains
-_LAUNCHER: Final = "launcher"
 _PARALLELISM: Final[Path] = ("template", "spec", "parallelism")
+_POLICY: Final[Path] = ("mlPolicy",)
+_NODES: Final[Path] = ("spec", "trainer", "numNodes")
 _KEYS: Final[Mapping[str, str]] = {
     "containers": "name",
     "env": "name",
@@ -48,7 +51,7 @@ def replicated_jobs(job: UnstructuredJob) -> list[Json]:
         if patch.get("manager") != MANAGER:
             _merge_patches(jobs, read_entries(patch, PATCHED_JOBS))
     for replicated_job in jobs:
-        _set_size(replicated_job, read_count(replicated_job, _PARALLELISM, 1))
+        _set_size(replicated_job, _pods(replicated_job, job))
         _override(replicated_job, job)
     return jobs
 
@@ -93,35 +96,43 @@ def _merged_list(current: list[Json], patch: list[Json], key: str) -> list[Json]
     return merged
 
 
+def _pods(replicated: Json, job: UnstructuredJob) -> int:
+    """Return the number of pods of a replica."""
+    policy = look_up(job.referenced_spec, _POLICY)
+    trains = _step(replicated) == _TRAINER
+    if look_up(job.document, _NODES) is not None:
+        with_mpi = look_up(policy, ("mpi",)) is not None
+        if (replicated.get("name") == _NODE) if with_mpi else trains:
+            nodes = read_count(job.document, _NODES)
+            return max(nodes - 1, 1) if _launcher_trains(job) else nodes
+    if trains and policy is not None:
+        return read_count(policy, ("numNodes",), 1)
+    return read_count(replicated, _PARALLELISM, 1)
+
+
 def _override(replicated: Json, job: UnstructuredJob) -> None:
-    step = look_up(replicated, ("template", "metadata", "labels", _STEP))
-    if step is None:
-        return
-    containers = read_entries(replicated, ("template", "spec", "template", "spec", "containers"))
-    if step in _INITIALIZERS:
+    step = _step(replicated)
+    trains = step == _TRAINER
+    if trains or step in _INITIALIZERS:
         replicated["replicas"] = 1
-        for container in containers:
-            if container.get("name") == step:
-                _initialize(container, look_up(job.spec, ("initializer", _INITIALIZERS[step])) or {})
-    elif step == _TRAINER:
-        replicated["replicas"] = 1
-        _set_size(replicated, _nodes(replicated, job))
-    for container in containers:
-        if container.get("name") == _NODE or (container.get("name") == _LAUNCHER and _launcher_trains(job)):
-            _train(container, look_up(job.spec, ("trainer",)) or {})
+    trainer: Json = look_up(job.spec, ("trainer",)) or {}
+    is_node = trains or (_launcher_trains(job) and replicated.get("name") == _NODE)
+    for container in read_entries(replicated, ("template", "spec", "template", "spec", "containers")):
+        name = container.get("name")
+        if step in _INITIALIZERS and name == step:
+            _initialize(container, look_up(job.spec, ("initializer", _INITIALIZERS[step])) or {})
+        if is_node and name == _NODE:
+            _train(container, trainer, with_resources=look_up(job.referenced_spec, _POLICY) is not None)
+            if trains:
+                container |= {
+                    field: trainer[field]
+                    for field in ("image", "command", "args")
+                    if trainer.get(field) is not None
+                }
 
 
-def _nodes(replicated: Json, job: UnstructuredJob) -> int:
-    """Return the number of training nodes; with MPI the launcher can be one of them."""
-    policy: Json = look_up(job.referenced_spec, ("mlPolicy",)) or {}
-    default = read_count(replicated, _PARALLELISM, 1)
-    if policy:
-        default = read_count(policy, ("numNodes",), 1)
-    nodes = read_count(job.document, ("spec", "trainer", "numNodes"), default)
-    is_set = look_up(job.document, ("spec", "trainer", "numNodes")) is not None
-    if is_set and _launcher_trains(job) and replicated.get("name") == _NODE:
-        return max(nodes - 1, 1)
-    return nodes
+def _step(replicated: Json) -> Any:
+    return look_up(replicated, ("template", "metadata", "labels", _STEP))
 
 
 def _launcher_trains(job: UnstructuredJob) -> bool:
@@ -138,14 +149,11 @@ def _initialize(container: Json, initializer: Mapping[str, Any]) -> None:
         container["envFrom"] = [*(container.get("envFrom") or []), {"secretRef": initializer["secretRef"]}]
 
 
-def _train(container: Json, trainer: Mapping[str, Any]) -> None:
-    for name in ("image", "command", "args"):
-        if trainer.get(name) is not None:
-            container[name] = trainer[name]
+def _train(container: Json, trainer: Json, *, with_resources: bool) -> None:
+    """Set the resources of the trainer, which take precedence resource by resource, and its environment."""
     resources = trainer.get("resourcesPerNode") or {}
-    if resources.get("limits") or resources.get("requests"):
-        container["resources"] = {
-            name: resources[name] for name in ("limits", "requests") if resources.get(name)
-        }
+    if with_resources and (resources.get("limits") or resources.get("requests")):
+        both = merged(container.get("resources") or {}, resources)
+        container["resources"] = {name: both[name] for name in ("limits", "requests") if both.get(name)}
     if trainer.get("env"):
         container["env"] = _merged_list(container.get("env") or [], list(trainer["env"]), "name")
