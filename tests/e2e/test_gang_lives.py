@@ -9,6 +9,7 @@ import pytest
 from quorate.api.configuration import default_configuration
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import DEFAULT_FILE
+from quorate.controllers.volcano.pod_groups import pod_group_controller
 from quorate.kube.resources import EVENTS, POD_GROUPS, PODS, PRIORITY_CLASSES, VOLCANO_JOBS, untyped
 from quorate.local.nodes import NodePool
 from tests.e2e.gangs import NAME, GangWorld, settings
@@ -131,7 +132,12 @@ def test_a_completed_group_reserves_nothing_after_its_pods_are_deleted() -> None
     run_life(story, nodes=1, cpu="4")
 
 
-def test_a_replica_set_with_too_few_replicas_for_its_gang_is_told_the_remedy() -> None:
+def test_a_replica_set_with_too_few_replicas_for_its_gang_is_told_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pod_group_controller, "GROUP_OWNER_CHECK_S", 0.5)
+    minimum = "scheduling.volcano.sh/group-min-member"
+
     async def story(life: Life) -> None:
         labels = {"app": "web"}
         template = a_task("web", cpu="1")["template"]
@@ -140,7 +146,7 @@ def test_a_replica_set_with_too_few_replicas_for_its_gang_is_told_the_remedy() -
         body = {
             "metadata": {
                 "name": "web",
-                "annotations": {"scheduling.volcano.sh/group-min-member": "2"},
+                "annotations": {minimum: "2"},
             },
             "spec": {"replicas": 2, "selector": {"matchLabels": labels}, "template": template},
         }
@@ -151,11 +157,16 @@ def test_a_replica_set_with_too_few_replicas_for_its_gang_is_told_the_remedy() -
             return bool(deployment["status"].get("readyReplicas") == 2)
 
         await life.world.until("both pods run", ready)
-        env = [{"name": "main", "env": [{"name": "V", "value": "2"}]}]
-        changes = {
-            "spec": {"template": {"spec": {"containers": [template["spec"]["containers"][0] | env[0]]}}}
-        }
-        await life.client.patch(DEPLOYMENTS, Key(NAMESPACE, "web"), changes)
+
+        async def change(image: str, surge: int) -> None:
+            containers = [template["spec"]["containers"][0] | {"image": image}]
+            changes = {
+                "template": {"spec": {"containers": containers}},
+                "strategy": {"rollingUpdate": {"maxSurge": surge}},
+            }
+            await life.client.patch(DEPLOYMENTS, Key(NAMESPACE, "web"), {"spec": changes})
+
+        await change("second", 1)
 
         async def told() -> bool:
             events = (await life.client.list(EVENTS, NAMESPACE)).items
@@ -163,9 +174,7 @@ def test_a_replica_set_with_too_few_replicas_for_its_gang_is_told_the_remedy() -
             return any("set maxSurge to 2" in note for note in notes)
 
         await life.world.until("the event", told)
-        await life.client.patch(
-            DEPLOYMENTS, Key(NAMESPACE, "web"), {"spec": {"strategy": {"rollingUpdate": {"maxSurge": 2}}}}
-        )
+        await change("second", 2)
 
         async def updated() -> bool:
             deployment = await life.client.get(DEPLOYMENTS, Key(NAMESPACE, "web"))
@@ -173,6 +182,16 @@ def test_a_replica_set_with_too_few_replicas_for_its_gang_is_told_the_remedy() -
             return bool(status.get("updatedReplicas") == 2 and status.get("readyReplicas") == 2)
 
         await life.world.until("the update ends", updated)
+        await change("third", 1)
+
+        async def stuck() -> bool:
+            (deployment,) = (await life.client.list(DEPLOYMENTS, NAMESPACE)).items
+            return bool(deployment["status"].get("updatedReplicas") == 1)
+
+        await life.world.until("the next update has begun", stuck)
+        lowered = {"metadata": {"annotations": {minimum: "1"}}}
+        await life.client.patch(DEPLOYMENTS, Key(NAMESPACE, "web"), lowered)
+        await life.world.until("the group follows its owner", updated)
 
     run_life(story, nodes=2, cpu="4")
 

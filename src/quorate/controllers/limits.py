@@ -90,7 +90,7 @@ HYPER_NODE_DELAY_S: Final = 1.0  # from the first of several changes of nodes
 OWNED_OBJECTS_CHECK_S: Final = 5.0  # how long the objects of a Volcano Job are taken to exist
 REFUSED_GROUP_RETRY_S: Final = 30.0
 OWNER_CACHE_S: Final = 1.0  # how long an owner is cached: its pods are created together
-EMPTY_GROUP_CHECK_S: Final = 60.0  # how often the owner of a group without pods is read
+GROUP_OWNER_CHECK_S: Final = 60.0  # how often the owner of a group that waits or has no pods is read
 BYTES_PER_POD: Final = 128  # of the pods of a Volcano Job, in the estimate of the work on it
 MAX_CONDITIONS: Final = 100  # the newest are kept: a job may change between phases without end
 # Of one Volcano Job; a larger one could never be placed, and would delay all other jobs.

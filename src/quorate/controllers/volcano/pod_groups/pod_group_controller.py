@@ -7,11 +7,11 @@ from typing import Any, Final
 from quorate.api import codec
 from quorate.api.core.pod import Pod
 from quorate.api.events import ObjectReference
-from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
+from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid, epoch
 from quorate.api.names.volcano import GROUP_NAME
-from quorate.api.volcano import PodGroup
+from quorate.api.volcano import INQUEUE, PENDING, PodGroup
 from quorate.controllers.context import ControllerContext
-from quorate.controllers.limits import EMPTY_GROUP_CHECK_S, OWNER_CACHE_S, WORKERS
+from quorate.controllers.limits import GROUP_OWNER_CHECK_S, OWNER_CACHE_S, WORKERS
 from quorate.controllers.volcano.job.job_pod_group import pod_group_patch
 from quorate.controllers.volcano.pod_groups.pod_group_builder import (
     POD_GROUP_PREFIX,
@@ -115,6 +115,7 @@ class PodGroupController:
         self._computations = context.computations
         # Owners by uid, and the steady time until which they are cached.
         self._owners: dict[Uid, tuple[Owner | None, float]] = {}
+        self._owner_reads: dict[Key, float] = {}  # when the owner of each waiting group is read next
         self._events = context.events
         workers = context.workers_for(POD_GROUPS, WORKERS)
         self.pod_reconciler = Reconciler(
@@ -151,17 +152,12 @@ class PodGroupController:
         pod = next((pod for informer in self._pods if (pod := informer.get(key)) is not None), None)
         if pod is None or not needs_pod_group(pod):
             return
-        owner = await self._cached_owner(pod)
-        owner_annotations = {} if owner is None else owner.metadata.annotations
-        size = len(codec.encode(pod.spec)) + size_of(pod.metadata)
-        wanted = await self._computations.run(
-            size, pod_group_for, pod, owner_annotations, self._annotations_of_namespace(pod)
-        )
+        wanted, owner, size = await self._wanted_group(pod)
         group = self._groups.get(wanted.metadata.key)
         if group is None:
             await self._writer.create(wanted, reference_to(PLACEABLE_PODS, pod.metadata))
         elif tracks_owner_template(pod):
-            await self._writer.update(group, wanted, size, moves=names_queue(pod, owner_annotations))
+            await self._writer.update(group, wanted, size, moves=names_queue(pod, _annotations_of(owner)))
         annotations = {GROUP_NAME: wanted.metadata.name}
         try:
             await self._client.patch(PLACEABLE_PODS, key, {"metadata": {"annotations": annotations}})
@@ -171,6 +167,15 @@ class PodGroupController:
             self._events.event(
                 reference_to(PLACEABLE_PODS, pod.metadata), "Warning", "MinMemberExceedsReplicas", problem
             )
+
+    async def _wanted_group(self, pod: Pod) -> tuple[PodGroup, Owner | None, int]:
+        """Return the group for ``pod``, the owner, and the size in bytes of what determines the group."""
+        owner = await self._cached_owner(pod)
+        size = len(codec.encode(pod.spec)) + size_of(pod.metadata)
+        wanted = await self._computations.run(
+            size, pod_group_for, pod, _annotations_of(owner), self._annotations_of_namespace(pod)
+        )
+        return wanted, owner, size
 
     def _annotations_of_namespace(self, pod: Pod) -> Mapping[str, str]:
         namespace = self._namespaces.get(Key("", pod.metadata.namespace))
@@ -197,22 +202,50 @@ class PodGroupController:
         return await self._client.find(resource, Key(namespace, reference.name))
 
     async def reconcile_group(self, key: Key) -> float | None:
-        """Delete the pod group of a set that is scaled to zero: it would stay pending forever."""
+        """Delete the pod group of a set that is scaled to zero: it would stay pending forever.
+
+        A group with pods that waits is updated when the annotations of its owner change.
+        """
         group = self._groups.get(key)
+        waits = group is not None and group.status.phase in ("", PENDING, INQUEUE)
+        if not waits:
+            self._owner_reads.pop(key, None)
         reference = None if group is None else group.metadata.controller
         if group is None or reference is None:
             return None
         if (reference.api_version, reference.kind) not in SCALABLE_KINDS:
             return None
-        if any(informer.by_index(BY_GROUP, key) for informer in self._pods):
-            return None
+        pods = [pod for informer in self._pods for pod in informer.by_index(BY_GROUP, key)]
+        if pods:
+            return await self._follow_owner(group, pods) if waits else None
         owner = await self._owner(key.namespace, reference)
         if owner is None or owner.metadata.uid != reference.uid:
             return None  # the garbage collector deletes the group
         if owner.spec.replicas > 0:
-            return self._clock.now() + EMPTY_GROUP_CHECK_S
+            return self._clock.now() + GROUP_OWNER_CHECK_S
         await send(self._client, (Delete(POD_GROUPS, key, group.metadata.uid),))
         return None
+
+    async def _follow_owner(self, group: PodGroup, pods: list[Pod]) -> float:
+        """Update a waiting group from its owner, which is not watched; return when to read it again."""
+        key, now = group.metadata.key, self._clock.now()
+        due = self._owner_reads.setdefault(key, now + GROUP_OWNER_CHECK_S)
+        if now < due:
+            return due
+        self._owner_reads[key] = now + GROUP_OWNER_CHECK_S
+        pod = max(pods, key=_age)
+        wanted, owner, size = await self._wanted_group(pod)
+        await self._writer.update(group, wanted, size, moves=names_queue(pod, _annotations_of(owner)))
+        return self._owner_reads[key]
+
+
+def _annotations_of(owner: Owner | None) -> Mapping[str, str]:
+    return {} if owner is None else owner.metadata.annotations
+
+
+def _age(pod: Pod) -> tuple[float, str]:
+    created = pod.metadata.creation_timestamp
+    return (0.0 if created is None else epoch(created), pod.metadata.name)
 
 
 def _group_key(pod: Pod) -> tuple[Any, ...]:
