@@ -1,10 +1,11 @@
-"""Limits of the structure of src: the depth of attribute chains and the size of the model of queues.
+"""Limits of the structure of src: attribute chains, names of variables, the size of the model of queues.
 
 A long chain ties code to the inside of three other classes. The owner of a fact has a method or a property
 for it, or the caller passes the part.
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, cast
@@ -17,6 +18,11 @@ SOURCE: Final = Path(__file__).resolve().parents[1] / "src"
 
 DEEPEST: Final = 3  # attributes after a name; ``self`` and ``cls`` are no names
 MOST_METHODS: Final = 25
+VAGUE_VARIABLE: Final = re.compile(  # such a name says nothing about the value
+    r"\bfor (?:\w+, )*(?:each|found|known)(?:, \w+)* in\b|\blambda (?:each|found|known):|"
+    r"^ +(?:\w+, )*(?:each|found|known)(?:, \w+)* = |\((?:each|found|known) :=",
+    re.MULTILINE,
+)
 
 
 def chains(source: str) -> Iterator[tuple[str, int]]:
@@ -53,6 +59,32 @@ def test_no_chain_of_attributes_is_deeper_than_three() -> None:
         f"{path.relative_to(SOURCE)}:{line}: {chain}"
         for path in sorted(SOURCE.rglob("*.py"))
         for chain, line in chains(path.read_text())
+    ] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "is_vague"),
+    [
+        ("    found = search(x)\n", True),
+        ("    left, found = search(x)\n", True),
+        ("[each.name for each in pods]", True),
+        ("[name for name, each in pods.items()]", True),
+        ("key=lambda each: each.name", True),
+        ("if (known := cache.get(key)) is None:", True),
+        ("LocalQueueView(name, found=True)", False),
+        ("    found: bool\n", False),
+        ("the share for each resource in the queue", False),
+    ],
+)
+def test_a_vague_name_is_recognized(source: str, is_vague: bool) -> None:
+    assert bool(VAGUE_VARIABLE.search(source)) == is_vague
+
+
+def test_variables_name_their_values() -> None:
+    assert [
+        f"{path.relative_to(SOURCE)}: {match.group().strip()}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for match in VAGUE_VARIABLE.finditer(path.read_text())
     ] == []
 
 

@@ -39,29 +39,29 @@ def format_path(path: Path) -> str:
 
 def look_up(document: Any, path: Path) -> Any:
     """Return the value at ``path``, or None if it is absent or null."""
-    found = document
+    value = document
     for step in path:
         if isinstance(step, str):
-            if not isinstance(found, dict | Mapping):  # dict first: the test of an abstract class is slow
+            if not isinstance(value, dict | Mapping):  # dict first: the test of an abstract class is slow
                 return None
-            found = found.get(step)
-        elif isinstance(found, list) and step < len(found):
-            found = found[step]
+            value = value.get(step)
+        elif isinstance(value, list) and step < len(value):
+            value = value[step]
         else:
             return None
-    return found
+    return value
 
 
 def read_field(document: Any, path: Path, type_: type[T], default: T | None = None) -> T:
     """Return the value at ``path``.  Raises ``InvalidTemplate`` for another type or none."""
-    found = look_up(document, path)
-    if found is None and default is not None:
+    value = look_up(document, path)
+    if value is None and default is not None:
         return default
     # In Python a boolean is an integer, in JSON it is not.
-    if not isinstance(found, type_) or (type_ is int and isinstance(found, bool)):
-        absent = "is missing" if found is None else f"is {found!r}"
+    if not isinstance(value, type_) or (type_ is int and isinstance(value, bool)):
+        absent = "is missing" if value is None else f"is {value!r}"
         raise InvalidTemplate(path, f"{absent}, must be {_TYPE_NAMES[type_]}")
-    return found
+    return value
 
 
 def read_count(document: Any, path: Path, default: int | None = None) -> int:
@@ -104,29 +104,29 @@ def with_field(document: Any, path: Path, value: Any) -> Any:
     return _with_field(document, (), path, value)
 
 
-def _with_field(found: Any, above: Path, path: Path, value: Any) -> Any:
+def _with_field(container: Any, above: Path, path: Path, value: Any) -> Any:
     if not path:
         return value
     step, *below = path
-    _require_step(found, above, step)
-    changed = copy.copy(found)
-    inner = found.get(step) if isinstance(found, dict) else found[step]
+    _require_step(container, above, step)
+    changed = copy.copy(container)
+    inner = container.get(step) if isinstance(container, dict) else container[step]
     if inner is None and below:
         inner = {}
     changed[step] = _with_field(inner, (*above, step), tuple(below), value)
     return changed
 
 
-def _require_step(found: Any, path: Path, step: str | int) -> None:
-    """Raise ``InvalidTemplate`` if ``found``, the value at ``path``, has no place for ``step``."""
-    match found, step:
+def _require_step(container: Any, path: Path, step: str | int) -> None:
+    """Raise ``InvalidTemplate`` if ``container``, the value at ``path``, has no place for ``step``."""
+    match container, step:
         case (dict(), str()):
             return
-        case (list(), int()) if step < len(found):
+        case (list(), int()) if step < len(container):
             return
         case _:
             rule = "a mapping" if isinstance(step, str) else f"a list with an entry {step}"
-            raise InvalidTemplate(path, f"is {found!r}, must be {rule}")
+            raise InvalidTemplate(path, f"is {container!r}, must be {rule}")
 
 
 _TYPE_NAMES: Mapping[type[Any], str] = {

@@ -19,8 +19,8 @@ class Pattern:
 
     def search(self, text: str) -> str | None:
         """Return the first match in a text, or None."""
-        found = self._compiled.search(text)
-        return None if found is None else str(found.group())
+        match = self._compiled.search(text)
+        return None if match is None else str(match.group())
 
     def matches(self, text: str) -> bool:
         """Return True if a part of ``text`` matches."""
@@ -28,7 +28,7 @@ class Pattern:
 
     def find_all(self, text: str) -> list[str]:
         """Return all matches in a text that do not overlap."""
-        return [found.group() for found in self._compiled.finditer(text)]
+        return [match.group() for match in self._compiled.finditer(text)]
 
 
 _OPTIONS = re2.Options()

@@ -194,15 +194,15 @@ def _intern_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(intern, keys))
 
 
-def share_unchanged_metadata(known: ObjectMeta, newer: ObjectMeta) -> bool:
-    """Replace fields of ``newer`` that are equal in ``known``; return True if ``DESCRIPTION`` is equal.
+def share_unchanged_metadata(older: ObjectMeta, newer: ObjectMeta) -> bool:
+    """Replace fields of ``newer`` that are equal in ``older``; return True if ``DESCRIPTION`` is equal.
 
     ``newer`` must not be shared yet. Indexes that keep the object's name or uid then keep no second copy of
     them.
     """
     are_equal = True
     for name in DESCRIPTION:
-        value, newer_value = getattr(known, name), getattr(newer, name)
+        value, newer_value = getattr(older, name), getattr(newer, name)
         if value is newer_value:
             continue
         if value == newer_value:
@@ -246,8 +246,8 @@ def shared_conditions(conditions: tuple[Condition, ...]) -> tuple[Condition, ...
     """
     for condition in conditions:
         if len(condition.message) > _MAX_SHARED_TEXT:
-            for each in conditions:
-                _intern_condition(each)
+            for shared in conditions:
+                _intern_condition(shared)
             return conditions
     return _interned_conditions(conditions)
 

@@ -170,10 +170,10 @@ def group_first(args: Sequence[str]) -> list[str]:
             return ["workload", "pods", *(word.removeprefix("--for=") for word in rest if word != "--for")]
         case verb, written, *rest if verb in _VERBS:
             kind, slash, name = written.partition("/")
-            found = _KINDS.get(kind.lower().partition(".")[0])
-            if found is None:
+            words = _KINDS.get(kind.lower().partition(".")[0])
+            if words is None:
                 return [*args]
-            group, *selection = found
+            group, *selection = words
             names = [name] if slash else []
             if verb == "get":
                 is_named = slash or (rest and not rest[0].startswith("-"))

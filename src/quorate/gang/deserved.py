@@ -70,7 +70,9 @@ def _divide(amount: int, demands: Sequence[_ScalarDemand]) -> list[Fraction]:
     fractions.
     """
     scale = sum(demand.weight for demand in demands)
-    first = [max(min(amount * each.weight, each.limit * scale), each.guarantee * scale) for each in demands]
+    first = [
+        max(min(amount * claim.weight, claim.limit * scale), claim.guarantee * scale) for claim in demands
+    ]
     missing = [demand.limit * scale - got for demand, got in zip(demands, first, strict=True)]
     unfilled = [
         (demand.weight, missed)

@@ -189,19 +189,19 @@ def _since(group: PodGroup) -> datetime | None:
 
 def explain_job_without_group(job: Job) -> Explanation:
     """Return the explanation of a Volcano Job from its status: the controller has made no pod group of it."""
-    phase, found = job.phase or PENDING, job.status.state
+    phase, last = job.phase or PENDING, job.status.state
     state: ExplainedState = "Finished" if phase in _ENDED_PHASES else "Queued"
     if phase == "Running":
         state = "Running"
     message, reasons = f"its phase is {phase}, and it has no pod group", tuple[Reason, ...]()
-    if state != "Finished" and found.reason:
-        is_invalid = found.reason == INVALID_JOB
+    if state != "Finished" and last.reason:
+        is_invalid = last.reason == INVALID_JOB
         reason = Reason(
-            code=found.reason, text=found.message, since=found.last_transition_time, needs_change=is_invalid,
+            code=last.reason, text=last.message, since=last.last_transition_time, needs_change=is_invalid,
             enough="correct the field that the message names" if is_invalid else "",
         )  # fmt: skip
         state = "NeverFits" if is_invalid else state
-        message, reasons = f"{message}: {found.message}", (reason,)
+        message, reasons = f"{message}: {last.message}", (reason,)
     metadata = job.metadata
     return Explanation(
         object=ObjectName(kind="Job", name=metadata.name, namespace=metadata.namespace),

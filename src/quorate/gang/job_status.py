@@ -145,7 +145,7 @@ def phase_after(
         is_over = not counts.unfinished if keeps_live_groups else scheduled == finished
         return COMPLETED if is_over else RUNNING
     if keeps_live_groups and phase in (RUNNING, UNKNOWN):
-        if any(counts.by_status[each] for each in ALLOCATED_STATUSES):
+        if any(counts.by_status[status] for status in ALLOCATED_STATUSES):
             return UNKNOWN
         if counts.by_status[TaskStatus.RELEASING] and not evicted:
             return phase

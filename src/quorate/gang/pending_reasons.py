@@ -407,7 +407,9 @@ def no_share_message(shortage: QueueQuotaExceeded | None) -> str:
     text = "their queue may not allocate more now"
     if shortage is None:
         return text
-    amounts = "; ".join(each.within_share for each in shortage.shortages[:MAX_RESOURCES_IN_MESSAGE])
+    amounts = "; ".join(
+        resource_shortage.within_share for resource_shortage in shortage.shortages[:MAX_RESOURCES_IN_MESSAGE]
+    )
     return f"{text} ({shortage.source}: {amounts})"
 
 

@@ -85,18 +85,18 @@ def group_facts(model: Model, group: PodGroup, settings: SchedulerConfiguration,
         return GroupFacts()
     reason, starts = rehearse(model, settings, now, key)
     yield
-    rivals = [each.key for each in model.participating_gangs() if each.is_pending and each.key != key]
+    rivals = [other.key for other in model.participating_gangs() if other.is_pending and other.key != key]
     gang = model.gangs[key]
     reasons: tuple[Reason, ...] = ()
     if reason is not None:
         held_by = _holders(model, gang, reason)
         reasons = tuple(
-            msgspec.structs.replace(each, held_by=held_by.get(each.resource, ()))
-            for each in reasons_of(reason, key.namespace)
+            msgspec.structs.replace(other, held_by=held_by.get(other.resource, ()))
+            for other in reasons_of(reason, key.namespace)
         )
     elif not starts and gang.is_pending:
         reasons = _unevaluated(model, gang, now)
-    text = str(reason) if reason is not None else "; ".join(each.text for each in reasons)
+    text = str(reason) if reason is not None else "; ".join(other.text for other in reasons)
     if not reasons:
         return GroupFacts(starts=starts, rivals=len(rivals))
     for rival in rivals:
@@ -113,15 +113,15 @@ def _unevaluated(model: Model, gang: Gang, now: float) -> tuple[Reason, ...]:
         text = f"it was rolled back {times}, and is not tried before {at_epoch(not_before):%H:%M:%S} UTC"
         return (Reason(code="BackingOff", text=text, until=at_epoch(not_before)),)
     ahead = [
-        each
-        for each in model.participating_gangs()
-        if each.queue == gang.queue
-        and each.is_pending
-        and (each.created, each.key) < (gang.created, gang.key)
+        other
+        for other in model.participating_gangs()
+        if other.queue == gang.queue
+        and other.is_pending
+        and (other.created, other.key) < (gang.created, gang.key)
     ]
     if not ahead:
         return ()
-    first = min(ahead, key=lambda each: (each.created, each.key)).key
+    first = min(ahead, key=lambda other: (other.created, other.key)).key
     is_readable = first.namespace == gang.key.namespace
     name = ObjectName(
         kind="PodGroup", **({"name": first.name, "namespace": first.namespace} if is_readable else {})
@@ -139,15 +139,15 @@ def _holders(model: Model, gang: Gang, reason: PendingReason) -> dict[str, tuple
     if not isinstance(reason, QueueQuotaExceeded):
         return {}
     users = [
-        each
-        for each in model.gangs.values()
-        if each.requests.charged
-        and any(queue.name == reason.queue for queue in with_ancestors(each.queue, model.queues))
+        holder
+        for holder in model.gangs.values()
+        if holder.requests.charged
+        and any(queue.name == reason.queue for queue in with_ancestors(holder.queue, model.queues))
     ]
-    found = {}
+    holders = {}
     for resource in [shortage.resource for shortage in reason.shortages]:
         using = sorted((-user.requests.charged[resource], user.key) for user in users)
-        found[resource] = tuple(
+        holders[resource] = tuple(
             Holder(
                 pod_group=str(key) if key.namespace == gang.key.namespace else "",
                 amount=format_amount(resource, -amount),
@@ -155,7 +155,7 @@ def _holders(model: Model, gang: Gang, reason: PendingReason) -> dict[str, tuple
             for amount, key in using[:_MAX_HOLDERS]
             if amount
         )
-    return found
+    return holders
 
 
 class _Search:
@@ -169,18 +169,18 @@ class _Search:
         yield
         if starts:
             return (self._remedy((TURN,)),)
-        found: list[Remedy] = list(self._waits(reason))
+        remedies: list[Remedy] = list(self._waits(reason))
         supposed = yield from self._complete(reason)
         if supposed is not None:
-            found += [self._remedy(tuple(self._changes(supposed, frees))) for frees in (True, False)]
+            remedies += [self._remedy(tuple(self._changes(supposed, frees))) for frees in (True, False)]
         if (another := (yield from self._another_queue())) is not None:
-            found.append(another)
+            remedies.append(another)
         fewer = yield from self._fewer_members()
         if fewer is not None:
             text = f"lower {self._minimum_field} to {fewer}"
             change = Change(action="LowerMinMember", text=text, amount=str(fewer))
-            found.append(Remedy(all_of=(change,), pods=fewer))
-        return tuple(islice({each.text: each for each in found}.values(), _MAX_REMEDIES))
+            remedies.append(Remedy(all_of=(change,), pods=fewer))
+        return tuple(islice({remedy.text: remedy for remedy in remedies}.values(), _MAX_REMEDIES))
 
     def _remedy(self, changes: tuple[Change, ...]) -> Remedy:
         return Remedy(all_of=changes, pods=self._group.spec.min_member)
@@ -337,7 +337,7 @@ class _Search:
     def _member(self) -> Mapping[str, int]:
         """Return what the largest member requests, as far as it is known."""
         gang = self._model.gangs[self._key]
-        shape = max(gang.shapes, key=lambda each: sorted(each.amounts.items()), default=None)
+        shape = max(gang.shapes, key=lambda candidate: sorted(candidate.amounts.items()), default=None)
         return _member_amounts(gang) if shape is None else shape.amounts
 
     def _nodes(self, pods: int) -> Nodes:
@@ -438,9 +438,9 @@ def _with_more(
 
 def _member_amounts(gang: Gang) -> Mapping[str, int]:
     """Return what one member requests at most, as far as it is known."""
-    known = amounts_of_member(gang)
-    if known is not None:
-        return known
+    declared = amounts_of_member(gang)
+    if declared is not None:
+        return declared
     least, members = gang.min_resources or {}, max(1, gang.min_member)
     return {name: -(-amount // members) for name, amount in least.items() if amount > 0}
 

@@ -63,13 +63,13 @@ def _subject_of(error: Exception, model: Model) -> Gang | Pod | Node | None:
     node comes last: a gang may raise on every node.
     """
     frames = [frame.f_locals for frame, _ in traceback.walk_tb(error.__traceback__)]
-    found = [variables.get(name) for variables in reversed(frames) for name in _SUBJECTS]
-    for each in found:
-        if isinstance(each, Task) and each.gang in model.gangs:
-            return model.gangs[each.gang]
-        if isinstance(each, Gang):
-            return each
-    return next((each for kind in (Pod, Node) for each in found if isinstance(each, kind)), None)
+    subjects = [variables.get(name) for variables in reversed(frames) for name in _SUBJECTS]
+    for subject in subjects:
+        if isinstance(subject, Task) and subject.gang in model.gangs:
+            return model.gangs[subject.gang]
+        if isinstance(subject, Gang):
+            return subject
+    return next((subject for kind in (Pod, Node) for subject in subjects if isinstance(subject, kind)), None)
 
 
 def rehearse(
@@ -81,7 +81,7 @@ def rehearse(
     the session: its back-off has not ended, or an earlier group of its queue blocks it.  The model is
     unchanged afterwards.  Raises ``SessionFailed``.
     """
-    before = {each: (each.phase, each.admission) for each in model.gangs.values()}
+    before = {other: (other.phase, other.admission) for other in model.gangs.values()}
     gang = model.gangs[key]
     session = open_session(model, settings, now)
     _begin_turns(session)
@@ -104,8 +104,8 @@ def rehearse(
         raise SessionFailed(_subject_of(error, model), error) from error
     finally:
         session.undo()
-        for each, (phase, admission) in before.items():
-            each.phase, each.admission = phase, admission
+        for other, (phase, admission) in before.items():
+            other.phase, other.admission = phase, admission
         model.note_change()
 
 

@@ -85,13 +85,13 @@ def _no_fit_message(no_fit: Diagnosis) -> str:
     if not no_fit.nodes:
         return "no nodes available to schedule pods"
     insufficient = [
-        f"{each.nodes} Insufficient {each.resource} (need {format_amount(each.resource, each.need)}, "
-        f"{format_amount(each.resource, each.at_most)} at most{_overcommitted(each)})"
-        for each in no_fit.insufficient[:MAX_RESOURCES_IN_MESSAGE]
+        f"{lack.nodes} Insufficient {lack.resource} (need {format_amount(lack.resource, lack.need)}, "
+        f"{format_amount(lack.resource, lack.at_most)} at most{_overcommitted(lack)})"
+        for lack in no_fit.insufficient[:MAX_RESOURCES_IN_MESSAGE]
     ]
     if omitted := len(no_fit.insufficient) - len(insufficient):
         insufficient.append(f"{omitted} resources more")
-    constraints = (f"{each.nodes} {each.reason}" for each in no_fit.filtered)
+    constraints = (f"{lack.nodes} {lack.reason}" for lack in no_fit.filtered)
     reasons = ", ".join((*insufficient, *constraints))
     return f"0/{no_fit.nodes} nodes are available: {reasons}"
 

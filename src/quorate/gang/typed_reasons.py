@@ -47,8 +47,8 @@ SUB_GROUPS: Final = "subgroups"
 def reasons_of(reason: PendingReason, namespace: str) -> tuple[Reason, ...]:
     """Return ``reason`` of a group in ``namespace``; one for each resource that is short."""
     never = can_never_fit(reason) or isinstance(reason, QueueNotFound)
-    found = _parts(reason, namespace) or (Reason(code="", text=str(reason)),)
-    return tuple(replace(each, code=reason.reason, needs_change=never) for each in found)
+    parts = _parts(reason, namespace) or (Reason(code="", text=str(reason)),)
+    return tuple(replace(part, code=reason.reason, needs_change=never) for part in parts)
 
 
 def _parts(reason: PendingReason, namespace: str) -> tuple[Reason, ...]:
@@ -99,21 +99,21 @@ def _parts(reason: PendingReason, namespace: str) -> tuple[Reason, ...]:
         case ReservedForEarlierGroup(group, at, shortages, is_of_namespace):
             name = _group(group) if is_of_namespace else ObjectName(kind="PodGroup")
             until = None if at is None else at_epoch(at)
-            found = [_of_shortage(shortage, "nodes", name) for shortage in shortages]
+            of_nodes = [_of_shortage(shortage, "nodes", name) for shortage in shortages]
             return tuple(
-                replace(each, text=text, object=name, until=until)
-                for each in found or (Reason(code="", text=text),)
+                replace(part, text=text, object=name, until=until)
+                for part in of_nodes or (Reason(code="", text=text),)
             )
         case EndsTooLate(ends_by):
             return (Reason(code="", text=text, until=at_epoch(ends_by)),)
         case AwaitsPlannedStart(unplanned, at):
             until = None if at is None else at_epoch(at)
-            return tuple(replace(each, text=text, until=until) for each in reasons_of(unplanned, namespace))
+            return tuple(replace(part, text=text, until=until) for part in reasons_of(unplanned, namespace))
         case AwaitsVictimSearch(unplaced, searched, groups):
             turns = replace(_count(POD_GROUPS, groups, searched), text=text)
-            return (*(replace(each, text=text) for each in reasons_of(unplaced, namespace)), turns)
+            return (*(replace(part, text=text) for part in reasons_of(unplaced, namespace)), turns)
         case AwaitsUnplannedStart(unplanned):
-            return tuple(replace(each, text=text) for each in reasons_of(unplanned, namespace))
+            return tuple(replace(part, text=text) for part in reasons_of(unplanned, namespace))
         case WorkloadNotAdmitted() | NoSuchTier():
             return ()
     assert_never(reason)
@@ -121,13 +121,13 @@ def _parts(reason: PendingReason, namespace: str) -> tuple[Reason, ...]:
 
 def _of_shortage(shortage: Shortage, source: str, of: ObjectName | None = None) -> Reason:
     at_most = shortage.at_most if isinstance(shortage.at_most, int) else None
-    found = _amounts(shortage.resource, shortage.needed, shortage.free, at_most)
-    return replace(found, text=f"{source}: {shortage}", object=of)
+    amounts = _amounts(shortage.resource, shortage.needed, shortage.free, at_most)
+    return replace(amounts, text=f"{source}: {shortage}", object=of)
 
 
 def _of_cause(text: str, cause: Cause, requested: int, fitting: int) -> tuple[Reason, ...]:
     """Return why members have no node: first what their queue lacks, then what nodes lack."""
-    refusals = sorted(cause.refusals, key=lambda each: -each.nodes)
+    refusals = sorted(cause.refusals, key=lambda diagnosis: -diagnosis.nodes)
     nodes = refusals[0].nodes if refusals else 0
     filters = tuple(dict.fromkeys(_filters(refusals)))
     on_nodes = replace(_on_nodes(requested, fitting, nodes), rejected=filters)
@@ -150,8 +150,8 @@ def _filters(refusals: Iterable[Diagnosis]) -> Iterator[NodeFilter]:
     for refusal in refusals:
         for lack in refusal.insufficient:
             yield NodeFilter(reason=f"Insufficient {lack.resource}", nodes=lack.nodes)
-        for each in refusal.filtered:
-            yield NodeFilter(reason=each.reason, nodes=each.nodes)
+        for filtered in refusal.filtered:
+            yield NodeFilter(reason=filtered.reason, nodes=filtered.nodes)
 
 
 def _amounts(resource: str, needed: int, free: int | None, at_most: int | None = None) -> Reason:

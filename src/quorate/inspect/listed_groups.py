@@ -32,14 +32,14 @@ async def native_pod_group(client: Client, key: Key) -> PodGroup | None:
     """
     try:
         groups = await served_version(client, NATIVE_POD_GROUPS, VERSIONS)
-        found = None if groups is None else await client.get(groups, key)
+        group = None if groups is None else await client.get(groups, key)
     except (NotFound, Forbidden):
         return None
-    if found is None:
+    if group is None:
         return None
     from quorate.gang.cache.native_groups import as_volcano_group  # with numpy, as below
 
-    return as_volcano_group(found)
+    return as_volcano_group(group)
 
 
 async def native_pod_groups(

@@ -70,7 +70,7 @@ class Preflight:
 
     async def _native_gangs(self) -> tuple[PreflightFinding, ...]:
         try:
-            found = await NativeGangSupport(self._client, WallClock()).availability()
+            availability = await NativeGangSupport(self._client, WallClock()).availability()
         except Forbidden as error:
             return (warning("native gangs", str(error)),) if self._configuration.native_gangs else ()
         try:
@@ -78,7 +78,7 @@ class Preflight:
             gates = enabled_gates(metrics.decode(errors="replace"))
         except (Forbidden, NotFound):  # of an account that need not read them
             gates = None
-        return tuple(native_group_findings(found, gates, wanted=self._configuration.native_gangs))
+        return tuple(native_group_findings(availability, gates, wanted=self._configuration.native_gangs))
 
     async def _list(self, resource: Resource[T]) -> tuple[T, ...]:
         """Return all objects of a kind; none, with a finding, if they cannot be read."""

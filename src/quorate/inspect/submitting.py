@@ -71,7 +71,7 @@ async def _names(
 ) -> list[str]:
     """Return the names of the objects; none if the API server answers with an error in ``missing``."""
     try:
-        return [found.metadata.name for found in (await connection.client.list(resource, namespace)).items]
+        return [item.metadata.name for item in (await connection.client.list(resource, namespace)).items]
     except missing:
         return []
 

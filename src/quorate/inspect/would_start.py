@@ -128,7 +128,7 @@ async def estimated_start(client: Client, config: Path | None, workload: Workloa
     """
     used = await effective_configuration(client, config)
     now = WallClock().now()
-    objects = {resource: found async for resource, found in read_objects(client)}
+    objects = {resource: items async for resource, items in read_objects(client)}
     objects[WORKLOADS].append(workload)
     world = snapshot_world(objects, run_times(objects[WORKLOADS], ASSUMED_RUN_S), now, used.configuration)
     starts = forecast(world)

@@ -86,10 +86,10 @@ async def wait_until_served(
     while True:
         problem = ""
         try:
-            found = await served_version(client, resource, versions or (resource.version,))
-            if found is not None:
+            version = await served_version(client, resource, versions or (resource.version,))
+            if version is not None:
                 log.info("kind is served")
-                return found
+                return version
             if on_absent is None:
                 served = await served_resources(client, resource.api_version)
                 problem = "its definition is not installed" + (" in this version" if served else "")

@@ -94,7 +94,8 @@ def conditions_with_fault(fault: ObjectFault, wanted: FaultCondition, now: str) 
     try:
         status = codec.decode_as_given(_JSON, fault.raw).get("status") or {}
         conditions = list(status.get("conditions") or ())
-        at = next((at for at, each in enumerate(conditions) if each["type"] == wanted.type), len(conditions))
+        types = [condition["type"] for condition in conditions]
+        at = types.index(wanted.type) if wanted.type in types else len(types)
         old = conditions[at] if at < len(conditions) else {}
         same = old.get("status") == wanted.status
     except (msgspec.DecodeError, AttributeError, KeyError, TypeError):

@@ -41,9 +41,9 @@ class NameOrder:
 
     def _sort(self) -> None:
         self._name_at = [self._name(index) for index in range(self._cluster.size)]
-        found = sorted((name, index) for index, name in enumerate(self._name_at) if name is not None)
-        self._names = [name for name, _ in found]
-        self._set_order(np.array([index for _, index in found], np.int64))
+        ordered = sorted((name, index) for index, name in enumerate(self._name_at) if name is not None)
+        self._names = [name for name, _ in ordered]
+        self._set_order(np.array([index for _, index in ordered], np.int64))
 
     def _replace(self, indexes: list[int]) -> None:
         """Update the names at ``indexes``.

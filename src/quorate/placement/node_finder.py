@@ -66,10 +66,10 @@ class NodeFinder:
                 if refusal is not None:
                     return refusal
             ranking = self.ranking(shape)
-            found = ranking.best()
-            if found is None:
+            choice = ranking.best()
+            if choice is None:
                 return self.diagnose(shape)
-            chosen = batch.start(ranking, *found)
+            chosen = batch.start(ranking, *choice)
         position, capacity = chosen
         return Choice(self._name(position), capacity)
 

@@ -209,12 +209,12 @@ def has_condition(workload: Workload, new: Condition) -> bool:
     return is_unchanged(find_condition(workload.status.conditions, new.type), new)
 
 
-def transition_time(found: Condition) -> float:
+def transition_time(condition: Condition) -> float:
     """Return the last transition time, epoch seconds; 0.0 if it is not set.
 
     The API requires it, except where the CRD has no schema.
     """
-    return 0.0 if found.last_transition_time is None else epoch(found.last_transition_time)
+    return 0.0 if condition.last_transition_time is None else epoch(condition.last_transition_time)
 
 
 def created_at(workload: Workload) -> float:

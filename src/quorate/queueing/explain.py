@@ -318,12 +318,12 @@ def _holders(
             for reservations in _slices(list(holder_queue.reservations.values())):
                 if len(reservations) == STEP:
                     yield
-                found = [
+                occupying = [
                     QuotaHolder(holder.key, holder_queue.name, pair, holder.usage[pair], holder.evicted)
                     for holder in reservations
                     for pair in pairs & holder.usage.keys()
                 ]
-                holders = nsmallest(MAX_LISTED, (*holders, *found), key=_by_amount)
+                holders = nsmallest(MAX_LISTED, (*holders, *occupying), key=_by_amount)
     return tuple(holders)
 
 
@@ -333,12 +333,12 @@ def _preemptor(state: State, workload: Workload) -> Steps[Key | None]:
     preempted = stored_preemption(workload)
     if preempted is None or evicted is None or evicted.status != "True" or evicted.reason != c.PREEMPTED:
         return None
-    for found in (state.ledger.reservations, state.ledger.entries):
-        for keys in _slices(list(found)):
+    for reservations in (state.ledger.reservations, state.ledger.entries):
+        for keys in _slices(list(reservations)):
             yield
             for key in keys:
-                known = found.get(key)
-                if known is not None and known.workload.metadata.uid == preempted.preemptor:
+                candidate = reservations.get(key)
+                if candidate is not None and candidate.workload.metadata.uid == preempted.preemptor:
                     return key
     return None
 

@@ -95,13 +95,13 @@ def _check_problems(
         text = f"references missing AdmissionCheck(s): {','.join(missing)}"
         enough = f"create the AdmissionChecks {', '.join(missing)}, or remove them from the queue"
         yield InactiveReason("AdmissionCheckNotFound", text, enough)
-    known = [name for name in sorted(rules) if name in checks]
-    if inactive := [name for name in known if not is_true(checks[name].status.conditions, ACTIVE)]:
+    existing = [name for name in sorted(rules) if name in checks]
+    if inactive := [name for name in existing if not is_true(checks[name].status.conditions, ACTIVE)]:
         text = f"references inactive AdmissionCheck(s): {','.join(inactive)}"
         enough = f"the controllers of the AdmissionChecks {', '.join(inactive)} must make them Active"
         yield InactiveReason("AdmissionCheckInactive", text, enough)
-    multikueue = [name for name in known if checks[name].spec.controller_name == MULTIKUEUE]
-    provisioning = [name for name in known if checks[name].spec.controller_name == PROVISIONING]
+    multikueue = [name for name in existing if checks[name].spec.controller_name == MULTIKUEUE]
+    provisioning = [name for name in existing if checks[name].spec.controller_name == PROVISIONING]
     if len(multikueue) > 1:
         rule = "Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue"
         text = f"{rule}, found: {','.join(multikueue)}"

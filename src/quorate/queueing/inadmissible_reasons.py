@@ -142,7 +142,7 @@ class NodesLackRoom(msgspec.Struct, frozen=True):
     def text(self) -> str:
         left = self.requested - self.fitting
         head = f"{left} of {self.requested} pods {'fits' if left == 1 else 'fit'} no node"
-        rejecting = "; ".join(self._text_of(*each) for each in self.rejecting)
+        rejecting = "; ".join(self._text_of(*entry) for entry in self.rejecting)
         if not self.resource and rejecting:
             return f"{head}: {rejecting}"
         if not self.resource:

@@ -78,14 +78,14 @@ def audit_model(
     A slice of queues has ``queue_slice`` reservations, or all of one queue if it has more.
     """
     keys = list(workloads.keys())
-    known = {**state.ledger.reservations, **state.ledger.outside}
-    keys += [key for key in known if workloads.get(key) is None]
+    counted = {**state.ledger.reservations, **state.ledger.outside}
+    keys += [key for key in counted if workloads.get(key) is None]
     for start in range(0, len(keys), AUDIT_SLICE):
-        found: list[ModelDifference | None] = []
+        differences: list[ModelDifference | None] = []
         for key in keys[start : start + AUDIT_SLICE]:
-            found.append(_difference(state, key, workloads.get(key) or state.unreadable.get(key)))
-            found.append(_outside_difference(state, key, workloads.get(key)))
-        yield tuple(difference for difference in found if difference is not None)
+            differences.append(_difference(state, key, workloads.get(key) or state.unreadable.get(key)))
+            differences.append(_outside_difference(state, key, workloads.get(key)))
+        yield tuple(difference for difference in differences if difference is not None)
     yield from _queue_slices(state, queue_slice)
     roots = {queue.node.root: None for queue in state.ledger.cluster_queues.values()}
     for root in roots:
@@ -97,16 +97,20 @@ def audit_model(
 
 def _places(state: State) -> dict[Key, Places]:
     reservations = state.ledger.reservations
-    return {key: each.places for key, each in reservations.items() if state.ledger.holds_places(each)}
+    return {
+        key: reservation.places
+        for key, reservation in reservations.items()
+        if state.ledger.holds_places(reservation)
+    }
 
 
 def _counted_places(state: State) -> dict[Key, Places]:
     """Return the places of workloads of which the cluster queue exists."""
     return {
-        key: each.places
+        key: reservation.places
         for queue in state.ledger.cluster_queues.values()
-        for key, each in queue.reservations.items()
-        if each.places.all
+        for key, reservation in queue.reservations.items()
+        if reservation.places.all
     }
 
 

@@ -203,8 +203,8 @@ class QueueObjects:
             return
         self._cohorts[name] = cohort.spec
         self.ledger.flush_requeues()
-        known, cyclic = quota.cohorts.get(name), quota.cyclic
-        root = known.root if known is not None else None
+        former, cyclic = quota.cohorts.get(name), quota.cyclic
+        root = former.root if former is not None else None
         node = quota.put_cohort(name, cohort.spec.parent_name, limits_of(cohort.spec.resource_groups))
         node.weight = weight_of(cohort.spec.fair_sharing)
         self._cohort_changed(node, root, cyclic)

@@ -97,7 +97,7 @@ def _with_another_queue(state: State, entry: Entry) -> Generator[None, None, Rem
         return Remedies()
     if _has_failed_checks(entry):
         return Remedies()
-    found: list[Remedy] = []
+    remedies: list[Remedy] = []
     for change, name in _other_queues(state, entry.local_queue):
         queue = ledger.cluster_queues[name]
         if queue.inactive_reasons or queue.backfills or ledger.misconfiguration(queue, entry) is not None:
@@ -106,16 +106,18 @@ def _with_another_queue(state: State, entry: Entry) -> Generator[None, None, Rem
         any_of = yield from RemedySearch(state, queue, entry).find()
         if ledger.entries.get(entry.key) is not entry:
             return Remedies()
-        found += [replace(remedy, all_of=(change, *turn, *remedy.all_of)) for remedy in any_of[:1]]
+        remedies += [replace(remedy, all_of=(change, *turn, *remedy.all_of)) for remedy in any_of[:1]]
     rivals = len(ledger.entries) - 1 + len(ledger.second_pass.waiting)
-    return Remedies(tuple(_with_fewest_changes(found)), is_searched=True, rivals=rivals)
+    return Remedies(tuple(_with_fewest_changes(remedies)), is_searched=True, rivals=rivals)
 
 
-def _with_fewest_changes(found: Sequence[Remedy]) -> Iterator[Remedy]:
+def _with_fewest_changes(remedies: Sequence[Remedy]) -> Iterator[Remedy]:
     """Yield for each action on the queue the remedies that need the fewest further changes."""
-    ranked = sorted(found, key=lambda remedy: len(remedy.all_of))
-    for action in dict.fromkeys(remedy.all_of[0].action for remedy in found):
-        yield from islice((each for each in ranked if each.all_of[0].action == action), MAX_NAMED_QUEUES)
+    ranked = sorted(remedies, key=lambda remedy: len(remedy.all_of))
+    for action in dict.fromkeys(remedy.all_of[0].action for remedy in remedies):
+        yield from islice(
+            (candidate for candidate in ranked if candidate.all_of[0].action == action), MAX_NAMED_QUEUES
+        )
 
 
 def _other_queues(state: State, key: Key) -> list[tuple[Change, str]]:

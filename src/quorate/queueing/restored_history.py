@@ -28,10 +28,10 @@ class StoredPreemption(NamedTuple):
 def stored_preemption(workload: Workload) -> StoredPreemption | None:
     """Return the last preemption of ``workload``; None if it was never preempted."""
     preempted = find_condition(workload.status.conditions, c.PREEMPTED)
-    found = None if preempted is None else _PREEMPTOR.search(preempted.message)
-    if preempted is None or found is None:
+    match = None if preempted is None else _PREEMPTOR.search(preempted.message)
+    if preempted is None or match is None:
         return None
-    return StoredPreemption(Uid(found[1]), c.transition_time(preempted))
+    return StoredPreemption(Uid(match[1]), c.transition_time(preempted))
 
 
 def last_external_event(workload: Workload) -> float:
@@ -49,7 +49,7 @@ def last_external_event(workload: Workload) -> float:
 def restore_preemption_history(ledger: Ledger, workloads: Iterable[Workload]) -> None:
     """Restore the preemption history from ``workloads``, all that are stored, before the first cycle."""
     external_at: dict[Node, float] = {}
-    found: list[tuple[Node, StoredPreemption, Uid]] = []
+    preemptions: list[tuple[Node, StoredPreemption, Uid]] = []
     for workload in workloads:
         queue = _cluster_queue_of(ledger, workload)
         if queue is None:
@@ -58,8 +58,8 @@ def restore_preemption_history(ledger: Ledger, workloads: Iterable[Workload]) ->
         external_at[root] = max(external_at.get(root, 0.0), last_external_event(workload))
         preemption = stored_preemption(workload)
         if preemption is not None and not c.is_finished(workload):
-            found.append((root, preemption, workload.metadata.uid))
-    for root, preemption, victim in found:
+            preemptions.append((root, preemption, workload.metadata.uid))
+    for root, preemption, victim in preemptions:
         if preemption.at >= external_at[root]:
             ledger.preemption_history.record(root, preemption.preemptor, victim)
 

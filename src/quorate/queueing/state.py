@@ -71,10 +71,11 @@ class State(QueueObjects):
             if reservation.assumed is not None and entry is not None and name in ledger.cluster_queues:
                 ledger.assume(entry, reservation.admission, reservation.usage, admitted=reservation.admitted)
                 ledger.reservations[entry.key].is_preemption_target = reservation.is_preemption_target
-            known = ledger.reservations.get(reservation.key)
-            if known is not None and known.admission == reservation.replaced_admission and not known.evicted:
-                ledger.assume_places(known, reservation.admission)
-                ledger.second_pass.remove(known.key)
+            former = ledger.reservations.get(reservation.key)
+            replaced = reservation.replaced_admission
+            if former is not None and former.admission == replaced and not former.evicted:
+                ledger.assume_places(former, reservation.admission)
+                ledger.second_pass.remove(former.key)
         for name, queue_state in ledger.cluster_queues.items():
             if name in old.cluster_queues:
                 root, old_root = queue_state.node.root, old.cluster_queues[name].node.root
@@ -104,10 +105,10 @@ class State(QueueObjects):
             ledger.age(now)
         key = workload.metadata.key
         self.unreadable.pop(key, None)
-        known = self._known(key)
-        if known is not None and known.metadata.uid != workload.metadata.uid:
+        former = self._known(key)
+        if former is not None and former.metadata.uid != workload.metadata.uid:
             self.remove_workload(key)
-        elif known is not None and is_older(workload.metadata, known.metadata):
+        elif former is not None and is_older(workload.metadata, former.metadata):
             return
         ledger.expected_evictions.discard(workload.metadata.uid)  # observed, or to be issued again
         admission = workload.status.admission
@@ -121,7 +122,7 @@ class State(QueueObjects):
             self._end_refusal(key, workload.metadata.uid)
         if ANNOTATION in workload.metadata.annotations or key in ledger.outside:
             ledger.put_outside(key, recorded_use(workload))
-        if known is None or known.metadata.generation != workload.metadata.generation:
+        if former is None or former.metadata.generation != workload.metadata.generation:
             self._note_spec_change(key)
 
     def _end_refusal(self, key: Key, uid: Uid) -> None:
@@ -294,8 +295,8 @@ class State(QueueObjects):
     def queue_view(self, workload: Workload) -> QueueView:
         """Return what ``lifecycle.rules.decide_workload`` needs to know of the queues of ``workload``."""
         key = Key(workload.metadata.namespace, workload.spec.queue_name)
-        known = self.ledger.local_queues.get(key)
-        local_queue = known.object if known is not None else None
+        stored = self.ledger.local_queues.get(key)
+        local_queue = stored.object if stored is not None else None
         admission = workload.status.admission
         if local_queue is None:
             local_view = LocalQueueView(key.name, found=False)
@@ -317,8 +318,10 @@ class State(QueueObjects):
         """Return the admitted workload that replaces the workload ``key`` as a slice."""
         ledger = self.ledger
         replacement = ledger.replacement_slices.get(key)
-        found = None if replacement is None else ledger.reservations.get(replacement)
-        return found.workload if found is not None and found.admitted and found.assumed is None else None
+        reservation = None if replacement is None else ledger.reservations.get(replacement)
+        if reservation is None or not reservation.admitted or reservation.assumed is not None:
+            return None
+        return reservation.workload
 
     def _cluster_queue_view(self, name: str, workload: Workload) -> ClusterQueueView:
         queue = self.ledger.cluster_queues.get(name)

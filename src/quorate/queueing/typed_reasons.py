@@ -59,25 +59,25 @@ def reason_of(reason: InadmissibleReason) -> Reason:
     if not isinstance(reason, PodSetReason):
         missing = reason.short_by if isinstance(reason, DevicesUncounted) else 0
         return Reason(code=code, text=workload_reason_text(reason), short_by=str(missing or ""))
-    found = Reason(code=code, text=pod_set_reason_text(reason), pod_set=reason.pod_set)
+    typed = Reason(code=code, text=pod_set_reason_text(reason), pod_set=reason.pod_set)
     match reason:
         case QuotaShort(_, flavor, resource) | QuotaExceeded(_, flavor, resource):
-            found = replace(found, flavor=flavor)
-            return _with_amounts(found, resource, reason.needed, reason.available, reason.maximum)
+            typed = replace(typed, flavor=flavor)
+            return _with_amounts(typed, resource, reason.needed, reason.available, reason.maximum)
         case ResourceUncovered(_, resource):
-            return replace(found, resource=resource)
+            return replace(typed, resource=resource)
         case FlavorMissing(_, flavor) | AffinityMismatched(_, flavor):
-            return replace(found, flavor=flavor)
+            return replace(typed, flavor=flavor)
         case TaintUntolerated(_, flavor) | TopologyMismatched(_, flavor):
-            return replace(found, flavor=flavor)
+            return replace(typed, flavor=flavor)
         case PlacementRefused(requested=0):
-            return found
+            return typed
         case PlacementRefused():
-            return _with_amounts(found, PODS, reason.requested, reason.fitting, reason.at_most)
+            return _with_amounts(typed, PODS, reason.requested, reason.fitting, reason.at_most)
         case NodesLackRoom(resource=""):
-            return _with_amounts(found, PODS, reason.requested, reason.fitting, None)
+            return _with_amounts(typed, PODS, reason.requested, reason.fitting, None)
         case NodesLackRoom(resource=resource):
-            return _with_amounts(found, resource, reason.needed, max(0, reason.best), reason.at_most)
+            return _with_amounts(typed, resource, reason.needed, max(0, reason.best), reason.at_most)
     assert_never(reason)
 
 

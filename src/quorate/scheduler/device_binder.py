@@ -81,8 +81,8 @@ class DeviceBinder:
         """Return the claims of the pod as they are known now."""
         pod = self._model.pod(bind.task)
         keys = () if pod is None else claim_keys(pod)
-        known = (self._model.devices.claims.get(key) for key in keys if isinstance(key, Key))
-        return [claim for claim in known if claim is not None]
+        stored = (self._model.devices.claims.get(key) for key in keys if isinstance(key, Key))
+        return [claim for claim in stored if claim is not None]
 
     async def _protect(self, claim: ResourceClaim) -> ResourceClaim:
         metadata = claim.metadata

@@ -181,9 +181,9 @@ async def load_model(
     feeds = gang_feeds(model, clock, disruption_budgets=disruption_budgets)
     served: list[Feed[Any]] = []
     for feed in optional_feeds(model, lambda _: None):
-        found = await find_served(client, feed.resource)
-        if found is not None:
-            served.append(replace(feed, resource=found))
+        resource = await find_served(client, feed.resource)
+        if resource is not None:
+            served.append(replace(feed, resource=resource))
     await load(client, (*served, *feeds))
     return model
 
@@ -251,8 +251,8 @@ def report_unsupported_scopes(quotas: Informer[ResourceQuota]) -> None:
 
     def on_quota(change: Change[ResourceQuota]) -> None:
         scopes = () if change.new is None else unsupported_scopes(change.new.spec)
-        known = () if change.old is None else unsupported_scopes(change.old.spec)
-        if scopes and scopes != known:
+        former = () if change.old is None else unsupported_scopes(change.old.spec)
+        if scopes and scopes != former:
             log.warning("quota ignored: its scopes are not known", quota=change.key, scopes=scopes)
 
     quotas.subscribe(on_quota)

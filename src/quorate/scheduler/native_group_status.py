@@ -72,8 +72,8 @@ class NativeGroupStatusWriter:
 
     def failed(self, gang: Gang, problem: str) -> None:
         """Write that sessions leave a group out because they fail on it, unless it was placed before."""
-        known = scheduled_condition(gang.conditions)
-        if known is not None and known.status == "True":
+        stored = scheduled_condition(gang.conditions)
+        if stored is not None and stored.status == "True":
             return
         condition = condition_at(self._clock.now(), POD_GROUP_SCHEDULED, "False", SCHEDULER_ERROR, problem)
         self._written.pop(gang.key, None)  # the reason for which it waited is written again afterwards

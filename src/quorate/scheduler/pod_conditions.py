@@ -101,7 +101,7 @@ class PodConditionWriter:
 
     async def write_one(self, pod: Pod, reason: str, message: str) -> bool:
         """Write the condition of ``pod``; return False if it has it, or no longer exists."""
-        stored = next((each for each in pod.status.conditions if each.type == SCHEDULED), None)
+        stored = next((other for other in pod.status.conditions if other.type == SCHEDULED), None)
         if stored is not None and (stored.status, stored.reason, stored.message) == (
             "False",
             reason,

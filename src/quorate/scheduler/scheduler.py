@@ -198,12 +198,12 @@ class Scheduler:
         informer = subscribe_informers(client, (feed,), self._changed.set)[feed.resource]
 
         async def is_served() -> bool:
-            found = await until_answered(partial(find_served, client, feed.resource), clock, client.rng)
-            if found is not None:
-                informer.resource = found
-            if found is not None and feed.resource == NATIVE_POD_GROUPS:
-                self._native_statuses.resource = found
-            return found is not None
+            resource = await until_answered(partial(find_served, client, feed.resource), clock, client.rng)
+            if resource is not None:
+                informer.resource = resource
+            if resource is not None and feed.resource == NATIVE_POD_GROUPS:
+                self._native_statuses.resource = resource
+            return resource is not None
 
         async def run_when_served() -> None:
             steady = clock.steady

@@ -355,7 +355,7 @@ async def check_queues(client: Client, objects: Sequence[Manifest], namespace: s
             listed = (await client.list(LOCAL_QUEUES, where)).items
         except (Forbidden, NotFound):  # the controllers say later if there is none
             continue
-        names = tuple(found.metadata.name for found in listed)
+        names = tuple(local_queue.metadata.name for local_queue in listed)
         if queue not in names:
             raise UnknownQueue(queue, where, names)
 

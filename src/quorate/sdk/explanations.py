@@ -30,10 +30,7 @@ class Explanations(tuple[Explanation, ...]):
         """Return the state of each object, the reason for it, and what would be enough, for a notebook."""
         return table(
             ("object", "state", "reason", "message", "enough"),
-            [
-                (found.object, found.state, found.code, found.message, "; ".join(found.enough))
-                for found in self
-            ],
+            [(row.object, row.state, row.code, row.message, "; ".join(row.enough)) for row in self],
         )
 
 

@@ -55,10 +55,10 @@ def _command(name: str, text: str) -> tuple[str, ...]:
     first = text.partition("\n")[0]
     words = first[2:].split() if first.startswith("#!") else ["/bin/sh"]
     program = words[1:] if words and words[0].endswith("/env") else words
-    known = program[0].rpartition("/")[2] if program else ""
-    if known in _SHELLS:
+    program_name = program[0].rpartition("/")[2] if program else ""
+    if program_name in _SHELLS:
         return (*words, "-c", text, name)  # the first argument of a shell is the name of what it runs
-    if known in _PYTHONS:
+    if program_name in _PYTHONS:
         return (*words, "-c", text)
     raise InvalidRequest(
         f"{name}:1: {first!r:.80} names no shell and no Python (put the script into the image, "

@@ -180,17 +180,17 @@ def _version(root: Field) -> Version:
     Any other document is rejected at once, because findings about its fields would not help.
     """
     versions: dict[object, Version] = {f"{GROUP}/v1beta1": "v1beta1", f"{GROUP}/v1beta2": "v1beta2"}
-    known = " or ".join(map(str, versions))
+    accepted = " or ".join(map(str, versions))
     match root.value:
         case {"kind": "Configuration", "apiVersion": str(version)} if version in versions:
             return versions[version]
         case {"kind": "Configuration"}:
-            root.entry("apiVersion").reject(f"is not known (write {known})")
+            root.entry("apiVersion").reject(f"is not known (write {accepted})")
         case {"kind": "ConfigMap"}:
             rule = "wraps a file (give the text under its data.controller_manager_config.yaml)"
             root.entry("kind").reject(rule)
         case {}:
-            root.entry("kind").reject(f"is not allowed here (write Configuration of {known})")
+            root.entry("kind").reject(f"is not allowed here (write Configuration of {accepted})")
         case _:
             root.reject("is not a Configuration (write apiVersion, kind and fields)")
     raise InvalidConfiguration(root.context.findings)

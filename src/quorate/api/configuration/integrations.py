@@ -254,7 +254,7 @@ def _path_in(part: str) -> Decoder[Path]:
 
 
 def _pod_set(fields: Section) -> PodSetPaths:
-    each = fields.take("each", _path_in("spec"), None)
+    items = fields.take("each", _path_in("spec"), None)
     inside: Decoder[Path] = _path if "each" in fields else _path_in("spec")
     _require(fields, template="template" if "each" in fields else "spec.template")
     if "each" in fields:
@@ -270,7 +270,7 @@ def _pod_set(fields: Section) -> PodSetPaths:
     return PodSetPaths(
         template=fields.take("template", inside, ()),
         name=fields.take("name", text_matching(is_dns_label, "the name of a pod set"), ""),
-        each=each,
+        each=items,
         name_from=fields.take("nameFrom", _path, ()),
         count=fields.take("count", inside, None),
         min_count=fields.take("minCount", inside, None),

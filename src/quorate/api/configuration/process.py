@@ -112,10 +112,10 @@ def decode_address(field: Field) -> Address | None:
     written = text(field)
     if written == "0":
         return None
-    found = parse_address(written)
-    if found is None:
+    address = parse_address(written)
+    if address is None:
         raise InvalidValue("is not an address (write :8081, 127.0.0.1:8081, or 0 in quotes for none)")
-    return found
+    return address
 
 
 decode_health = struct_of(
@@ -212,11 +212,11 @@ def decode_client_connection(fields: Section) -> ClientConnection | None:
 
 
 def _workers(field: Field) -> dict[str, int]:
-    found = map_of(integer(minimum=1))(field)
-    for key in found:
+    workers = map_of(integer(minimum=1))(field)
+    for key in workers:
         if _KIND.fullmatch(key) is None:
             field.entry(key).reject("is not a kind (write Kind.group, such as Job.batch, or Pod)")
-    return found
+    return workers
 
 
 decode_controllers = struct_of(

@@ -177,22 +177,22 @@ def _device_class_mappings(field: Field, gates: Mapping[str, bool]) -> tuple[dic
     mapped: dict[str, str] = {}  # the first resource of each class
     for name, classes, of_mapping in mappings:
         for class_ in classes:
-            known = sources.get(class_, ())
-            if class_ in mapped and not _are_different_counters(known, of_mapping):
+            of_class = sources.get(class_, ())
+            if class_ in mapped and not _are_different_counters(of_class, of_mapping):
                 raise InvalidValue(f"maps device class {class_} twice (to {mapped[class_]} and {name})")
             mapped.setdefault(class_, name)
             if of_mapping:
-                sources[class_] = (*known, *of_mapping)
+                sources[class_] = (*of_class, *of_mapping)
             else:
                 resources[class_] = name
     return resources, sources
 
 
-def _are_different_counters(known: tuple[DeviceSource, ...], added: tuple[DeviceSource, ...]) -> bool:
+def _are_different_counters(present: tuple[DeviceSource, ...], added: tuple[DeviceSource, ...]) -> bool:
     """Return True if two resources may count the same devices: each another counter of them."""
-    are_counters = {source.kind for source in (*known, *added)} == {"counter"}
-    names = {source.name for source in known}
-    return are_counters and bool(known and added) and names.isdisjoint(source.name for source in added)
+    are_counters = {source.kind for source in (*present, *added)} == {"counter"}
+    names = {source.name for source in present}
+    return are_counters and bool(present and added) and names.isdisjoint(source.name for source in added)
 
 
 def _device_class_mapping(
@@ -250,10 +250,10 @@ def _cel_expression(fields: Section) -> str:
     def expression(own: Section) -> str:
         return own.take("expression", text, "")
 
-    found = fields.take("cel", section(expression), "")
-    if not found:
+    cel = fields.take("cel", section(expression), "")
+    if not cel:
         raise InvalidValue("has no cel.expression")
-    return found
+    return cel
 
 
 def _is_short_qualified_name(name: str) -> bool:

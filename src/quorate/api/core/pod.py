@@ -363,7 +363,9 @@ def _constraints_of(spec: PodSpec) -> PodSpec | None:
     if terms is not None and terms.required:
         affinity = Affinity(pod_anti_affinity=PodAffinity(required=terms.required))
     sidecars = tuple(container for container in spec.init_containers if container.restart_policy == "Always")
-    ports = tuple(Container(ports=each.ports) for each in (*spec.containers, *sidecars) if each.ports)
+    ports = tuple(
+        Container(ports=with_ports.ports) for with_ports in (*spec.containers, *sidecars) if with_ports.ports
+    )
     if affinity is None and not spec.volumes and not ports:
         return None
     return PodSpec(containers=ports, affinity=affinity, volumes=spec.volumes)

@@ -169,8 +169,8 @@ class _AmountsInUse:
         sidecars = {
             container.name for container in spec.init_containers if container.restart_policy == "Always"
         }
-        self._containers = {each.name: each for each in status.container_statuses} | {
-            each.name: each for each in status.init_container_statuses if each.name in sidecars
+        self._containers = {running.name: running for running in status.container_statuses} | {
+            running.name: running for running in status.init_container_statuses if running.name in sidecars
         }
         self._is_infeasible = is_resize_infeasible(status.conditions)
 

@@ -32,8 +32,8 @@ def read_texts(text: str) -> Texts:
 def described(schema: Json, kind: str, texts: Texts, path: str = "") -> Json:
     """Return ``schema`` of ``kind`` (``group/kind``) with the descriptions that ``texts`` has."""
     result = dict(schema)
-    if (found := source_of(kind, path, texts)) is not None:
-        section, key = found
+    if (source := source_of(kind, path, texts)) is not None:
+        section, key = source
         result = {"description": texts[section][key], **result}
     for holder, mark in (("items", "[]"), ("additionalProperties", "{}")):
         if holder in schema:

@@ -22,10 +22,10 @@ class LenientSection(Section):
     """A mapping in which unknown fields produce warnings."""
 
     def close(self) -> None:
-        known = sorted(self._known)
+        names = sorted(self._known)
         for name in self.field.value:
             if name not in self._known:
-                self.at(name).warn(f"is unknown and has no effect{suggestion(name, known)}")
+                self.at(name).warn(f"is unknown and has no effect{suggestion(name, names)}")
 
 
 class Arguments(LenientSection):

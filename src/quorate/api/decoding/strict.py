@@ -146,11 +146,11 @@ class Section:
         self._known.add(name)
 
     def close(self) -> None:
-        known = sorted(self._known)
+        names = sorted(self._known)
         for name in self.field.value:
             if name not in self._known:
-                near = get_close_matches(name, known, n=1)
-                hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
+                near = get_close_matches(name, names, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(names)}"
                 self.at(name).reject(f"is in an unknown field ({hint})")
 
 

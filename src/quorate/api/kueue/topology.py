@@ -99,7 +99,7 @@ class AssignmentSlice(Struct):
         """
         levels = self.values_per_level
         individual = {at: level.individual for at, level in enumerate(levels) if level.individual is not None}
-        count = max(0, min((self.domain_count, *(len(each.roots) for each in individual.values()))))
+        count = max(0, min((self.domain_count, *(len(column.roots) for column in individual.values()))))
         if not individual:
             if count:
                 yield tuple(level.universal or "" for level in levels), self.pod_counts.total(count)

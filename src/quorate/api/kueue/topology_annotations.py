@@ -48,10 +48,10 @@ def parse_constraints(text: str) -> tuple[SliceConstraint, ...] | str:
     Absent fields of a layer are empty or 0, as in Go.
     """
     try:
-        found = codec.decode(tuple[_Constraint, ...] | None, text)  # type: ignore[arg-type]
+        layers = codec.decode(tuple[_Constraint, ...] | None, text)  # type: ignore[arg-type]
     except (msgspec.DecodeError, ValueError) as error:
         return str(error)
-    return tuple(SliceConstraint(topology=layer.topology, size=layer.size) for layer in found or ())
+    return tuple(SliceConstraint(topology=layer.topology, size=layer.size) for layer in layers or ())
 
 
 def topology_request(

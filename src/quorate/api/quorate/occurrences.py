@@ -89,8 +89,8 @@ class Occurrences:
 
     def at(self, now: float) -> tuple[Interval, ...]:
         """Return the occurrences that end after ``now``, in order; see ``occurrences``."""
-        known = self._known
-        if now < self._requested_at or (known and known[0].closes <= now):
+        intervals = self._known
+        if now < self._requested_at or (intervals and intervals[0].closes <= now):
             self._requested_at, self._known = now, occurrences(self._spec, now)
         return self._known
 

@@ -223,8 +223,8 @@ def _warn_of_shares_without_effect(tiers: Field, configuration: SchedulerConfigu
 
 def _overcommit(tiers: Iterable[Iterable[PluginEntry]]) -> Fraction | None:
     """Return the factor of the first overcommit plugin."""
-    found = (entry.arguments for tier in tiers for entry in tier)
-    return next((each.factor for each in found if isinstance(each, OvercommitArguments)), None)
+    arguments = (entry.arguments for tier in tiers for entry in tier)
+    return next((plugin.factor for plugin in arguments if isinstance(plugin, OvercommitArguments)), None)
 
 
 def _actions(field: Field) -> tuple[str, ...]:
@@ -304,10 +304,10 @@ def _report_unsupported(field: Field, name: str) -> None:
     elif name in UNSUPPORTED_SCORERS:
         field.warn(f"{name} {UNSUPPORTED_SCORERS[name]}, which is not supported: pods run without it")
     elif name:
-        known = (*PLUGIN_DECODERS, *UNSUPPORTED_FILTERS, *UNSUPPORTED_SCORERS)
-        field.reject(f"is not a plugin ({_suggestion(name, known)})")
+        names = (*PLUGIN_DECODERS, *UNSUPPORTED_FILTERS, *UNSUPPORTED_SCORERS)
+        field.reject(f"is not a plugin ({_suggestion(name, names)})")
 
 
-def _suggestion(name: str, known: Collection[str]) -> str:
-    near = get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+def _suggestion(name: str, names: Collection[str]) -> str:
+    near = get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"

@@ -79,9 +79,9 @@ MAX_KNOWN: Final = 50  # names of a list that may have thousands
 
 
 def known_names_text(names: Iterable[str]) -> str:
-    known = sorted(names)
-    more = f" and {len(known) - MAX_KNOWN} more" if len(known) > MAX_KNOWN else ""
-    return f"known: {', '.join(known[:MAX_KNOWN]) or 'none'}{more}"
+    ordered = sorted(names)
+    more = f" and {len(ordered) - MAX_KNOWN} more" if len(ordered) > MAX_KNOWN else ""
+    return f"known: {', '.join(ordered[:MAX_KNOWN]) or 'none'}{more}"
 
 
 def join_names(names: Sequence[str]) -> str:

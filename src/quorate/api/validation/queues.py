@@ -41,7 +41,7 @@ def resource_flavor_findings(flavor: ResourceFlavor) -> Findings:
 
 
 def cluster_queue_findings(queue: ClusterQueue) -> Findings:
-    yield from _cluster_queue(queue.spec, known=frozenset())
+    yield from _cluster_queue(queue.spec, tolerated=frozenset())
 
 
 def cluster_queue_update_findings(old: ClusterQueue, new: ClusterQueue, *, strict_checks: bool) -> Findings:
@@ -51,8 +51,10 @@ def cluster_queue_update_findings(old: ClusterQueue, new: ClusterQueue, *, stric
     queue's flavors do not change. ``strict_checks`` (gate RejectUpdatesToCQWithInvalidOnFlavors) disables the
     tolerance.
     """
-    tolerated = not strict_checks and _flavors(old.spec) == _flavors(new.spec)
-    yield from _cluster_queue(new.spec, known=_unknown_check_flavors(old.spec) if tolerated else frozenset())
+    is_same = not strict_checks and _flavors(old.spec) == _flavors(new.spec)
+    yield from _cluster_queue(
+        new.spec, tolerated=_unknown_check_flavors(old.spec) if is_same else frozenset()
+    )
 
 
 def stored_cluster_queue_findings(spec: ClusterQueueSpec) -> Findings:
@@ -60,11 +62,11 @@ def stored_cluster_queue_findings(spec: ClusterQueueSpec) -> Findings:
 
     Unknown flavors of a check are not among them, because such a check applies to no flavor.
     """
-    yield from _cluster_queue(spec, known=_unknown_check_flavors(spec))
+    yield from _cluster_queue(spec, tolerated=_unknown_check_flavors(spec))
 
 
-def _cluster_queue(spec: ClusterQueueSpec, known: frozenset[tuple[str, str]]) -> Findings:
-    """Validate a spec; ``known`` contains pairs of check and flavor that are tolerated."""
+def _cluster_queue(spec: ClusterQueueSpec, tolerated: frozenset[tuple[str, str]]) -> Findings:
+    """Validate a spec; ``tolerated`` contains pairs of check and flavor that are tolerated."""
     yield from _quotas(spec.resource_groups, parent=spec.cohort_name, parent_field="cohortName")
     for at, group in enumerate(spec.resource_groups):
         yield from _lending(f"spec.resourceGroups[{at}]", group)
@@ -73,7 +75,7 @@ def _cluster_queue(spec: ClusterQueueSpec, known: frozenset[tuple[str, str]]) ->
     flavors = _flavors(spec)
     for at, check in enumerate(spec.admission_checks_strategy.admission_checks):
         for position, name in enumerate(check.on_flavors):
-            if name not in flavors and (check.name, name) not in known:
+            if name not in flavors and (check.name, name) not in tolerated:
                 path = f"spec.admissionChecksStrategy.admissionChecks[{at}].onFlavors[{position}]"
                 yield Finding(path, name, f"is not a flavor of this queue ({known_names_text(flavors)})")
     yield from _weight(spec.fair_sharing)

@@ -149,7 +149,7 @@ def _layers(path: str, layers: Sequence[SliceConstraint]) -> Findings:
             yield Finding(f"{path}[{at}].topology", layer.topology, _LEVEL_RULE)
         if layer.size < 1:
             yield Finding(f"{path}[{at}].size", layer.size, _NO_SIZE)
-        first = next(index for index, each in enumerate(layers) if each.topology == layer.topology)
+        first = next(index for index, other in enumerate(layers) if other.topology == layer.topology)
         if first != at:
             yield Finding(f"{path}[{at}].topology", layer.topology, f"is a duplicate (also at index {first})")
         parent = layers[at - 1].size if at else 0

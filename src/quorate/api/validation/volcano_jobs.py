@@ -263,14 +263,14 @@ def _timeout(where: str, timeout: str) -> Findings:
 def _dependencies(tasks: Sequence[TaskSpec]) -> Findings:
     """Validate that dependencies exist and have no cycle: its tasks would never be created."""
     names = {task.name for task in tasks}
-    known = known_names_text(names)
+    tasks_text = known_names_text(names)
     waits_for: dict[str, set[str]] = {}
     for at, task in enumerate(tasks):
         needed = () if task.depends_on is None else task.depends_on.name
         for position, name in enumerate(needed):
             if name not in names:
                 path = f"spec.tasks[{at}].dependsOn.name[{position}]"
-                yield Finding(path, name, f"is not a task of this job ({known})")
+                yield Finding(path, name, f"is not a task of this job ({tasks_text})")
         waits_for[task.name] = names.intersection(needed)
     if waiting := _waiting_forever(waits_for):
         rule = "wait for each other in a circle (leave one of the dependencies out)"
@@ -281,8 +281,8 @@ def _waiting_forever(waits_for: Mapping[str, Collection[str]]) -> list[str]:
     """Return the tasks that are in a cycle of ``waits_for``, or wait for a task in a cycle."""
     waiting: dict[str, list[str]] = {}
     for name, needed in waits_for.items():
-        for each in needed:
-            waiting.setdefault(each, []).append(name)
+        for dependency in needed:
+            waiting.setdefault(dependency, []).append(name)
     left = {name: len(needed) for name, needed in waits_for.items()}
     free = [name for name, number in left.items() if not number]
     while free:

@@ -90,8 +90,8 @@ def _pod_set(path: str, pod_set: PodSet, gates: WebhookGates) -> Findings:
     try:
         template = decode_template(pod_set.template)
     except msgspec.ValidationError as error:
-        found = msgspec.json.decode(pod_set.template)
-        yield Finding(f"{path}.template", found, f"is no pod template: {error}")
+        decoded = msgspec.json.decode(pod_set.template)
+        yield Finding(f"{path}.template", decoded, f"is no pod template: {error}")
         return
     if gates.pod_set_metadata:
         yield from label_findings(f"{path}.template.metadata.labels", template.metadata.labels)

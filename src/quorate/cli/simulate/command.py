@@ -149,8 +149,8 @@ def simulate(
         raise InvalidFiles(error.findings) from error
     first = played[0]
     comparisons = [compare(other.name, first.run, other.run) for other in played[1:]]
-    by_name = {each.name: each.run for each in played}
-    clusters = [summarize_clusters(each.name, each.clusters) for each in played if each.clusters is not None]
+    by_name = {run.name: run.run for run in played}
+    clusters = [summarize_clusters(run.name, run.clusters) for run in played if run.clusters is not None]
     if report is not None:
         _write_report(report, by_name, comparisons)
     if jobs is not None:

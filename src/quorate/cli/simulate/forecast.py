@@ -156,10 +156,10 @@ def _played(cluster: ClusterOptions, live: LiveCluster, queue: str, plays: int) 
 
 
 async def _states(connection: Connection) -> Mapping[Key, ExplanationSummary]:
-    found = await summaries(connection.client, "Workload", "")
-    if found.problem:
-        typer.echo(f"warning: no states: {found.problem}", err=True)
-    return found.served
+    answer = await summaries(connection.client, "Workload", "")
+    if answer.problem:
+        typer.echo(f"warning: no states: {answer.problem}", err=True)
+    return answer.served
 
 
 def _state_of(summary: ExplanationSummary | None) -> tuple[str, str]:
@@ -174,7 +174,7 @@ def _of_tenant(cluster: ClusterOptions, queue: str, refused: MissingPermission) 
 
     async def read(connection: Connection) -> Answer:
         client, namespace = connection.client, connection.namespace
-        queues = [found.metadata.name for found in (await client.list(LOCAL_QUEUES, namespace)).items]
+        queues = [estimate.metadata.name for estimate in (await client.list(LOCAL_QUEUES, namespace)).items]
         if name and name not in queues:
             raise UsageError(f"LocalQueue {namespace}/{name} does not exist{suggestion(name, queues)}")
         estimates = await served_estimates(client, namespace)
@@ -184,16 +184,18 @@ def _of_tenant(cluster: ClusterOptions, queue: str, refused: MissingPermission) 
             raise refused from None
         starts = []
         for workload in (await client.list(WORKLOADS, namespace)).items:
-            key, found = workload.metadata.key, estimates.get(workload.metadata.key)
+            key, estimate = workload.metadata.key, estimates.get(workload.metadata.key)
             state, code = _state_of(served.get(key))
-            if name not in ("", workload.spec.queue_name) or not (found or state in NO_START):
+            if name not in ("", workload.spec.queue_name) or not (estimate or state in NO_START):
                 continue
-            if found is None or state in NO_START:
-                found = StartEstimate(computed_at=at_epoch(WallClock().now()))
-            times = found.p50, found.p90, found.runs, found.confidence
+            if estimate is None or state in NO_START:
+                estimate = StartEstimate(computed_at=at_epoch(WallClock().now()))
+            times = estimate.p50, estimate.p90, estimate.runs, estimate.confidence
             planned = _planned_at(workload)
             starts.append(Start(namespace, key.name, workload.spec.queue_name, *times, state, code, planned))
-        at = max((found.computed_at for found in estimates.values()), default=at_epoch(WallClock().now()))
+        at = max(
+            (estimate.computed_at for estimate in estimates.values()), default=at_epoch(WallClock().now())
+        )
         typer.echo("estimated by the controllers", err=True)
         return Answer(at, tuple(sorted(starts, key=_order)))
 
@@ -217,13 +219,13 @@ def _local_queues(live: LiveCluster, written: str) -> frozenset[Key] | None:
     if kind in LOCAL_QUEUE_NAMES:
         key = Key(live.namespace, name)
         if all(local_queue.metadata.key != key for local_queue in queues):
-            names = [found.metadata.name for found in queues if found.metadata.namespace == live.namespace]
+            names = [queue.metadata.name for queue in queues if queue.metadata.namespace == live.namespace]
             hint = suggestion(name, names) or " (name its namespace with -n)"
             raise UsageError(f"LocalQueue {key} does not exist{hint}")
         return frozenset((key,))
     if kind not in ("", "cq", "clusterqueue", "clusterqueues"):
         raise UsageError(f"{written}: is no queue (write NAME, cq/NAME or lq/NAME)")
-    cluster_queues = [found.metadata.name for found in live.objects[CLUSTER_QUEUES]]
+    cluster_queues = [queue.metadata.name for queue in live.objects[CLUSTER_QUEUES]]
     if name not in cluster_queues:
         hint = suggestion(name, cluster_queues) or f" (write lq/{name} for a local queue)"
         raise UsageError(f"ClusterQueue {name} does not exist{hint}")
@@ -267,9 +269,9 @@ def _planned_at(workload: Workload) -> datetime | None:
 
 
 def _cells(start: Start, now: datetime) -> tuple[str, ...]:
-    known = start.namespace, start.name, start.queue
+    workload = start.namespace, start.name, start.queue
     if start.state in NO_START:
-        return *known, NO_START[start.state], NO_START[start.state], "", "", start.state, start.code
+        return *workload, NO_START[start.state], NO_START[start.state], "", "", start.state, start.code
     rough = "about " if start.runs < FEWEST_RUNS and start.p50 is not None else ""
     p50, p90 = (
         "later" if moment is None else f"in {rough}{format_duration((moment - now).total_seconds())}"
@@ -277,4 +279,4 @@ def _cells(start: Start, now: datetime) -> tuple[str, ...]:
     )
     if rough:
         p90 = ""
-    return *known, p50, p90, str(start.runs), start.confidence, start.state, start.code
+    return *workload, p50, p90, str(start.runs), start.confidence, start.state, start.code

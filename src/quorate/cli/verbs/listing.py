@@ -75,10 +75,10 @@ async def print_whole(
 
 async def listed_summaries(connection: Connection, kind: str) -> Summaries:
     """Return the summaries of what a list shows; print a warning if the controllers did not answer."""
-    found = await summaries(connection.client, kind, connection.namespace)
-    if found.problem:
-        typer.echo(f"warning: {found.problem}", err=True)
-    return found
+    listed = await summaries(connection.client, kind, connection.namespace)
+    if listed.problem:
+        typer.echo(f"warning: {listed.problem}", err=True)
+    return listed
 
 
 def with_explanation(type_: type[T], summary_of: Callable[[T], ExplanationSummary]) -> Callable[[Json], Json]:

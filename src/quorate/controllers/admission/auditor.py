@@ -43,8 +43,8 @@ class Auditor:
 
     async def _audit(self) -> list[ModelDifference]:
         differences: list[ModelDifference] = []
-        for found in audit_model(self._driver.state, self._workloads):
-            differences += found
+        for batch in audit_model(self._driver.state, self._workloads):
+            differences += batch
             await asyncio.sleep(0)  # other tasks run between two slices
         return differences
 

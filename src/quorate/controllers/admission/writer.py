@@ -93,8 +93,8 @@ class AdmissionWriter:
         return self._stale.pop(key, None)
 
     def _completed(self, decided_on: ObjectMeta, write: asyncio.Task[Workload | None]) -> None:
-        known = self._workloads.get(decided_on.key)
-        delivered = known is None or known.metadata.resource_version != decided_on.resource_version
+        newest = self._workloads.get(decided_on.key)
+        delivered = newest is None or newest.metadata.resource_version != decided_on.resource_version
         if delivered and self._last.get(decided_on.key) is write:
             del self._last[decided_on.key]
 
@@ -180,8 +180,8 @@ class AdmissionWriter:
         return stored
 
     def _handle_conflict(self, writes: asyncio.TaskGroup, decision: Decision, outdated: ObjectMeta) -> None:
-        known = self._workloads.get(decision.key)
-        if known is not None and not is_older(outdated, known.metadata):
+        newest = self._workloads.get(decision.key)
+        if newest is not None and not is_older(outdated, newest.metadata):
             self._stale[decision.key] = decision
             writes.create_task(self._expire_conflict(decision))
         else:
@@ -211,8 +211,8 @@ class AdmissionWriter:
             stored = await self._client.get(WORKLOADS, key)
         except (ApiError, Unreachable, Unreadable):  # also if it is gone: the watch will tell
             return True
-        known = self._workloads.get(key)
-        return known is None or known.metadata.resource_version != stored.metadata.resource_version
+        newest = self._workloads.get(key)
+        return newest is None or newest.metadata.resource_version != stored.metadata.resource_version
 
     def _refuse(self, decision: Decision) -> None:
         """Hand back the decision, unless a later decision about its workload has its quota by now."""

@@ -93,17 +93,17 @@ class AncestorFinder:
             owner = metadata.controller
             if owner is None or not self._continues(kind, _kind_of(owner)):
                 return topmost
-            found = await self._find(owner, metadata.namespace)
-            if found is None:
+            ancestor = await self._find(owner, metadata.namespace)
+            if ancestor is None:
                 return OwnerNotFound(owner)
-            if found.uid != owner.uid:
+            if ancestor.uid != owner.uid:
                 return topmost  # the owner was deleted; another object has its name
-            if found.uid in visited:
+            if ancestor.uid in visited:
                 return BrokenOwnerChain(
                     f"its owners form a circle through {owner.kind} {owner.name}", circular=True
                 )
-            visited.add(found.uid)
-            metadata, kind = found, _kind_of(owner)
+            visited.add(ancestor.uid)
+            metadata, kind = ancestor, _kind_of(owner)
             if self._is_managed(_kind_of(owner)) and (self._manage_all or queue_name_of(metadata)):
                 topmost = metadata.uid
         owner = metadata.controller
@@ -123,8 +123,8 @@ class AncestorFinder:
     async def _find(self, owner: OwnerReference, namespace: str) -> ObjectMeta | None:
         kind, key = _kind_of(owner), Key(namespace, owner.name)
         if (find := self._finders.get(kind)) is not None:
-            found = find(key)
-            return None if found is None else found.metadata
+            cached = find(key)
+            return None if cached is None else cached.metadata
         if (visited := self._remembered.get(owner.uid)) is not None:
             return visited
         resource = await self._resource(kind)
@@ -150,9 +150,9 @@ class AncestorFinder:
     async def _resource(self, kind: _KindName) -> Resource[Owner] | None:
         """Return the resource of a kind without an informer; None: it is not served (yet)."""
         if kind not in self._looked_up:
-            known = self._queued.get(kind) or self._intermediate_kinds.get(kind)
-            known = PODS if kind == _POD else known
-            plural = await plural_of(self._client, *kind) if known is None else known.plural
+            queued = self._queued.get(kind) or self._intermediate_kinds.get(kind)
+            queued = PODS if kind == _POD else queued
+            plural = await plural_of(self._client, *kind) if queued is None else queued.plural
             if not plural:
                 return None
             group, _, version = kind[0].rpartition("/")

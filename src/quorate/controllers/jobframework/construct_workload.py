@@ -140,7 +140,7 @@ def resolve_priority(
         return MissingPriorityClass("PriorityClass", name) if pod_class is None else _of(pod_class)
     defaults = [class_ for class_ in pod_classes.values() if class_.global_default]
     if defaults:
-        return _of(min(defaults, key=lambda each: (each.value, each.metadata.name)))
+        return _of(min(defaults, key=lambda priority: (priority.value, priority.metadata.name)))
     return Priority(0, None)
 
 
@@ -259,7 +259,7 @@ def unique_spec(spec: Json) -> Json:
     Lists that are not as a pod has them are left as they are: a job without a schema may have anything.
     """
     containers = {
-        field: [_with_lists(each, _OF_CONTAINER) if isinstance(each, dict) else each for each in spec[field]]
+        field: [_with_lists(item, _OF_CONTAINER) if isinstance(item, dict) else item for item in spec[field]]
         for field in _CONTAINERS
         if isinstance(spec.get(field), list)
     }

@@ -207,11 +207,13 @@ def _invalid_metadata(state: JobState[J]) -> tuple[str, ...]:
         findings = tuple(state.kind.findings(None, state.job, scope))
     except InvalidTemplate:
         findings = ()
-    found = [str(finding) for finding in findings if finding.path.startswith("metadata.")]
+    problems = [str(finding) for finding in findings if finding.path.startswith("metadata.")]
     limit = metadata.labels.get(MAX_EXEC_TIME_SECONDS)
     if limit is not None and state.maximum_execution_s is None:
-        found.append(f"metadata.labels[{MAX_EXEC_TIME_SECONDS}]: {limit!r} is no number of seconds above 0")
-    return tuple(found)
+        problems.append(
+            f"metadata.labels[{MAX_EXEC_TIME_SECONDS}]: {limit!r} is no number of seconds above 0"
+        )
+    return tuple(problems)
 
 
 def create_workload(state: JobState[J], constructed: Workload | NotComposed) -> JobPlan:

@@ -57,19 +57,21 @@ def native_terms(
         return NO_TERMS
     if not groups.are_known:
         return None
-    found = [groups.get(Key(namespace, name)) if name else groups.made for name in names]
-    missing = next((name for name, group in zip(names, found, strict=True) if name and group is None), "")
+    referenced = [groups.get(Key(namespace, name)) if name else groups.made for name in names]
+    missing = next(
+        (name for name, group in zip(names, referenced, strict=True) if name and group is None), ""
+    )
     counts: defaultdict[str, list[int]] = defaultdict(list)  # of the pod sets in each group
-    for group, pod_set in zip(found, pod_sets, strict=True):
+    for group, pod_set in zip(referenced, pod_sets, strict=True):
         if group is not None:
             counts[group.metadata.name].append(pod_set.count)
     least = (
         _least(group, pod_set.count, is_shared=group is not None and len(counts[group.metadata.name]) > 1)
-        for group, pod_set in zip(found, pod_sets, strict=True)
+        for group, pod_set in zip(referenced, pod_sets, strict=True)
     )
     topology = (
         {} if group is None else _topology(group, counts[group.metadata.name], groups.topology_levels)
-        for group in found
+        for group in referenced
     )
     return NativeTerms(tuple(least), tuple(topology), missing)
 

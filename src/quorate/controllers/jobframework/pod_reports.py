@@ -104,18 +104,18 @@ def reclaimable_pods(counts: PodCounts, workload: Workload) -> tuple[Reclaimable
     assignments = () if admission is None else admission.pod_set_assignments
     held = sizes | {assignment.name: held_count(assignment, sizes) for assignment in assignments}
     reported = {reclaimable.name: reclaimable.count for reclaimable in workload.status.reclaimable_pods}
-    found: list[ReclaimablePod] = []
-    for each in counts:
-        if each.name not in sizes:
+    result: list[ReclaimablePod] = []
+    for counted in counts:
+        if counted.name not in sizes:
             continue  # a workload is equivalent also if its pod sets have other names
-        count = sizes[each.name] - each.may_run
-        if each.may_run >= held[each.name]:
-            count = min(reported.get(each.name, 0), sizes[each.name] - held[each.name])
-        if each.required > sizes[each.name]:
-            count = max(count, reported.get(each.name, 0))
+        count = sizes[counted.name] - counted.may_run
+        if counted.may_run >= held[counted.name]:
+            count = min(reported.get(counted.name, 0), sizes[counted.name] - held[counted.name])
+        if counted.required > sizes[counted.name]:
+            count = max(count, reported.get(counted.name, 0))
         if count > 0:
-            found.append(ReclaimablePod(name=each.name, count=count))
-    return tuple(found)
+            result.append(ReclaimablePod(name=counted.name, count=count))
+    return tuple(result)
 
 
 def pods_running_again(workload: Workload, pods: tuple[ReclaimablePod, ...]) -> dict[str, int]:

@@ -119,14 +119,14 @@ def _decide(
     if state.names_workload:
         prebuilt = context.prebuilt
         if prebuilt is not None and is_size_of_copy(state, prebuilt):
-            found: JobPlan | Workload = prebuilt
+            outcome: JobPlan | Workload = prebuilt
         else:
-            found = ensure_prebuilt_workload(state, prebuilt)
+            outcome = ensure_prebuilt_workload(state, prebuilt)
     elif state.is_elastic:
-        found = ensure_slice(state, owned)
+        outcome = ensure_slice(state, owned)
     else:
-        found = ensure_one_workload(state, owned)
-    return found if isinstance(found, JobPlan) else _with_workload(state, found)
+        outcome = ensure_one_workload(state, owned)
+    return outcome if isinstance(outcome, JobPlan) else _with_workload(state, outcome)
 
 
 def _without_job(

@@ -275,8 +275,8 @@ def _shrink(state: JobState[J], workload: Workload) -> JobPlan:
         return resized
     counts = {pod_set.name: pod_set.count for pod_set in state.pod_sets}
     pod_sets = tuple(
-        msgspec.structs.replace(each, count=counts.get(each.name, each.count))
-        for each in workload.spec.pod_sets
+        msgspec.structs.replace(larger, count=counts.get(larger.name, larger.count))
+        for larger in workload.spec.pod_sets
     )
     smaller = msgspec.structs.replace(
         workload, spec=msgspec.structs.replace(workload.spec, pod_sets=pod_sets)

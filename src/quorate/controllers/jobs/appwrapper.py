@@ -54,12 +54,12 @@ _INDEX_ANNOTATIONS: Final = ("pod-index-label", "sub-group-index-label", "sub-gr
 class AppWrapper(UnstructuredJobKind):
     managed_by = ManagedBy(("spec", "managedBy"), "workload.codeflare.dev/appwrapper")
 
-    def __init__(self, known: Mapping[tuple[str, str], UnstructuredJobKind]) -> None:
-        """``known``: kinds, by apiVersion and kind, with pod templates that need no declaration."""
+    def __init__(self, kinds: Mapping[tuple[str, str], UnstructuredJobKind]) -> None:
+        """``kinds``, by apiVersion and kind, with pod templates that need no declaration."""
         super().__init__(
             unstructured_resource("workload.codeflare.dev", "v1beta2", "appwrappers", "AppWrapper")
         )
-        self._known = known
+        self._kinds = kinds
 
     def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
         """Return one for each pod set of each component, with consecutive numbers in the names.
@@ -146,11 +146,11 @@ class AppWrapper(UnstructuredJobKind):
                 parallelism = read_count(job.document, (*spec, "parallelism"), 1)
                 completions = read_count(job.document, (*spec, "completions"), parallelism)
                 return [((*spec, "template"), min(parallelism, completions), COMPLETION_INDEX)]
-            case version, kind if (known := self._known.get((str(version), str(kind)))) is not None:
+            case version, kind if (wrapped_kind := self._kinds.get((str(version), str(kind)))) is not None:
                 inner = codec.convert(UnstructuredJob, {"metadata": {}, **content})
                 return [
                     ((*wrapped, *pod_set_spec.template), pod_set_spec.count, pod_set_spec.index)
-                    for pod_set_spec in known.pod_set_specs(inner)
+                    for pod_set_spec in wrapped_kind.pod_set_specs(inner)
                 ]
         return []
 

@@ -37,9 +37,9 @@ class DeclaredKind(UnstructuredJobKind):
     def is_active(self, job: UnstructuredJob) -> bool:
         if self._declared.active is None:
             return False
-        found = look_up(job.document, self._declared.active)
-        if found is None or isinstance(found, bool):
-            return bool(found)
+        value = look_up(job.document, self._declared.active)
+        if value is None or isinstance(value, bool):
+            return bool(value)
         return read_count(job.document, self._declared.active) > 0
 
     def finished(self, job: UnstructuredJob) -> Outcome | None:
@@ -110,9 +110,9 @@ def _message(job: UnstructuredJob, check: StatusCheck) -> str | None:
     """Return the message of a check that holds for the job's status, otherwise None."""
     if check.condition:
         return condition_message(job, check.condition)
-    found = look_up(job.document, check.field)
+    stored = look_up(job.document, check.field)
     wanted = (look_up(job.document, check.equals_field),) if check.equals_field else check.values
     # In Python, True == 1.
-    if found is None or not any(type(found) is type(value) and found == value for value in wanted):
+    if stored is None or not any(type(stored) is type(value) and stored == value for value in wanted):
         return None
     return "" if check.message is None else read_field(job.document, check.message, str, "")

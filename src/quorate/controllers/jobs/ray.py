@@ -185,10 +185,10 @@ class WithRayCluster(UnstructuredJobKind):
     def referenced_object(self, job: UnstructuredJob) -> ReferencedObject | None:
         """Return the RayCluster of an elastic job with an autoscaler; None for other jobs."""
         scales = look_up(job.document, (*self.cluster, "enableInTreeAutoscaling")) is True
-        found = look_up(job.document, self.cluster_name)
-        if job.metadata.annotations.get(ELASTIC_JOB) != "true" or not scales or not isinstance(found, str):
+        cluster = look_up(job.document, self.cluster_name)
+        if job.metadata.annotations.get(ELASTIC_JOB) != "true" or not scales or not isinstance(cluster, str):
             return None
-        return ReferencedObject(RAY_CLUSTERS, Key(job.metadata.namespace, found)) if found else None
+        return ReferencedObject(RAY_CLUSTERS, Key(job.metadata.namespace, cluster)) if cluster else None
 
     def pods_label(self, job: UnstructuredJob) -> tuple[str, str] | None:
         return (_PODS_LABEL, read_field(job.document, self.cluster_name, str, ""))

@@ -179,7 +179,7 @@ def _template(document: Json, path: Path) -> Json:
     containers = copy.deepcopy(read_entries(document, (*own, "spec", "containers"))) or [
         {"name": _CONTAINER[role]}
     ]
-    container = next((each for each in containers if each.get("name") == _CONTAINER[role]), containers[0])
+    container = next((entry for entry in containers if entry.get("name") == _CONTAINER[role]), containers[0])
     template_resources = container.get("resources")
     own_resources = template_resources if isinstance(template_resources, dict) else {}
     container["resources"] = merged(own_resources, resources(document, path))
@@ -191,7 +191,10 @@ def _with_containers(containers: list[Json], document: Json, path: Path) -> list
     """Return ``containers`` and those at ``path``; the operator adds none with a name and image there are."""
     present = {(container.get("name"), container.get("image")) for container in containers}
     added = read_entries(document, path)
-    return [*containers, *(each for each in added if (each.get("name"), each.get("image")) not in present)]
+    return [
+        *containers,
+        *(entry for entry in added if (entry.get("name"), entry.get("image")) not in present),
+    ]
 
 
 def _selector_path(document: Json, path: Path) -> Path:

@@ -88,7 +88,7 @@ def strategically_merged(document: Json, patch: Mapping[str, Any]) -> Json:
 def _merged_list(current: list[Json], patch: list[Json], key: str) -> list[Json]:
     merged = list(current)
     for item in patch:
-        at = next((index for index, each in enumerate(merged) if each.get(key) == item.get(key)), None)
+        at = next((index for index, other in enumerate(merged) if other.get(key) == item.get(key)), None)
         if at is None:
             merged.append(item)
         else:

@@ -143,7 +143,7 @@ class TrainJob(UnstructuredJobKind):
         elif look_up(entry, PATCHED_JOBS) is not None:
             del look_up(entry, PATCHED_JOBS[:-1])[PATCHED_JOBS[-1]]
         lists = ([*others, entry],) if ours is None else (others, [*others, entry])
-        return tuple(self._patch(job, {"spec": {PATCHES[-1]: each}}) for each in lists)
+        return tuple(self._patch(job, {"spec": {PATCHES[-1]: merged}}) for merged in lists)
 
     def _patch(self, job: UnstructuredJob, body: Json) -> Patch:
         return Patch(self.resource, job.metadata.key, job.metadata.resource_version, body)

@@ -53,8 +53,8 @@ class QuotaPlan:
 def multikueue_check(queue: ClusterQueue, checks: Mapping[str, AdmissionCheck]) -> AdmissionCheck | None:
     """Return the MultiKueue check of a cluster queue, the first by name."""
     names = sorted(rule.name for rule in queue.spec.admission_checks_strategy.admission_checks)
-    found = (checks[name] for name in names if name in checks)
-    return next((check for check in found if check.spec.controller_name == CONTROLLER), None)
+    existing = (checks[name] for name in names if name in checks)
+    return next((check for check in existing if check.spec.controller_name == CONTROLLER), None)
 
 
 def decide(

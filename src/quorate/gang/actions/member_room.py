@@ -174,18 +174,18 @@ def unequal_members(gang: Gang) -> list[Members]:
 
 def _smallest(amounts: Sequence[Mapping[str, int]], count: int) -> list[Members]:
     """Return the ``count`` smallest of ``amounts``, or none if it is not clear which these are."""
-    counts = Counter(tuple(sorted(each.items())) for each in amounts)
-    ordered = sorted(counts, key=lambda each: (sum(amount for _, amount in each), each))
-    distinct = [dict(each) for each in ordered]
+    counts = Counter(tuple(sorted(member.items())) for member in amounts)
+    ordered = sorted(counts, key=lambda member: (sum(amount for _, amount in member), member))
+    distinct = [dict(member) for member in ordered]
     is_ordered = all(_is_at_most(one, other) for one, other in pairwise(distinct))
     if not is_ordered and count < len(amounts):
         return []
     result: list[Members] = []
-    for each in distinct:
-        taken = min(count, counts[tuple(sorted(each.items()))])
+    for member in distinct:
+        taken = min(count, counts[tuple(sorted(member.items()))])
         count -= taken
         if taken:
-            result.append(Members({name: amount for name, amount in each.items() if amount > 0}, taken))
+            result.append(Members({name: amount for name, amount in member.items() if amount > 0}, taken))
     return result
 
 

@@ -69,8 +69,8 @@ class NativeVictims:
 
     def _victims_of(self, gang: Gang) -> _Victims:
         key, position = (gang.queue, gang.priority), self._session.cluster.usage_changes.end
-        found = self._found.get(key)
-        if found is None or found.position != position:
+        victims = self._found.get(key)
+        if victims is None or victims.position != position:
             newest_first = sorted(
                 self._possible_victims(*key), key=lambda unit: unit.creation_order, reverse=True
             )
@@ -78,8 +78,8 @@ class NativeVictims:
             evicted = (task for unit in units for task in unit.tasks)
             cluster = self._session.cluster
             free = free_beside(cluster, amounts_of(cluster, evicted))
-            found = self._found[key] = _Victims(position, units, free)
-        return found
+            victims = self._found[key] = _Victims(position, units, free)
+        return victims
 
     def _possible_victims(self, queue: str, priority: int) -> Iterator[VictimUnit]:
         session = self._session

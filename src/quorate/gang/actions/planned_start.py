@@ -143,7 +143,7 @@ def plan_start(session: Session, checks: AdmissionChecks, gang: Gang) -> Planned
         other = session.model.gangs[key]
         freed.add(other, is_charged=other.is_active)
         if within is None and domains is not None:
-            left = (each for each in domains if not freed.last.isdisjoint(each.nodes.tolist()))
+            left = (candidate for candidate in domains if not freed.last.isdisjoint(candidate.nodes.tolist()))
             within = first_with_room(left)
         if has_room():
             return _with_places(cluster, gang, at, claim, freed, within)
@@ -172,7 +172,7 @@ def _start_beside_windows(
         if checks.shortages(claim, left):
             continue
         usable = np.setdiff1d(np.arange(cluster.size), outside)
-        within = [usable] if domains is None else [np.intersect1d(each.nodes, usable) for each in domains]
+        within = [usable] if domains is None else [np.intersect1d(domain.nodes, usable) for domain in domains]
         factor = session.settings.enqueue.idle_factor if domains is None else Fraction(1)
         for nodes in within:
             if MemberRoom(cluster, factor, freed.matrix, nodes).check(gang) is None:

@@ -125,9 +125,9 @@ class TopologyPlacement:
         """Place members until the gang is ready; return True if others are left for a later turn."""
         session, gang = self._session, self._gang
         key = self._trial_key()
-        known = None if key is None else self._trials.refused_topologies.get(key)
-        if known is not None:
-            session.pending_reasons[gang.key] = known
+        refusal = None if key is None else self._trials.refused_topologies.get(key)
+        if refusal is not None:
+            session.pending_reasons[gang.key] = refusal
             return False
         before = self._trials.version.current
         waiting: tuple[Move, ...] = ()  # in the first domain that has room when pods have left
@@ -265,10 +265,10 @@ class TopologyPlacement:
             return False
         room = room_of(self._session, unit.tasks, group.tasks.values(), needed)
         limit = tier_limit(group.policy.network_topology)
-        for each in self._sub_group_domains(limit, room, domain, within):
+        for inner in self._sub_group_domains(limit, room, domain, within):
             before = len(statement.moves)
             is_packed = limit is not None or self._limit is not None
-            filling = _Filling(self._session, self._search, each, room if is_packed else None)
+            filling = _Filling(self._session, self._search, inner, room if is_packed else None)
             if self._place_sub_group(unit.tasks, needed, filling, statement):
                 _start_together(statement, before)
                 return True
@@ -320,7 +320,7 @@ class TopologyPlacement:
             else:
                 rank = 2
             ordered.append(((rank,), unit))
-        return [unit for _, unit in sorted(ordered, key=lambda each: each[0])]
+        return [unit for _, unit in sorted(ordered, key=lambda pair: pair[0])]
 
     # Reasons.
 
@@ -334,7 +334,9 @@ class TopologyPlacement:
             if reason is not None:
                 return reason
         never = sum(
-            gang.shapes[shape] for shape, each in self._failed.items() if each is not None and each.never_fits
+            gang.shapes[shape]
+            for shape, diagnosis in self._failed.items()
+            if diagnosis is not None and diagnosis.never_fits
         )
         return GangUnschedulable(
             missing - self._most_placed,
@@ -345,7 +347,7 @@ class TopologyPlacement:
 
     def _cause(self) -> Cause:
         """Return why members have no node."""
-        refusals = tuple(each for each in self._failed.values() if each is not None)
+        refusals = tuple(diagnosis for diagnosis in self._failed.values() if diagnosis is not None)
         if not refusals:
             return cause_without_refusals(self._session, self._gang)
         return Cause("; ".join(sorted(set(map(no_fit_message, refusals)))), refusals)

@@ -185,7 +185,7 @@ class _Search:
         session, taken = self.session, _sum_of_requests(self.tasks)
         by, cluster = session.queue_of(self.preemptor), session.cluster
         claims: dict[str, Counter[str]] = {}
-        found = set()
+        preemptors = set()
         for gang in victims:
             tasks = _minimum(session, gang)
             claim = claims.setdefault(gang.queue, Counter())
@@ -195,11 +195,11 @@ class _Search:
             for task in tasks:
                 choice = session.node_finder.best(session.shape_of(task))
                 if not isinstance(choice, Choice):
-                    found.add(gang)
+                    preemptors.add(gang)
                     break
                 cluster.hold((_Search, task.uid), task.shape, choice.node, 1, owner=_Search)
         cluster.release_all(_Search)
-        return found
+        return preemptors
 
 
 def _minimum(session: Session, gang: Gang) -> list[Task]:

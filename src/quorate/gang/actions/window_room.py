@@ -46,10 +46,10 @@ class WindowRoom:
         capacity = cluster.allocatable[:, index] * factor.numerator // factor.denominator
         idle = np.maximum(capacity - cluster.used[:, index] + cluster.releasing[:, index], 0).sum(axis=1)
         kept = Counter({resource: int(idle[row]) for resource, row in cluster.rows.items()})
-        names = {each.reservation.metadata.name for each in keeping}
+        names = {kept_nodes.reservation.metadata.name for kept_nodes in keeping}
         for gang in self._charged:
             from_it = self._windows.that_keep_from(gang)
-            if names.isdisjoint(each.reservation.metadata.name for each in from_it):
+            if names.isdisjoint(kept_nodes.reservation.metadata.name for kept_nodes in from_it):
                 kept.subtract(node_claim_of(gang))
         return {resource: amount for resource, amount in kept.items() if amount > 0}
 
@@ -78,5 +78,5 @@ class WindowRoom:
 
 def ready_nodes(cluster: Cluster, keeping: Keeping) -> list[int]:
     """Return the indexes of the ready nodes that windows keep."""
-    found = (cluster.index(name) for name in {name for kept in keeping for name in kept.nodes})
-    return sorted(index for index in found if index is not None and cluster.ready[index])
+    rows = (cluster.index(name) for name in {name for kept in keeping for name in kept.nodes})
+    return sorted(index for index in rows if index is not None and cluster.ready[index])

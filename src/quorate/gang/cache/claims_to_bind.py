@@ -38,4 +38,4 @@ def devices_to_allocate(
     if isinstance(chosen, DeviceShortage):
         return chosen
     claims = unallocated_claims(pod, model.devices.claims)
-    return tuple(DeviceAllocationStep(claim, each) for claim, each in zip(claims, chosen, strict=True))
+    return tuple(DeviceAllocationStep(claim, devices) for claim, devices in zip(claims, chosen, strict=True))

@@ -412,9 +412,9 @@ class Model:
 
         They are not placed: what the group requires is not known.
         """
-        known = self.gangs.get(key)
+        former = self.gangs.get(key)
         self.remove_group(key)
-        self._unreadable_groups[key] = queue or ("default" if known is None else known.queue)
+        self._unreadable_groups[key] = queue or ("default" if former is None else former.queue)
         if (gang := self.gangs.get(key)) is not None:
             gang.queue = self._unreadable_groups[key]
             gang.generation += 1

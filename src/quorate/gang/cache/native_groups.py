@@ -112,10 +112,10 @@ def scheduled_condition(conditions: tuple[PodGroupCondition, ...]) -> Condition 
     """
     by_type = {condition.type: condition for condition in conditions if condition.status == "True"}
     status: ConditionStatus = "False"
-    if (found := by_type.get(SCHEDULED)) is not None:
-        status, reason, message = "True", native_groups.SCHEDULED, found.message
-    elif (found := by_type.get(UNSCHEDULABLE)) is not None:
-        reason, message = native_groups.UNSCHEDULABLE, f"{found.reason}{_SEPARATOR}{found.message}"
+    if (native := by_type.get(SCHEDULED)) is not None:
+        status, reason, message = "True", native_groups.SCHEDULED, native.message
+    elif (native := by_type.get(UNSCHEDULABLE)) is not None:
+        reason, message = native_groups.UNSCHEDULABLE, f"{native.reason}{_SEPARATOR}{native.message}"
     else:
         return None
     return Condition(
@@ -123,5 +123,5 @@ def scheduled_condition(conditions: tuple[PodGroupCondition, ...]) -> Condition 
         status=status,
         reason=reason,
         message=message,
-        last_transition_time=found.last_transition_time,
+        last_transition_time=native.last_transition_time,
     )

@@ -221,8 +221,8 @@ class SessionAccounts:
         self.by_queue.clear()
         self._shares.clear()
         for queue, account in accounts.items():
-            for each in self._path(queue):
-                total = self.by_queue.setdefault(each, Account())
+            for on_path in self._path(queue):
+                total = self.by_queue.setdefault(on_path, Account())
                 total.add(account)
                 if self._reserves_missing:
                     add(total.reserved, account.missing)

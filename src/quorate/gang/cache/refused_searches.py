@@ -63,7 +63,7 @@ class RefusedPlans:
         self._version, self._searches_per_session = version, searches
         self._waiting, self._skipped = self._skipped, set()
         oldest = self._session - 2 * self._period
-        for group in [each for each, last in self._searched.items() if last.session < oldest]:
+        for group in [searched for searched, last in self._searched.items() if last.session < oldest]:
             del self._searched[group]
 
     def is_current(self, group: Hashable) -> bool:

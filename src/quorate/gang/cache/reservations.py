@@ -105,7 +105,7 @@ def reserved_for(gang: Gang) -> Mapping[str, int]:
         return {}
     if (
         gang.phase == RUNNING
-        and sum(gang.task_counts.by_status[each] for each in ALLOCATED_STATUSES) < gang.min_member
+        and sum(gang.task_counts.by_status[status] for status in ALLOCATED_STATUSES) < gang.min_member
     ):
         return {}
     return without_gated(gang, _minus(minimum, gang.requests.charged))

@@ -58,8 +58,8 @@ class ReservedNodes:
     def advance(self, now: float) -> bool:
         """Find what is kept at ``now``; return True if that differs from what was kept before."""
         before, self._now = self._kept, now
-        known = self._cluster.nodes if self._windows else ()
-        nodes = [(node.metadata.name, node.metadata.labels) for node in known if node is not None]
+        present = self._cluster.nodes if self._windows else ()
+        nodes = [(node.metadata.name, node.metadata.labels) for node in present if node is not None]
         self._kept = tuple(
             KeptNodes(window.reservation, interval, reserved_nodes(window.reservation.spec.nodes, nodes))
             for _, window in sorted(self._windows.items())
@@ -118,10 +118,12 @@ class ReservedNodes:
     def _kept_at(self, at: float) -> Iterator[KeptNodes]:
         """Yield what is kept at a later time: at an infinite time nothing is."""
         for kept in self._kept:
-            known = self._intervals(kept)
-            if known[-1].closes <= at < math.inf:  # perhaps there are more, which are not computed at once
-                known = occurrences(kept.reservation.spec, at)
-            interval = next((each for each in known if each.closes > at), None)
+            intervals = self._intervals(kept)
+            if (
+                intervals[-1].closes <= at < math.inf
+            ):  # perhaps there are more, which are not computed at once
+                intervals = occurrences(kept.reservation.spec, at)
+            interval = next((candidate for candidate in intervals if candidate.closes > at), None)
             if interval is not None:
                 yield kept._replace(interval=interval)
 

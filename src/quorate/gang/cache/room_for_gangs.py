@@ -106,5 +106,5 @@ def _lost_members(gang: Gang) -> Iterator[tuple[Shape, str]]:
             yield task.shape, task.node
     number = missing.total()
     for role in missing.elements():
-        known = gang.owner.requests_of(role) or {name: n // number for name, n in claim.items()}
-        yield Shape(amounts={**known, PODS: 1}, tolerations=TOLERATES_ALL), ""
+        requested = gang.owner.requests_of(role) or {name: n // number for name, n in claim.items()}
+        yield Shape(amounts={**requested, PODS: 1}, tolerations=TOLERATES_ALL), ""

@@ -173,7 +173,7 @@ def quota_shortages(
     Only resources in ``requested`` are checked, those with amount 0 too.
     """
     normalised_used = normalised(used)
-    found: list[QuotaShortage] = []
+    shortages: list[QuotaShortage] = []
     for resource, limit in sorted(hard.items()):
         key = resource.removeprefix(_REQUESTS)
         if key in requested:
@@ -181,8 +181,8 @@ def quota_shortages(
                 resource, requested[key], normalised_used.get(key, 0), reserved.get(key, 0), limit
             )
             if shortage.requested > shortage.free:
-                found.append(shortage)
-    return tuple(found)
+                shortages.append(shortage)
+    return tuple(shortages)
 
 
 def plain_resource(name: str) -> str:

@@ -80,7 +80,7 @@ class _Namespace:
                 self.used_by_members.setdefault(new.group, Counter()).update(new.usage)
                 if new.failed:
                     self.left_by_failed.setdefault(new.group, Counter()).update(new.left_to_replacement)
-        for group in {each.group for each in (old, new) if each is not None}:
+        for group in {usage.group for usage in (old, new) if usage is not None}:
             self.update_claim(group)
 
     def update_claim(self, group: str) -> None:

@@ -55,7 +55,7 @@ def group_findings(
     requested = normalised(new.minimum)
     if mode == "off" or (old is not None and not _raises(normalised(old), requested)):
         return
-    for quota in sorted(quotas, key=lambda each: each.key):
+    for quota in sorted(quotas, key=lambda of_namespace: of_namespace.key):
         if not is_counted_by(quota.spec, new.attributes):
             continue
         alone = quota_shortages(quota.hard, {}, {}, requested)
@@ -116,7 +116,7 @@ def pod_findings(
     claims of all active groups of the namespace, its own included.  All by normalised name.
     """
     requested = {name: amount for name, amount in usage.items() if amount > 0}
-    for quota in sorted(quotas, key=lambda each: each.key):
+    for quota in sorted(quotas, key=lambda of_namespace: of_namespace.key):
         if not is_counted_by(quota.spec, attributes):
             continue
         reserved_here = reserved.of(quota.spec)

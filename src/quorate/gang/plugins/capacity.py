@@ -86,8 +86,8 @@ class _QueueCapacity:
         oldest: dict[str, tuple[float, str]] = {}
         for name in {gang.queue for gang in self._session.gangs}:
             entitlement, creation_order = self._entitlements[name], self._session.queues[name].creation_order
-            for each in entitlement.path if entitlement.invalid is None else ():
-                oldest[each] = min(creation_order, oldest.get(each, creation_order))
+            for on_path in entitlement.path if entitlement.invalid is None else ():
+                oldest[on_path] = min(creation_order, oldest.get(on_path, creation_order))
         return oldest
 
     # Orders.
@@ -109,8 +109,8 @@ class _QueueCapacity:
         """Return a key that compares leaves where paths part; equal ancestors by oldest leaf."""
         entitlement = self._entitlements[queue.name]
         steps = tuple(
-            (*self._share_key(each, share), self._oldest.get(each, queue.creation_order))
-            for each in entitlement.path[1:]
+            (*self._share_key(on_path, share), self._oldest.get(on_path, queue.creation_order))
+            for on_path in entitlement.path[1:]
         )
         return (-queue.priority, entitlement.invalid is not None, *steps)
 
@@ -133,24 +133,24 @@ class _QueueCapacity:
             return QueueNotOpen(gang.queue)
         if gang.min_resources is None:
             return Vote.PERMIT
-        for each in reversed(self._entitlements[gang.queue].path):
-            account = self.accounts.by_queue[each]
-            shortages = account.shortages(self.accounts.request_of(gang), self._entitlements[each].limits)
+        for on_path in reversed(self._entitlements[gang.queue].path):
+            account = self.accounts.by_queue[on_path]
+            shortages = account.shortages(self.accounts.request_of(gang), self._entitlements[on_path].limits)
             if shortages:
-                return QueueQuotaExceeded(each, shortages)
+                return QueueQuotaExceeded(on_path, shortages)
         return Vote.PERMIT
 
     def allocatable(self, queue: Queue, request: Amounts) -> bool:
         return self._serves(queue) and all(
-            self._entitlements[each].limits.allow(self.accounts.allocated(each), request)
-            for each in self._entitlements[queue.name].path
+            self._entitlements[on_path].limits.allow(self.accounts.allocated(on_path), request)
+            for on_path in self._entitlements[queue.name].path
         )
 
     def share_shortage(self, queue: Queue, request: Amounts) -> QueueQuotaExceeded | None:
-        for each in reversed(self._entitlements[queue.name].path):
-            shortages = self.accounts.shortages(each, self._entitlements[each].limits, request)
+        for on_path in reversed(self._entitlements[queue.name].path):
+            shortages = self.accounts.shortages(on_path, self._entitlements[on_path].limits, request)
             if shortages:
-                return QueueQuotaExceeded(each, shortages)
+                return QueueQuotaExceeded(on_path, shortages)
         return None
 
     def _serves(self, queue: Queue) -> bool:
@@ -165,9 +165,11 @@ class _QueueCapacity:
             return False
         return any(
             less_equal_partly(
-                plus(self.accounts.allocated(each), request), self._entitlements[each].deserved, request
+                plus(self.accounts.allocated(evaluated), request),
+                self._entitlements[evaluated].deserved,
+                request,
             )
-            for each in (queue.name, *self._reclaim_ancestors(queue.name))
+            for evaluated in (queue.name, *self._reclaim_ancestors(queue.name))
         )
 
     def reclaims_back(self, queue: Queue, claim: Amounts, other: Queue, request: Amounts) -> bool:
@@ -176,12 +178,12 @@ class _QueueCapacity:
         Otherwise nothing of ``other`` can be reclaimed for another resource of the claim either.
         """
         beyond = all(
-            self._exceeds(each, plus(self.accounts.allocated(each), claim), claim)
-            for each in (queue.name, *self._reclaim_ancestors(queue.name))
+            self._exceeds(evaluated, plus(self.accounts.allocated(evaluated), claim), claim)
+            for evaluated in (queue.name, *self._reclaim_ancestors(queue.name))
         )
         return not beyond or any(
-            self._exceeds(each, self.accounts.allocated(each), request)
-            for each in (other.name, *self._reclaim_ancestors(other.name))
+            self._exceeds(evaluated, self.accounts.allocated(evaluated), request)
+            for evaluated in (other.name, *self._reclaim_ancestors(other.name))
         )
 
     def _nearest_ancestors(self, queue: str) -> Sequence[str]:
@@ -216,10 +218,10 @@ class _QueueCapacity:
         for task in candidates:
             queue = self._session.gang_of(task).queue
             evaluated = [queue, *self._separate_ancestors(queue, preemptor_queue)]
-            allocated = {each: left.get(each, self.accounts.allocated(each)) for each in evaluated}
+            allocated = {name: left.get(name, self.accounts.allocated(name)) for name in evaluated}
             if may_lose(queue, preemptor_queue, preemptor, task, allocated):
                 victims.append(task)
-                left.update((each, minus(allocated[each], task.request)) for each in evaluated)
+                left.update((name, minus(allocated[name], task.request)) for name in evaluated)
         return victims
 
     def _exceeds_deserved(
@@ -228,8 +230,8 @@ class _QueueCapacity:
         shared = _common(task.request, preemptor.request) - {PODS}
         requested = plus(self.accounts.allocated(preemptor_queue), preemptor.request)
         beyond = self._beyond_deserved(preemptor_queue, requested, shared)
-        exceeded = [self._beyond_deserved(each, has, shared) for each, has in allocated.items()]
-        if beyond - exceeded[0] or not all(each - beyond for each in exceeded):
+        exceeded = [self._beyond_deserved(resources, has, shared) for resources, has in allocated.items()]
+        if beyond - exceeded[0] or not all(resources - beyond for resources in exceeded):
             return False
         return less_equal(self._entitlements[queue].guarantee, minus(allocated[queue], task.request))
 
@@ -241,9 +243,9 @@ class _QueueCapacity:
         """Return the reclaim ancestors of ``queue`` that differ from those on the other's levels."""
         of_preemptor = self._nearest_ancestors(preemptor_queue)
         return [
-            each
-            for level, each in enumerate(self._nearest_ancestors(queue))
-            if each != ROOT and of_preemptor[level : level + 1] != (each,)
+            ancestor
+            for level, ancestor in enumerate(self._nearest_ancestors(queue))
+            if ancestor != ROOT and of_preemptor[level : level + 1] != (ancestor,)
         ]
 
     def _may_lose(
@@ -259,7 +261,7 @@ class _QueueCapacity:
             return False
         if not self._deserves_any(queue, task) and self._would_alternate(queue, preemptor_queue, preemptor):
             return False
-        if not all(self._exceeds(each, has, task.request) for each, has in allocated.items()):
+        if not all(self._exceeds(name, has, task.request) for name, has in allocated.items()):
             return False
         return not self._may_reclaim_back(queue, allocated[queue], task, preemptor_queue, preemptor)
 
@@ -286,7 +288,7 @@ class _QueueCapacity:
         if not less_equal(self._entitlements[gang.queue].guarantee, without):
             return False
         evaluated = (gang.queue, *self._separate_ancestors(gang.queue, preemptor.name))
-        return all(self._exceeds(each, self.accounts.allocated(each), lost) for each in evaluated)
+        return all(self._exceeds(name, self.accounts.allocated(name), lost) for name in evaluated)
 
     def _would_alternate(self, queue: str, preemptor_queue: str, preemptor: Task) -> bool:
         """Return True if two queues that deserve nothing would reclaim from each other in turn.

@@ -72,9 +72,9 @@ def tree_shares(total: Amounts, usages: Collection[GangUsage]) -> dict[Path, Tre
     """Return the share of each node above a gang, by its path."""
     used_up = _used_up(total, usages)
     nodes: defaultdict[Path, _TreeNode] = defaultdict(_TreeNode)
-    for each in usages:
-        share = dominant_share(each.allocated, total)
-        nodes[each.path].add(_is_saturated(each, used_up), share, each.allocated)
+    for of_gang in usages:
+        share = dominant_share(of_gang.allocated, total)
+        nodes[of_gang.path].add(_is_saturated(of_gang, used_up), share, of_gang.allocated)
     result: dict[Path, TreeShare] = {}
     for depth in range(max(map(len, nodes), default=0), 0, -1):
         for path in [path for path in nodes if len(path) == depth]:

@@ -37,7 +37,7 @@ _NO_AFFINITY: Final = QueueAffinity()
 def nodegroup(session: Session, entry: PluginEntry) -> PluginCallbacks:
     """Return the callbacks for the limits of queues; the shapes of the pods have the other rules already."""
     limited = {name: queue.node_group_limits for name, queue in session.queues.items()}
-    limits = {name: each for name, each in limited.items() if each}
+    limits = {name: groups for name, groups in limited.items() if groups}
     if not limits or "Predicate" in entry.disabled:
         return PluginCallbacks()
     usage = NodeGroupUsage(session, limits)
@@ -115,8 +115,8 @@ class NodeGroupUsage:
     def _group_of(self, node: str) -> str:
         """Return the node group of ``node``; "" if it has none."""
         index = self._session.cluster.index(node)
-        found = None if index is None else self._session.cluster.nodes[index]
-        return "" if found is None else found.metadata.labels.get(NODE_GROUP_LABEL, "")
+        stored = None if index is None else self._session.cluster.nodes[index]
+        return "" if stored is None else stored.metadata.labels.get(NODE_GROUP_LABEL, "")
 
 
 def node_group_rules(
@@ -126,13 +126,15 @@ def node_group_rules(
 
     With ``enableHierarchy`` a queue without ``affinity`` has that of its nearest ancestor with one.
     """
-    entry = next((each for each in entries if isinstance(each.arguments, NodeGroupArguments)), None)
+    entry = next(
+        (candidate for candidate in entries if isinstance(candidate.arguments, NodeGroupArguments)), None
+    )
     if entry is None:
         return {}
 
     def affinity_of(queue: Queue) -> QueueAffinity | None:
         lineage = with_ancestors(queue.name, queues) if entry.hierarchy else (queue,)
-        return next((each.affinity for each in lineage if each.affinity is not None), None)
+        return next((candidate.affinity for candidate in lineage if candidate.affinity is not None), None)
 
     return {
         name: _rule(affinity_of(queue) or _NO_AFFINITY, entry, queue.node_group_limits is not None)

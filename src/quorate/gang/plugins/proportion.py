@@ -77,8 +77,8 @@ class _QueueShares:
             amounts = deserved(self._total, {queue.name: self._demand(queue) for queue in queues})
             # Amounts are integers, so that a fraction of a unit allows nothing.
             limits = {
-                name: ResourceLimits({resource: floor(amount) for resource, amount in each.items()})
-                for name, each in amounts.items()
+                name: ResourceLimits({resource: floor(amount) for resource, amount in of_queue.items()})
+                for name, of_queue in amounts.items()
             }
             self._current = _Deserved(amounts, limits)
         return self._current

@@ -221,7 +221,7 @@ def agreed_victims(
             choice = callback()
             if choice is None:
                 continue
-            agreed = choice if agreed is None else [each for each in agreed if each in choice]
+            agreed = choice if agreed is None else [victim for victim in agreed if victim in choice]
             if not agreed:
                 break
         if agreed:

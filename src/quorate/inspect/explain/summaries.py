@@ -74,9 +74,9 @@ class VolcanoJobStates:
         """Return the summary of a job; its own status decides if it has ended, or has no pod group yet."""
         from quorate.gang.explanation import explain_job_without_group
 
-        of_status, found = explain_job_without_group(job), self.by_job.get(job.metadata.uid)
-        if found is not None and of_status.state != "Finished":
-            return msgspec.structs.replace(found, metadata=job.metadata)
+        of_status, of_group = explain_job_without_group(job), self.by_job.get(job.metadata.uid)
+        if of_group is not None and of_status.state != "Finished":
+            return msgspec.structs.replace(of_group, metadata=job.metadata)
         return summary_of(of_status, job.metadata)
 
 
@@ -146,12 +146,12 @@ async def _stored_summaries(client: Client, kind: str, namespace: str) -> dict[K
     reader = ClusterReader(client)
     if kind == "PodGroup":
         groups = sorted(await reader.pod_groups(namespace), key=lambda group: group.metadata.key)
-        found = pod_group_summaries(reader, groups)
+        explained = pod_group_summaries(reader, groups)
     else:
         workloads = {
             workload.metadata.key: workload
             for workload in await readable_objects(client, WORKLOADS, namespace) or ()
         }
         state = _state_without_objects()
-        found = workload_summaries(state, sorted(workloads), workloads.get, reader, UNLIMITED_SCOPE)
-    return {summary.metadata.key: summary async for summary in found}
+        explained = workload_summaries(state, sorted(workloads), workloads.get, reader, UNLIMITED_SCOPE)
+    return {summary.metadata.key: summary async for summary in explained}

@@ -83,7 +83,7 @@ async def named_targets(connection: Connection, written: str) -> list[Target]:
     document = await client.get(resource, Key(namespace, name))
     job = metadata_of(document)
     owners = [job.uid, *_active_jobs(resource, document)]
-    if workloads := [each for uid in owners for each in await workloads_of_job(client, namespace, uid)]:
+    if workloads := [owned for uid in owners for owned in await workloads_of_job(client, namespace, uid)]:
         return [OfWorkload(workload) for workload in workloads]
     if QUEUE_NAME not in job.labels and (groups := await _pod_groups_of(client, job)):
         return [OfObject("podgroups", group) for group in groups]

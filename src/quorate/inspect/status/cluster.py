@@ -112,7 +112,7 @@ async def _native_groups(
 
     pods = await readable_objects(client, STARTED_PODS, namespace)
     explained = [(group, with_members(explain_group(group), pods or ())) for group in alone]
-    return [of_pod_group(group, summary_of(found, group.metadata)) for group, found in explained]
+    return [of_pod_group(group, summary_of(summaries, group.metadata)) for group, summaries in explained]
 
 
 def _order(job: JobStatus) -> tuple[bool, str, str]:

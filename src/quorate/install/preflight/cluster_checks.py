@@ -65,20 +65,22 @@ def version_findings(served: ServerVersion) -> Iterator[PreflightFinding]:
 
 
 def native_group_findings(
-    found: NativeGangs, gates: Sequence[str] | None, *, wanted: bool
+    answer: NativeGangs, gates: Sequence[str] | None, *, wanted: bool
 ) -> Iterator[PreflightFinding]:
     """Yield whether jobs can start as gangs on the stock scheduler, and which gates the server has.
 
     ``gates``: the enabled feature gates of pod groups; None: unknown.  ``wanted``: the Configuration asks for
     gangs.
     """
-    if not isinstance(found, Missing):
-        text = f"the server has pod groups of {found.api_version}, and the policy for their pods is installed"
+    if not isinstance(answer, Missing):
+        text = (
+            f"the server has pod groups of {answer.api_version}, and the policy for their pods is installed"
+        )
         yield info("native gangs", text)
     elif wanted:
-        yield error("native gangs", f"gangs: native, but {found.value}", "or write gangs: none")
-    elif found is Missing.POLICY:
-        yield info("native gangs", f"the server has pod groups; {found.value}")
+        yield error("native gangs", f"gangs: native, but {answer.value}", "or write gangs: none")
+    elif answer is Missing.POLICY:
+        yield info("native gangs", f"the server has pod groups; {answer.value}")
     if gates is not None and (gates or wanted):
         yield info(
             "native gangs", f"feature gates of the API server that are on: {', '.join(gates) or 'none'}"

@@ -42,11 +42,11 @@ def run_of(containers: Iterable[Container]) -> Run | None:
     Return None if the command of a container is not a simple command.
     """
     runs = [_run(container.image, container.command, container.args) for container in containers]
-    known = [run for run in runs if run is not None]
-    if not known or len(known) < len(runs):
+    finite = [run for run in runs if run is not None]
+    if not finite or len(finite) < len(runs):
         return None
-    code = next((run.exit_code for run in known if run.exit_code), 0)
-    durations = [run.duration_s for run in known]
+    code = next((run.exit_code for run in finite if run.exit_code), 0)
+    durations = [run.duration_s for run in finite]
     return Run(
         None if None in durations else max(duration for duration in durations if duration is not None), code
     )
@@ -115,9 +115,9 @@ def _sleep(times: Sequence[str]) -> Run | None:
     """Return the sum of times such as ``10``, ``1.5m`` or ``infinity``; None for a text that is no time."""
     if any(time in ("infinity", "inf") for time in times):
         return _UNTIL_STOPPED
-    found = [_SLEEP.fullmatch(time) for time in times]
-    parts = [match.groups() for match in found if match is not None]
-    if len(parts) < len(found):
+    matches = [_SLEEP.fullmatch(time) for time in times]
+    parts = [match.groups() for match in matches if match is not None]
+    if len(parts) < len(matches):
         return None
     return Run(sum(float(amount) * _SLEEP_UNIT_S[unit] for amount, unit in parts))
 

@@ -205,9 +205,9 @@ def _quantity(value: str | float, finest: int = NANO) -> str:
 
 
 def _time(value: str, micro: bool) -> str:
-    if micro and (found := _SECONDS.match(value)) and not _MICROSECONDS.fullmatch(value, found.end()):
+    if micro and (seconds := _SECONDS.match(value)) and not _MICROSECONDS.fullmatch(value, seconds.end()):
         layout = "2006-01-02T15:04:05.000000Z07:00"
-        rest = value[found.end() :]
+        rest = value[seconds.end() :]
         raise UndecodableObject(f'parsing time "{value}" as "{layout}": cannot parse "{rest}" as ".000000"')
     try:
         moment = datetime.fromisoformat(value)

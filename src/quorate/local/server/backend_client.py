@@ -211,7 +211,9 @@ class BackendClient:
         spec = entry.decode().get("spec", {})
         if spec.get("type") == "ExternalName":
             return (f"{spec['externalName']}:{port}",)
-        service_port = next((each for each in spec.get("ports", ()) if each["port"] == port), None)
+        service_port = next(
+            (candidate for candidate in spec.get("ports", ()) if candidate["port"] == port), None
+        )
         if service_port is None:
             raise BackendUnreachable(f'no service port {port} found for service "{name}"')
         addresses = tuple(

@@ -225,8 +225,8 @@ class Cluster(Nodes, Occupants):
         absent = [amount for resource, amount in shape.amounts.items() if resource not in self.rows]
         if not absent:
             return shape.amounts
-        known = {resource: amount for resource, amount in shape.amounts.items() if resource in self.rows}
-        return {**known, ABSENT: max(absent)}
+        present = {resource: amount for resource, amount in shape.amounts.items() if resource in self.rows}
+        return {**present, ABSENT: max(absent)}
 
     def _add_to_totals(self, index: int, sign: int) -> None:
         """Add the node's amounts to the totals, or subtract them."""

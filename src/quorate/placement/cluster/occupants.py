@@ -94,8 +94,8 @@ class Occupants:
     # Pods.
 
     def add_pod(self, pod: Hashable, shape: Shape, node: str, state: AllocationState) -> None:
-        known = self.occupants.get(pod)
-        assert known is None, f"{pod} is on {known.node} already and cannot be added to {node}"
+        occupant = self.occupants.get(pod)
+        assert occupant is None, f"{pod} is on {occupant.node} already and cannot be added to {node}"
         self.occupants[pod] = Occupant(shape, node, state)
         self._count(node, shape, state, +1)
 

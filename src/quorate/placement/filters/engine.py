@@ -127,8 +127,8 @@ class ConstraintEngine:
     def set_drivers(self, node: CSINode) -> None:
         """Set how many volumes the storage drivers of a node can attach."""
         limits = ((driver.name, driver.allocatable.count) for driver in node.spec.drivers)
-        known = frozenset((name, limit) for name, limit in limits if limit is not None)
-        self._set_limits(node.metadata.name, known)
+        limited = frozenset((name, limit) for name, limit in limits if limit is not None)
+        self._set_limits(node.metadata.name, limited)
 
     def remove_drivers(self, node: str) -> None:
         self._set_limits(node, NO_LIMITS)

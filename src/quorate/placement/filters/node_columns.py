@@ -58,8 +58,8 @@ class Column(Generic[Value]):
         """Return the nodes that have one of ``values``."""
         codes = [self._numbers[value] for value in values if value in self._numbers]
         if len(codes) == 1:
-            found: Mask = self.codes == codes[0]
-            return found
+            mask: Mask = self.codes == codes[0]
+            return mask
         table = np.zeros(len(self.values) + 1, np.bool_)  # ABSENT reads the last element
         table[codes] = True
         return table[self.codes]

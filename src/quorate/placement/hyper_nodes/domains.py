@@ -98,15 +98,15 @@ class DomainSearch:
             eligible = future >= group.needed
             if len(group.placed):
                 eligible &= tier.sums(marks) == len(group.placed)
-            found = np.flatnonzero(eligible)
-            if not len(found):
+            candidates = np.flatnonzero(eligible)
+            if not len(candidates):
                 continue
             now = self._fitting(tier, group, Capacity.IDLE, within)
             scores = self._scores(tier, group.pods)
             count = group.count
-            short = -now[found] if self._largest_first else future[found] < count
-            order = np.lexsort((found, -scores[found], now[found] < group.needed, short))
-            for number in found[order].tolist():
+            short = -now[candidates] if self._largest_first else future[candidates] < count
+            order = np.lexsort((candidates, -scores[candidates], now[candidates] < group.needed, short))
+            for number in candidates[order].tolist():
                 name = tier.names[number]
                 nodes = self.index.nodes(name)
                 yield Domain(name, nodes if within is None else nodes[within[nodes]])
@@ -117,7 +117,7 @@ class DomainSearch:
         The order is by the number of needed pods without room now, the smallest first, then by tier and name.
         """
         marks = self._marks(group.placed)
-        found: list[tuple[int, int, str]] = []
+        ranked: list[tuple[int, int, str]] = []
         for tier in self.index.tiers:
             if tier.number > highest_tier:
                 break
@@ -126,11 +126,11 @@ class DomainSearch:
             most += self._fitting(tier, group, Capacity.FUTURE_IDLE, ~evictable)
             eligible = (most >= group.needed) & (tier.sums(marks) == len(group.placed))
             short = np.maximum(group.needed - future, 0)
-            found += [
+            ranked += [
                 (int(short[number]), tier.number, tier.names[number])
                 for number in np.flatnonzero(eligible).tolist()
             ]
-        for *_, name in sorted(found):
+        for *_, name in sorted(ranked):
             yield Domain(name, self.index.nodes(name))
 
     def largest(
@@ -166,8 +166,8 @@ class DomainSearch:
             number += len(tier.names)
             if row is not None:
                 # Limited so that no sum exceeds 64 bits.
-                each = np.minimum(self._cluster.allocatable[row], 2**62 // max(1, self._cluster.size))
-                amounts = tier.sums(each * self._cluster.ready)
+                by_node = np.minimum(self._cluster.allocatable[row], 2**62 // max(1, self._cluster.size))
+                amounts = tier.sums(by_node * self._cluster.ready)
                 largest = int(amounts.argmax())
                 if amounts[largest] > most:
                     best, most = tier.names[largest], int(amounts[largest])
@@ -200,14 +200,14 @@ class DomainSearch:
         for child in children:
             nodes = self.index.nodes(child)
             sizes[child] = int(room[nodes[left[nodes]]].sum())
-        ordered = sorted((child for child in children if sizes[child]), key=lambda each: (-sizes[each], each))
+        ordered = sorted((child for child in children if sizes[child]), key=lambda name: (-sizes[name], name))
         for at, largest in enumerate(ordered):
             if count <= 0:
                 break
             child = largest
             if sizes[largest] >= count:  # the smallest that suffices; of equal ones the first by name
                 sufficient = [position for position in ordered[at:] if sizes[position] >= count]
-                child = min(sufficient, key=lambda each: (sizes[each], each))
+                child = min(sufficient, key=lambda name: (sizes[name], name))
             before = count
             below = self.index.children(child) if depth else ()
             if below:
@@ -236,15 +236,15 @@ class DomainSearch:
 
     def _room(self, shape: Shape, capacity: Capacity | None) -> Vector:
         end = self._cluster.usage_changes.end
-        known = self._rooms.get((shape, capacity))
-        if known is None or known[0] != end:
+        cached = self._rooms.get((shape, capacity))
+        if cached is None or cached[0] != end:
             room = (
                 self._finder.room_when_empty(shape)
                 if capacity is None
                 else self._finder.ranking(shape).room(capacity)
             )
-            known = self._rooms[shape, capacity] = end, room
-        return known[1]
+            cached = self._rooms[shape, capacity] = end, room
+        return cached[1]
 
     def _marks(self, nodes: Vector) -> Vector:
         marks = np.zeros(self._cluster.size, np.int64)

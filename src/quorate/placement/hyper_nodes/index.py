@@ -155,7 +155,9 @@ class HyperNodeIndex:
         for name in affected - self._hyper_nodes.keys():
             self._nodes.pop(name, None)
         existing = affected & self._hyper_nodes.keys()
-        for name in sorted(existing, key=lambda each: (self._hyper_nodes[each].spec.tier, each)):
+        for name in sorted(
+            existing, key=lambda hyper_node: (self._hyper_nodes[hyper_node].spec.tier, hyper_node)
+        ):
             own = np.array(sorted(self._selected.get(name, ())), np.int64)
             parts = [own, *(self._nodes[child] for child in self.children(name))]
             self._nodes[name] = np.unique(np.concatenate(parts)) if len(parts) > 1 else own
@@ -185,12 +187,12 @@ class HyperNodeIndex:
     def children(self, name: str) -> Sequence[str]:
         """Return the member HyperNodes of lower tiers, by name."""
         hyper_node = self._hyper_nodes[name]
-        known: Mapping[str, HyperNode] = self._hyper_nodes
+        hyper_nodes: Mapping[str, HyperNode] = self._hyper_nodes
         return sorted(
             {
                 child
                 for child in member_names(hyper_node)
-                if child in known and known[child].spec.tier < hyper_node.spec.tier
+                if child in hyper_nodes and hyper_nodes[child].spec.tier < hyper_node.spec.tier
             }
         )
 

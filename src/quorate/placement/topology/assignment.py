@@ -40,11 +40,11 @@ def place(
             search, level, domains = balanced
             return _without_last(search.descend(level, domains, keeps_shares=True), surplus)
     search = Search(tree, counts, parameters)
-    found = search.find(parameters.level)
-    if isinstance(found, NotFound):
-        excluded = leader if leader is not None and search.excludes_leader(found) else workers
-        return search.failure(found, count_exclusions(capacity, excluded, within))
-    return _without_last(search.descend(*found, keeps_shares=False), surplus)
+    outcome = search.find(parameters.level)
+    if isinstance(outcome, NotFound):
+        excluded = leader if leader is not None and search.excludes_leader(outcome) else workers
+        return search.failure(outcome, count_exclusions(capacity, excluded, within))
+    return _without_last(search.descend(*outcome, keeps_shares=False), surplus)
 
 
 def _without_last(placement: GroupPlacement, surplus: int) -> GroupPlacement:

@@ -82,13 +82,13 @@ def _candidate(search: Search, siblings: Vector, best_threshold: int) -> _Candid
         reserved = min(threshold, int(counts.slices_with_leader[greedy.last]))
         if 0 < reserved < threshold:
             thresholds.append(reserved)
-    for each in thresholds:
-        if each < best_threshold:
+    for lower in thresholds:
+        if lower < best_threshold:
             return None
-        pruned = _pruned(search, siblings, each)
+        pruned = _pruned(search, siblings, lower)
         after = _greedy(pruned, given.level, siblings)
         if after is not None:
-            return _Candidate(pruned, siblings, each, after.used)
+            return _Candidate(pruned, siblings, lower, after.used)
     return None
 
 

@@ -72,13 +72,13 @@ class Capacity(msgspec.Struct, frozen=True):
         """Return the leaves that can take ``leader``, as 1 or 0, and how many workers fit beside it."""
         below = self.tree.below
         assert below is not None, "leaves are hosts"
-        found = [
+        fits = [
             below.beside_leader(
                 column, workers, leader, self.assumed_pods.get(leaf, ()), is_empty=self.is_empty
             )
             for leaf, column in enumerate(self.tree.columns.tolist())
         ]
-        by_leaf = np.array(found, np.int64).reshape(len(found), 2)
+        by_leaf = np.array(fits, np.int64).reshape(len(fits), 2)
         return by_leaf[:, 0], by_leaf[:, 1]
 
     def fits(self, pods: PodSetRequest) -> bool:
@@ -251,9 +251,9 @@ def accepted_leaves(tree: DomainTree, pods: PodSetRequest, exclusions: Exclusion
 
     taints = hosts.taints
     tolerations = pods.tolerations if tree.below is None else (*pods.tolerations, *tree.below.tolerations)
-    rejecting = [first_untolerated(each, tolerations) for each in taints.values]
+    rejecting = [first_untolerated(of_leaf, tolerations) for of_leaf in taints.values]
     for taint in dict.fromkeys(rejected for rejected in rejecting if rejected is not None):
-        having = [each for each, first in zip(taints.values, rejecting, strict=True) if first == taint]
+        having = [of_leaf for of_leaf, first in zip(taints.values, rejecting, strict=True) if first == taint]
         value = f"={taint.value}" if taint.value else ""
         keep(~taints.in_values(having), f'taint "{taint.key}{value}:{taint.effect}"')
     if pods.node_selector:

@@ -61,18 +61,18 @@ class LeafFits:
         the pods of one column of which they do.
         """
         now = self._forgotten + len(self._log)
-        known = self._known.get(key)
-        if known is None or known.as_of < self._forgotten:
+        fit = self._known.get(key)
+        if fit is None or fit.as_of < self._forgotten:
             pods, accepted = count_all()
-            known = LeafFit(pods, accepted, int(pods.sum()), now)
-            self._known[key] = known
+            fit = LeafFit(pods, accepted, int(pods.sum()), now)
+            self._known[key] = fit
             if len(self._known) > max(2, min(_MAX_REQUESTS, _MAX_NUMBERS // max(1, len(pods)))):
                 del self._known[next(iter(self._known))]
-        elif known.as_of < now:
-            for column in set(self._log[known.as_of - self._forgotten :]):
-                if known.accepted[column]:
+        elif fit.as_of < now:
+            for column in set(self._log[fit.as_of - self._forgotten :]):
+                if fit.accepted[column]:
                     number = count_one(column)
-                    known.total += number - int(known.pods[column])
-                    known.pods[column] = number
-            known.as_of = now
-        return known
+                    fit.total += number - int(fit.pods[column])
+                    fit.pods[column] = number
+            fit.as_of = now
+        return fit

@@ -97,9 +97,9 @@ class LeafHosts:
 
     def in_columns(self, rows: Mask, size: int) -> Mask:
         """Return which of ``size`` columns have one of the hosts ``rows``."""
-        found = np.zeros(size, np.bool_)
-        found[self._column_of_row[rows]] = True
-        return found
+        mask = np.zeros(size, np.bool_)
+        mask[self._column_of_row[rows]] = True
+        return mask
 
     # Pods.
 

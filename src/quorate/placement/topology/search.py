@@ -310,23 +310,23 @@ class Search:
 
     # Refusals.
 
-    def excludes_leader(self, found: NotFound) -> bool:
+    def excludes_leader(self, failed: NotFound) -> bool:
         """Return True if all workers fit, but not with their leader."""
-        return self.parameters.has_leader and found.fitting >= self.parameters.slices
+        return self.parameters.has_leader and failed.fitting >= self.parameters.slices
 
-    def failure(self, found: NotFound, exclusions: Exclusions) -> PlacementFailure:
+    def failure(self, failed: NotFound, exclusions: Exclusions) -> PlacementFailure:
         """Return the refusal in Kueue's words."""
         given = self.parameters
         unit = "pod" if given.slice_size == 1 else "slice"
         if len(given.layers) > 1:
             text = (
-                f'topology "{self.tree.topology}" doesn\'t allow to fit{self._fitting_by_layer(found.level)}'
+                f'topology "{self.tree.topology}" doesn\'t allow to fit{self._fitting_by_layer(failed.level)}'
             )
-        elif self.excludes_leader(found):
+        elif self.excludes_leader(failed):
             text = f'topology "{self.tree.topology}" allows to fit all {unit}(s), but not their leader'
-        elif found.fitting:
+        elif failed.fitting:
             text = (
-                f'topology "{self.tree.topology}" allows to fit only {found.fitting} out of '
+                f'topology "{self.tree.topology}" allows to fit only {failed.fitting} out of '
                 f"{given.slices} {unit}(s)"
             )
         else:
@@ -334,9 +334,9 @@ class Search:
         if exclusions.by_reason:
             reasons = sorted(f"{reason}: {number}" for reason, number in exclusions.by_reason.items())
             text = f"{text}. Total nodes: {exclusions.leaves}; excluded: {', '.join(reasons)}"
-        if self.excludes_leader(found):
+        if self.excludes_leader(failed):
             return PlacementFailure(text, 0, 1, of_leader=True)
-        return PlacementFailure(text, found.fitting * given.slice_size, given.slices * given.slice_size)
+        return PlacementFailure(text, failed.fitting * given.slice_size, given.slices * given.slice_size)
 
     def _fitting_by_layer(self, level: int) -> str:
         counts, tree = self.counts[level], self.tree
@@ -346,8 +346,8 @@ class Search:
             below = tree.level_of(layer.level)
             assert below is not None, f"{layer.level} was resolved before"
             members = np.array([best])
-            for each in range(level, below):
-                members = np.concatenate([tree.children(each, domain) for domain in members])
+            for upper in range(level, below):
+                members = np.concatenate([tree.children(upper, domain) for domain in members])
             fitting = int((self.counts[below].pods[members] // layer.size).sum())
             texts.append(
                 f"; {fitting}/{self.parameters.count // layer.size} slice(s) fit on level {layer.level}"

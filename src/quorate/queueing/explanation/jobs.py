@@ -67,8 +67,8 @@ def _reasons(state: State, job: UnqueuedJob) -> Iterator[Reason]:
             text=f"it has no label {QUEUE_NAME}{_WITHOUT_QUEUE[job.is_suspended]}",
             enough=f"the label {QUEUE_NAME} must name a LocalQueue of namespace {namespace}",
         )
-    known = state.ledger.local_queues.get(Key(namespace, job.queue))
-    if job.queue and (known is None or known.object is None):
+    local_queue = state.ledger.local_queues.get(Key(namespace, job.queue))
+    if job.queue and (local_queue is None or local_queue.object is None):
         yield Reason(
             code="QueueMissing",
             text=f"LocalQueue {job.queue} doesn't exist",

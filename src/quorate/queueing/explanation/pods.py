@@ -80,12 +80,12 @@ def pods_found(
     A pod that succeeded counts as running as long as its job needs no replacement: some jobs report such pods
     as reclaimable, others do not.  A failed pod counts only if nothing replaced it.
     """
-    known = [pod for pod in pods if is_pod_of(pod, workload)]
-    own = [pod for pod in known if pod.metadata.deletion_timestamp is None]
+    created = [pod for pod in pods if is_pod_of(pod, workload)]
+    own = [pod for pod in created if pod.metadata.deletion_timestamp is None]
     expected = expected_pods(workload)
     waiting = [pod for pod in own if _is_waiting(pod)]
     running = sum(map(_is_running, own))
-    reclaimed = sum(each.count for each in workload.status.reclaimable_pods)
+    reclaimed = sum(reclaimable.count for reclaimable in workload.status.reclaimable_pods)
     ended = max(0, sum(pod.status.phase == "Succeeded" for pod in own) - reclaimed)
     counts = PodCounts(
         requested=sum(pod_set.count for pod_set in workload.spec.pod_sets),
@@ -101,7 +101,7 @@ def pods_found(
     if missing > failed:
         admitted = true_condition(workload.status.conditions, ADMITTED)
         since = admitted.last_transition_time if admitted is not None else None
-        reasons.append(_not_created(missing - failed, _if_last(failure, since, known)))
+        reasons.append(_not_created(missing - failed, _if_last(failure, since, created)))
     without_node = [pod for pod in waiting if not pod.spec.node_name and not pod.spec.scheduling_gates]
     return PodsFound(counts, (*reasons, *_placement(state, workload, without_node)))
 
@@ -150,14 +150,14 @@ def with_members(
     out: pods without a node need what the group needs.  ``failure``: the last failed creation of its job.
     """
     key = Key(of_group.object.namespace, of_group.object.name)
-    known = [pod for pod in pods if Key(pod.metadata.namespace, pod.pod_group) == key]
-    members = [pod for pod in known if pod.metadata.deletion_timestamp is None]
+    created = [pod for pod in pods if Key(pod.metadata.namespace, pod.pod_group) == key]
+    members = [pod for pod in created if pod.metadata.deletion_timestamp is None]
     waits = _waits(filter(_is_waiting, members), quotes_scheduler=not of_group.reasons)
     if of_group.reasons:
         waits = [replace(reason, enough="") if reason.code == _UNSCHEDULABLE else reason for reason in waits]
     running = sum(map(_is_running, members))
     counts = replace(of_group.pods or PodCounts(), created=len(members), running=running)
-    failure = _if_last(failure, of_group.since, known)
+    failure = _if_last(failure, of_group.since, created)
     if failure is not None and (missing := counts.admitted - len(members)) > 0:
         waits.append(_not_created(missing, failure))
     state, message = of_group.state, of_group.message
@@ -354,17 +354,17 @@ def _placement(state: State, workload: Workload, pods: Sequence[StartedPod]) -> 
 def _lack_reason(lack: NodesLackRoom, pods: int, selector: str) -> Reason:
     """Return what nodes lack for some of the ``pods`` that the pod set should have."""
     never = replace(lack, requested=pods).never_fits
-    found = replace(reason_of(lack), object=ObjectName(kind="PodSet", name=lack.pod_set), needs_change=never)
+    base = replace(reason_of(lack), object=ObjectName(kind="PodSet", name=lack.pod_set), needs_change=never)
     if not lack.resource:
         return replace(
-            found, enough=f"a node that accepts the pods of {lack.pod_set}{selector} must have room for them"
+            base, enough=f"a node that accepts the pods of {lack.pod_set}{selector} must have room for them"
         )
     if lack.needed > lack.at_most:
-        text = f"{found.text}, so that no node of the cluster can ever hold it"
+        text = f"{base.text}, so that no node of the cluster can ever hold it"
         enough = f"{nodes_with_room(lack, lack.requested - lack.fitting)} would do"
-        return replace(found, text=text, enough=enough)
+        return replace(base, text=text, enough=enough)
     if never and lack.fitting_at_most is not None:
-        text = f"{found.text}; {lack.fitting_at_most} of {pods} pods can ever have a node"
+        text = f"{base.text}; {lack.fitting_at_most} of {pods} pods can ever have a node"
         enough = f"{nodes_with_room(lack, pods - lack.fitting_at_most)} would do"
-        return replace(found, text=text, enough=enough)
-    return replace(found, enough=f"{found.short_by} more {lack.resource} must become free on one node")
+        return replace(base, text=text, enough=enough)
+    return replace(base, enough=f"{base.short_by} more {lack.resource} must become free on one node")

@@ -110,7 +110,7 @@ def _inactive_local(
 
 def _quota(queue: ClusterQueueState) -> Iterator[Reason]:
     """Yield what is free of each flavor and resource, and the most that the queue can use."""
-    for resource, group in sorted(queue.groups.items(), key=lambda each: each[0]):
+    for resource, group in sorted(queue.groups.items(), key=lambda named: named[0]):
         for flavor in group.flavors:
             pair = FlavorResource(flavor, resource)
             amounts = (

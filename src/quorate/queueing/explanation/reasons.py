@@ -55,11 +55,11 @@ from quorate.quota.amount import as_quantity
 
 def pending_reason(state: State, key: Key, reason: InadmissibleReason, facts: PendingFacts) -> Reason:
     """Return the reason with its object, what would be enough, and the workloads that hold what is short."""
-    found = reason_with_remedy(state, key, reason)
+    explained = reason_with_remedy(state, key, reason)
     held_by = tuple(
-        holder_of(holder) for holder in facts.holders if holder.pair == (found.flavor, found.resource)
+        holder_of(holder) for holder in facts.holders if holder.pair == (explained.flavor, explained.resource)
     )
-    return replace(found, held_by=held_by) if isinstance(reason, QuotaShort) else found
+    return replace(explained, held_by=held_by) if isinstance(reason, QuotaShort) else explained
 
 
 def reason_with_remedy(state: State, key: Key, reason: InadmissibleReason) -> Reason:
@@ -155,28 +155,28 @@ def sufficient(state: State, workload: Workload, facts: PendingFacts) -> tuple[s
 
     Nothing if they were not searched: what removes a reason that is known may not be enough.
     """
-    key, found = workload.metadata.key, facts.remedies
-    if found is None:
+    key, searched = workload.metadata.key, facts.remedies
+    if searched is None:
         return ()
     reasons = facts.hold.reasons if facts.hold is not None else ()
     is_known = all(isinstance(reason, PodSetReason | _CHANGEABLE) for reason in reasons)
-    if not is_known or all(remedy.all_of in ((TURN,), (BLOCKED_TURN,)) for remedy in found.any_of):
+    if not is_known or all(remedy.all_of in ((TURN,), (BLOCKED_TURN,)) for remedy in searched.any_of):
         sentences = remedies(state, key, reasons, facts)
-        if found.is_searched and not found.any_of and sentences:
+        if searched.is_searched and not searched.any_of and sentences:
             sentences = (*sentences, "this removes the reasons that are known: others may follow")
         return sentences
     requested = sum(pod_set.count for pod_set in workload.spec.pod_sets)
     ways = [
         remedy.text
         + (f": then it starts with {remedy.pods} of {requested} pods" if remedy.pods < requested else "")
-        for remedy in found.any_of
+        for remedy in searched.any_of
     ]
     ways += [
         f"create the ClusterQueue {reason.name}, with quota for what it requests"
         for reason in reasons
         if isinstance(reason, QueueMissing) and reason.kind == "ClusterQueue"
     ]
-    return (*alternatives(ways), *_conditions(state, key, facts, found.rivals))
+    return (*alternatives(ways), *_conditions(state, key, facts, searched.rivals))
 
 
 def _conditions(state: State, key: Key, facts: PendingFacts, rivals: int) -> Iterator[str]:
@@ -384,9 +384,9 @@ def _cluster_queue(state: State, key: Key) -> str:
 
 
 def _labels(state: State, flavor: str) -> Iterable[str]:
-    found = state.flavors.get(flavor)
+    stored = state.flavors.get(flavor)
     return (
-        () if found is None else (f"{key}={value}" for key, value in sorted(found.spec.node_labels.items()))
+        () if stored is None else (f"{key}={value}" for key, value in sorted(stored.spec.node_labels.items()))
     )
 
 

@@ -58,7 +58,7 @@ def explain_workload(
     state: State, workload: Workload, facts: PendingFacts | None, started: Started = NOT_READ
 ) -> Explanation:
     """Return the explanation; ``facts`` of a pending workload, as the reader may see them."""
-    found = (
+    explanation = (
         _finished(workload)
         or _evicting(workload)
         or _deactivated(workload)
@@ -68,11 +68,11 @@ def explain_workload(
     )
     if (outside := true_condition(workload.status.conditions, c.OUTSIDE_QUOTA)) is not None:
         reason = _of_condition(outside)
-        code = found.code or reason.code
-        message, reasons = f"{found.message}; {reason.text}", (*found.reasons, reason)
-        found = replace(found, message=message, reasons=reasons, code=code)
+        code = explanation.code or reason.code
+        message, reasons = f"{explanation.message}; {reason.text}", (*explanation.reasons, reason)
+        explanation = replace(explanation, message=message, reasons=reasons, code=code)
     return replace(
-        found,
+        explanation,
         local_queue=workload.spec.queue_name,
         cluster_queue=_cluster_queue(state, workload),
         dispatch=dispatch_of(workload),
@@ -110,8 +110,8 @@ def _finished(workload: Workload) -> Explanation | None:
         return None
     message = finished.message or "it has finished"
     since = finished.last_transition_time
-    found = _explanation(workload, "Finished", message, _of_condition(finished), since=since)
-    return replace(found, code="")
+    explanation = _explanation(workload, "Finished", message, _of_condition(finished), since=since)
+    return replace(explanation, code="")
 
 
 def _resume(workload: Workload) -> str:
@@ -169,12 +169,12 @@ def _with_quota(state: State, workload: Workload, started: Started) -> Explanati
         return None
     if not c.is_admitted(workload):
         return _checked(state, workload)
-    found = _admitted(state, workload, started)
+    explanation = _admitted(state, workload, started)
     if reservation is not None and reservation.is_preemption_target:
         reason = Reason(code="PreemptionDecided", text="it is about to be preempted for another workload")
-        text = f"{reason.text}; {found.message}"
-        return replace(found, message=text, reasons=(reason, *found.reasons))
-    return found
+        text = f"{reason.text}; {explanation.message}"
+        return replace(explanation, message=text, reasons=(reason, *explanation.reasons))
+    return explanation
 
 
 def _checked(state: State, workload: Workload) -> Explanation:
@@ -204,19 +204,19 @@ def _why_unplaced(state: State, workload: Workload) -> list[Reason]:
     reservation = state.ledger.reservations.get(key)
     if reservation is None or not state.ledger.topology.has_nodes:
         return []
-    found = SecondPassPlaces(state, reservation, frozenset()).find()
-    if isinstance(found, FoundPlaces):
+    outcome = SecondPassPlaces(state, reservation, frozenset()).find()
+    if isinstance(outcome, FoundPlaces):
         return []
-    return [reason_with_remedy(state, key, failure) for failure in found]
+    return [reason_with_remedy(state, key, failure) for failure in outcome]
 
 
 def _check_reason(state: State, workload: Workload, check: AdmissionCheckState) -> Reason:
-    known = state.checks.get(check.name)
-    by = "" if known is None else f": its controller is {known.spec.controller_name}"
+    stored = state.checks.get(check.name)
+    by = "" if stored is None else f": its controller is {stored.spec.controller_name}"
     enough = f"admission check {check.name} must become Ready{by}"
-    if known is not None and known.spec.controller_name == PROVISIONING:
+    if stored is not None and stored.spec.controller_name == PROVISIONING:
         enough = f"nodes must come for {_requested_nodes(state, workload)}"
-    elif known is not None and known.spec.controller_name == MULTIKUEUE:
+    elif stored is not None and stored.spec.controller_name == MULTIKUEUE:
         enough = awaited_clusters(workload)
     return Reason(
         code=f"AdmissionCheck{check.state}",
@@ -253,13 +253,13 @@ def _admitted(state: State, workload: Workload, started: Started) -> Explanation
         return _of_refused_change(workload, head, refused)
     if started.pods is None:
         return _of_unread_pods(workload, head, (*fit, *group), since)
-    found = pods_found(state, workload, started.pods, started.failure)
-    if found.all_run and (found.counts.running or started.group is None):
-        running: ExplainedState = "Running" if found.counts.running else "Admitted"
-        none = "" if found.counts.running else "; it needs no more pods"
-        return replace(_explanation(workload, running, f"{head}{none}", since=since), pods=found.counts)
-    reasons = (*group, *found.reasons)
-    state_: ExplainedState = "RunningInPart" if found.counts.running else "Admitted"
+    of_pods = pods_found(state, workload, started.pods, started.failure)
+    if of_pods.all_run and (of_pods.counts.running or started.group is None):
+        running: ExplainedState = "Running" if of_pods.counts.running else "Admitted"
+        none = "" if of_pods.counts.running else "; it needs no more pods"
+        return replace(_explanation(workload, running, f"{head}{none}", since=since), pods=of_pods.counts)
+    reasons = (*group, *of_pods.reasons)
+    state_: ExplainedState = "RunningInPart" if of_pods.counts.running else "Admitted"
     if any(reason.needs_change for reason in reasons):
         state_ = "Stuck"
     if short is not None and not any(pod_set_reason.code == "NodesLackRoom" for pod_set_reason in reasons):
@@ -268,8 +268,8 @@ def _admitted(state: State, workload: Workload, started: Started) -> Explanation
     shortages = "".join(
         f"; {pod_set_reason.text}" for pod_set_reason in reasons if pod_set_reason.code == "NodesLackRoom"
     )
-    message = f"{head}{waits}; {found.text}{shortages}"
-    return replace(_explanation(workload, state_, message, *reasons, since=since), pods=found.counts)
+    message = f"{head}{waits}; {of_pods.text}{shortages}"
+    return replace(_explanation(workload, state_, message, *reasons, since=since), pods=of_pods.counts)
 
 
 def _of_refused_change(workload: Workload, head: str, refused: Condition) -> Explanation:
@@ -288,8 +288,8 @@ def _of_unread_pods(
     )
     ready = true_condition(workload.status.conditions, c.PODS_READY)
     if ready is not None and not reasons:
-        found = _explanation(workload, "Running", f"{head}, and all its pods are ready", since=since)
-        return replace(found, pods=counts)
+        explanation = _explanation(workload, "Running", f"{head}, and all its pods are ready", since=since)
+        return replace(explanation, pods=counts)
     detail = "".join(f"; {reason.text}" for reason in reasons)
     message = f"{head}{detail}; whether its pods run is not known here"
     state: ExplainedState = "Stuck" if any(reason.needs_change for reason in reasons) else "Admitted"
@@ -349,16 +349,16 @@ def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Ex
     if recorded is not None:
         return _after_eviction(workload, recorded, facts)
     if facts is None or key not in state.ledger.entries:
-        found = _explanation(workload, "Queued", "not evaluated yet", since=since)
-        return replace(found, code=c.PENDING_EVALUATION)
+        explanation = _explanation(workload, "Queued", "not evaluated yet", since=since)
+        return replace(explanation, code=c.PENDING_EVALUATION)
     pending = facts.hold.reasons if facts.hold is not None else ()
     waiting = find_condition(workload.status.conditions, c.WAITING)
     reasons = tuple(
-        _with_times(pending_reason(state, key, each, facts), waiting, _evaluated_at(facts, each))
-        for each in pending
+        _with_times(pending_reason(state, key, reason, facts), waiting, _evaluated_at(facts, reason))
+        for reason in pending
     )
     shown: ExplainedState = "NeverFits" if facts.can_never_fit or facts.exceeds_nodes else "Queued"
-    if any(isinstance(each, _HELD) for each in pending):
+    if any(isinstance(reason, _HELD) for reason in pending):
         shown = "Held"
     if facts.hold is None and facts.blocked:
         message = (
@@ -368,10 +368,10 @@ def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Ex
         message = "not evaluated yet: workloads ahead of it are evaluated first"
     else:
         message = f"{NEVER}: {facts.hold.message}" if facts.can_never_fit else facts.hold.message
-    found = _explanation(workload, shown, message, *reasons, since=since)
+    explanation = _explanation(workload, shown, message, *reasons, since=since)
     deciding = c.deciding_reason(pending)
-    found = replace(
-        found,
+    explanation = replace(
+        explanation,
         code=c.PENDING_EVALUATION if deciding is None else type(deciding).__name__,
         ahead=facts.ahead,
         first_ahead=tuple(str(earlier) for earlier in facts.first_ahead if earlier.namespace),
@@ -382,7 +382,9 @@ def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Ex
         remedies=() if facts.remedies is None else facts.remedies.any_of,
         rivals=0 if facts.remedies is None else facts.remedies.rivals,
     )
-    return next(_backing_off(workload, found, pending), None) or _after_eviction(workload, found, facts)
+    return next(_backing_off(workload, explanation, pending), None) or _after_eviction(
+        workload, explanation, facts
+    )
 
 
 def _raised_priority(state: State, key: Key) -> RaisedPriority | None:
@@ -412,23 +414,23 @@ def _evaluated_at(facts: PendingFacts, reason: r.InadmissibleReason) -> datetime
     return None if at is None or isinstance(reason, r.QuotaShort | r.QuotaExceeded) else at_epoch(at)
 
 
-def _after_eviction(workload: Workload, found: Explanation, facts: PendingFacts | None) -> Explanation:
+def _after_eviction(workload: Workload, explanation: Explanation, facts: PendingFacts | None) -> Explanation:
     """Return the explanation of a workload that is queued again, with the reason of its eviction."""
     evicted = true_condition(workload.status.conditions, c.EVICTED)
     if evicted is None:
-        return found
+        return explanation
     what, reason = f"evicted: {evicted.message}", _of_condition(evicted)
     if evicted.reason == c.PREEMPTED:
         preemptor = (facts and facts.preemptor) or Key("", "another workload")
         name = ObjectName(kind="Workload", name=preemptor.name, namespace=preemptor.namespace)
         reason = replace(reason, object=name if preemptor.namespace else None)
         what = f"preempted for {preemptor}"
-    if found.message == evicted.message:  # nothing was decided about it since
+    if explanation.message == evicted.message:  # nothing was decided about it since
         return replace(
-            found, message=f"it was {what}; it is queued again", reasons=(reason,), code=reason.code
+            explanation, message=f"it was {what}; it is queued again", reasons=(reason,), code=reason.code
         )
-    message = f"it was {what}; it is queued again: {found.message}"
-    return replace(found, message=message, reasons=(reason, *found.reasons))
+    message = f"it was {what}; it is queued again: {explanation.message}"
+    return replace(explanation, message=message, reasons=(reason, *explanation.reasons))
 
 
 def _recorded(workload: Workload, facts: PendingFacts | None) -> Explanation | None:
@@ -439,7 +441,7 @@ def _recorded(workload: Workload, facts: PendingFacts | None) -> Explanation | N
     waiting = true_condition(workload.status.conditions, c.WAITING)
     held = waiting is not None and waiting.reason in {reason.__name__ for reason in _HELD}
     never = facts is not None and facts.can_never_fit
-    found = _explanation(
+    explanation = _explanation(
         workload,
         "Held" if held else "NeverFits" if never else "Queued",
         reserved.message,
@@ -447,13 +449,13 @@ def _recorded(workload: Workload, facts: PendingFacts | None) -> Explanation | N
         since=_queued_since(workload),
     )
     if facts is None:
-        return found
+        return explanation
     ahead = tuple(str(earlier) for earlier in facts.first_ahead if earlier.namespace)
-    return replace(found, ahead=facts.ahead, first_ahead=ahead, can_never_fit=facts.can_never_fit)
+    return replace(explanation, ahead=facts.ahead, first_ahead=ahead, can_never_fit=facts.can_never_fit)
 
 
 def _backing_off(
-    workload: Workload, found: Explanation, pending: Sequence[r.InadmissibleReason]
+    workload: Workload, explanation: Explanation, pending: Sequence[r.InadmissibleReason]
 ) -> Iterator[Explanation]:
     """Yield the explanation of an evicted workload that is tried again later."""
     evicted = find_condition(workload.status.conditions, c.EVICTED)
@@ -462,11 +464,11 @@ def _backing_off(
             retry_at = None if reason.until is None else at_epoch(reason.until)
             when = "" if retry_at is None else f", and it is tried again at {retry_at:%H:%M:%S} UTC"
             yield replace(
-                found,
+                explanation,
                 state="Evicted",
                 message=f"it was evicted: {evicted.message}{when}",
                 since=evicted.last_transition_time,
-                reasons=(_of_condition(evicted), *found.reasons),
+                reasons=(_of_condition(evicted), *explanation.reasons),
                 retry_at=retry_at,
             )
 

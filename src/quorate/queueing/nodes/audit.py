@@ -81,8 +81,8 @@ def audit_nodes(
     present, with_places = all_places().keys(), model.occupants.with_places
     yield tuple(PlacesMismatch(key, key in with_places) for key in sorted(present ^ with_places))
     yield from _place_slices(model, counted)
-    for known in model.known_trees():
-        yield from _tree_slices(model, known)
+    for kept in model.known_trees():
+        yield from _tree_slices(model, kept)
     yield from audit_pods(model.constraints)
     yield from audit_cluster(model.cluster)
 
@@ -170,13 +170,13 @@ def _usage_differences(in_model: _Usage, computed: _Usage) -> Iterator[PlaceMism
                     )
 
 
-def _tree_slices(model: TopologyModel, known: KnownTree) -> Iterator[tuple[NodeDifference, ...]]:
+def _tree_slices(model: TopologyModel, kept: KnownTree) -> Iterator[tuple[NodeDifference, ...]]:
     """Compare a tree leaf by leaf; a tree that a node joins or leaves meanwhile is left to the next audit."""
     changes = model.domain_changes
 
     def is_current() -> bool:
         return model.domain_changes == changes and any(
-            other.tree is known.tree for other in model.known_trees()
+            other.tree is kept.tree for other in model.known_trees()
         )
 
     nodes_of = Counter[Path]()
@@ -187,12 +187,12 @@ def _tree_slices(model: TopologyModel, known: KnownTree) -> Iterator[tuple[NodeD
             return
         for name in names:
             node = model.nodes.get(name)
-            if node is not None and model.is_in(node, known.of):
-                nodes_of[known.tree.recorded_values_of(node)] += 1
-    leaves = known.tree.leaves
+            if node is not None and model.is_in(node, kept.of):
+                nodes_of[kept.tree.recorded_values_of(node)] += 1
+    leaves = kept.tree.leaves
     if nodes_of.keys() != leaves:
         yield tuple(
-            DomainMismatch(leaf, known.flavor, leaf in leaves) for leaf in sorted(nodes_of.keys() ^ leaves)
+            DomainMismatch(leaf, kept.flavor, leaf in leaves) for leaf in sorted(nodes_of.keys() ^ leaves)
         )
         return
     for _, chunk in _chunks(list(nodes_of)):
@@ -202,7 +202,7 @@ def _tree_slices(model: TopologyModel, known: KnownTree) -> Iterator[tuple[NodeD
         yield tuple(
             difference
             for leaf in chunk
-            for difference in _leaf_differences(model, known, leaf, nodes_of[leaf])
+            for difference in _leaf_differences(model, kept, leaf, nodes_of[leaf])
         )
 
 
@@ -212,20 +212,20 @@ def _chunks(items: Sequence[_T]) -> Iterator[tuple[int, Sequence[_T]]]:
 
 
 def _leaf_differences(
-    model: TopologyModel, known: KnownTree, leaf: Path, nodes: int
+    model: TopologyModel, kept: KnownTree, leaf: Path, nodes: int
 ) -> Iterator[PlaceMismatch]:
-    in_leaf = known.tree.nodes_in(leaf)
+    in_leaf = kept.tree.nodes_in(leaf)
     if in_leaf != nodes:
-        yield PlaceMismatch(leaf, (known.flavor,), "nodes", "", in_leaf, nodes)
+        yield PlaceMismatch(leaf, (kept.flavor,), "nodes", "", in_leaf, nodes)
     used = Counter[str]()
-    for amounts in model.used_in(known, leaf):
+    for amounts in model.used_in(kept, leaf):
         used.update(amounts)
-    _, in_tree = known.tree.amounts_of(leaf)
+    _, in_tree = kept.tree.amounts_of(leaf)
     for resource in sorted(in_tree.keys() | used.keys()):
         have, want = in_tree.get(resource, 0), used[resource]
         is_exact = max(abs(have), abs(want)) < MAX_AMOUNT  # at the bound, the order of changes counts
         if have != want and is_exact:
-            yield PlaceMismatch(leaf, (known.flavor,), "used", resource, have, want)
+            yield PlaceMismatch(leaf, (kept.flavor,), "used", resource, have, want)
 
 
 # Pods.

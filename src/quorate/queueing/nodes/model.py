@@ -45,8 +45,8 @@ class PlacementMemo(Generic[_Result]):
         if self._as_of != version:
             self.clear()
             self._as_of = version
-        found = self._results.get(key)
-        return None if found is None else found[1]
+        entry = self._results.get(key)
+        return None if entry is None else entry[1]
 
     def put(self, key: tuple[object, ...], identified: Sequence[object], result: _Result, size: int) -> None:
         """Keep a result for the version of the last ``get``; ``size`` is its number of domains."""
@@ -100,8 +100,8 @@ class TopologyModel(TopologyTrees):
 
     def host_name(self, node: str) -> str:
         """Return the host name of a node, by which leaves are known; its own name if it has none."""
-        known = self.nodes.get(node)
-        return node if known is None else known.metadata.labels.get(HOSTNAME, node)
+        stored = self.nodes.get(node)
+        return node if stored is None else stored.metadata.labels.get(HOSTNAME, node)
 
     def put_topology(self, topology: Topology) -> None:
         super().put_topology(topology)
@@ -166,13 +166,13 @@ class TopologyModel(TopologyTrees):
         key, owner = pod.metadata.key, owner_of(pod)
         if not pod.uses_node or (pod.requests_place and owner is None):
             return self.remove_pod(key)
-        known = pod if pod.constraints is not None or pod.metadata.labels else None
-        return self._put(key, Occupant(pod.node_name, usage_on_node(pod), owner, known))
+        constraining = pod if pod.constraints is not None or pod.metadata.labels else None
+        return self._put(key, Occupant(pod.node_name, usage_on_node(pod), owner, constraining))
 
     def put_unreadable_pod(self, key: Key, node: str, requests: Requests) -> tuple[str, ...]:
         """Count a pod of which only the node and ``requests`` are known, whether or not it has a place."""
-        known = self.occupants.by_name.get(key)
-        owner, pod = (None, None) if known is None else (known.owner, known.pod)
+        former = self.occupants.by_name.get(key)
+        owner, pod = (None, None) if former is None else (former.owner, former.pod)
         return self._put(key, Occupant(node, requests, owner, pod, is_unreadable=True))
 
     def put_nominated_pod(self, pod: Pod) -> tuple[str, ...]:

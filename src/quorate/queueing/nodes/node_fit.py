@@ -22,10 +22,10 @@ def mode_of(flavors: Iterable[ResourceFlavor], default: NodeFitMode) -> NodeFitM
 
     A flavor with a topology says ``Off``, because its pods get places in the topology.
     """
-    found = {_mode(flavor, default) for flavor in flavors}
-    if not found or "Off" in found:
+    modes = {_mode(flavor, default) for flavor in flavors}
+    if not modes or "Off" in modes:
         return "Off"
-    return "Require" if "Require" in found else "Report"
+    return "Require" if "Require" in modes else "Report"
 
 
 def _mode(flavor: ResourceFlavor, default: NodeFitMode) -> NodeFitMode:

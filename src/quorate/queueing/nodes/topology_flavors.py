@@ -79,8 +79,8 @@ class TopologyFlavors:
         """Return how pods that get resources of all ``flavors`` are checked against the nodes."""
         mode = self._modes.get(flavors)
         if mode is None:
-            known = [self.flavors[name] for name in flavors if name in self.flavors]
-            mode = self._modes[flavors] = mode_of(known, self._node_fit)
+            stored = [self.flavors[name] for name in flavors if name in self.flavors]
+            mode = self._modes[flavors] = mode_of(stored, self._node_fit)
         return mode
 
     @property
@@ -90,25 +90,25 @@ class TopologyFlavors:
 
     def levels(self, flavor: str) -> tuple[str, ...] | None:
         """Return the levels of a topology flavor; None for others, and if its Topology does not exist."""
-        known = self.flavors.get(flavor)
-        return None if known is None else self._topologies.get(known.spec.topology_name)
+        stored = self.flavors.get(flavor)
+        return None if stored is None else self._topologies.get(stored.spec.topology_name)
 
     @property
     def _has_leaves_above_hosts(self) -> bool:
         return any(levels[-1:] != (HOSTNAME,) for levels in self._topologies.values())
 
     def is_topology_flavor(self, flavor: str) -> bool:
-        known = self.flavors.get(flavor)
-        return known is not None and bool(known.spec.topology_name)
+        stored = self.flavors.get(flavor)
+        return stored is not None and bool(stored.spec.topology_name)
 
     def is_topology_queue(self, name: str, groups: Mapping[str, WithFlavors]) -> bool:
         """Return True if all flavors of a cluster queue have topologies that exist."""
-        known = self._topology_queues.get(name)
-        if known is None or known[0] is not groups:
+        cached = self._topology_queues.get(name)
+        if cached is None or cached[0] is not groups:
             flavors = {flavor for group in groups.values() for flavor in group.flavors}
-            found = bool(groups) and all(self.levels(flavor) is not None for flavor in flavors)
-            known = self._topology_queues[name] = groups, found
-        return known[1]
+            is_topology = bool(groups) and all(self.levels(flavor) is not None for flavor in flavors)
+            cached = self._topology_queues[name] = groups, is_topology
+        return cached[1]
 
     def belongs(self, node: Node, flavor: ResourceFlavor) -> bool:
         """Return True if a node is one of a topology flavor."""

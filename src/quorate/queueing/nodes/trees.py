@@ -93,18 +93,18 @@ class TopologyTrees(TopologyFlavors):
         """Return True if a node belongs to a tree."""
         return self.belongs(node, self.flavors[of]) if isinstance(of, str) else is_host(node, of)
 
-    def used_in(self, known: KnownTree, values: Path) -> Iterator[Amounts]:
+    def used_in(self, kept: KnownTree, values: Path) -> Iterator[Amounts]:
         """Yield what placed pods use of a leaf of a tree."""
         for used, amounts in self.used.by_leaf.get(values, {}).items():
-            if self._is_usage_of(known.of, known.tree, used):
+            if self._is_usage_of(kept.of, kept.tree, used):
                 yield amounts
 
     def nodes_at(self, place: Place) -> Iterator[str]:
         """Yield the names of the nodes of the leaf of a place, in the trees that have been built."""
         used = UsedBy(place.flavors, place.on_host)
-        for known in self.known_trees():
-            if place.values in known.tree.leaves and self._is_usage_of(known.of, known.tree, used):
-                yield from known.tree.node_names(place.values)
+        for kept in self.known_trees():
+            if place.values in kept.tree.leaves and self._is_usage_of(kept.of, kept.tree, used):
+                yield from kept.tree.node_names(place.values)
 
     def _is_usage_of(self, of: TreeOf, tree: DomainTree, used: UsedBy) -> bool:
         """Return True if ``used`` counts in a tree that has a leaf with these values."""
@@ -235,13 +235,13 @@ class TopologyTrees(TopologyFlavors):
 
     def _update(self, of: TreeOf, tree: DomainTree, old: Node | None, new: Node | None) -> bool:
         """Replace a node of ``tree``; return False, without effect, if the tree must be built again."""
-        known = new or old
-        if known is None:
+        node = new or old
+        if node is None:
             return True
         unread = self._unread.get(of, {})
-        if known.metadata.name in unread:
+        if node.metadata.name in unread:
             if new is None:
-                del unread[known.metadata.name]
+                del unread[node.metadata.name]
             return True
         if not tree.can_change(old, new):
             return False

@@ -46,7 +46,7 @@ def with_request(workload: Workload, pod_set: str, resource: str, amount: str) -
         nonlocal is_single
         containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
         amounts = [(container.get("resources") or {}) for container in (*containers, spec)]
-        requesting = [each for each in amounts if resource in (each.get("requests") or {})]
+        requesting = [part for part in amounts if resource in (part.get("requests") or {})]
         is_single = len(requesting) == 1 and not spec.get("overhead")
         for resources in requesting:
             limits = resources.get("limits") or {}

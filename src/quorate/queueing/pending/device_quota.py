@@ -66,9 +66,9 @@ class DeviceQuota:
         self.is_stale = True
 
     def put_class(self, device_class: DeviceClass) -> None:
-        known = self._classes.get(device_class.metadata.name)
+        stored = self._classes.get(device_class.metadata.name)
         self._classes[device_class.metadata.name] = device_class
-        self._class_changed(known is None or known.spec != device_class.spec)
+        self._class_changed(stored is None or stored.spec != device_class.spec)
 
     def remove_class(self, name: str) -> None:
         self._class_changed(self._classes.pop(name, None) is not None)

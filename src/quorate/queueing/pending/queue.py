@@ -336,10 +336,10 @@ class PendingQueue:
     def add_inadmissible_shape(self, entry: Entry) -> None:
         """Keep ``entry`` and all workloads of its shape after it inadmissible until the next requeue."""
         own = self.add_inadmissible(entry)
-        known = self._outcome(entry.shape)
+        outcome = self._outcome(entry.shape)
         order = self.preempting_order(entry)
-        if known is not None and not known.least_bound_s:
-            order = min(known.order, order)
+        if outcome is not None and not outcome.least_bound_s:
+            order = min(outcome.order, order)
         self._outcomes_version = self._version()
         self._outcomes[entry.shape] = ShapeOutcome(order, entry.hold)
         for queue in self._with_shape_of(own):
@@ -357,9 +357,9 @@ class PendingQueue:
     def add_inadmissible_bound(self, entry: Entry) -> None:
         """Keep ``entry`` inadmissible until a requeue, and later ones of its shape with no smaller bound."""
         own = self.add_inadmissible(entry)
-        known = self._outcome(entry.shape)
+        outcome = self._outcome(entry.shape)
         bound_s = self._bound_s(entry)
-        if known is None or (known.least_bound_s and known.least_bound_s > bound_s):
+        if outcome is None or (outcome.least_bound_s and outcome.least_bound_s > bound_s):
             self._outcomes_version = self._version()
             self._outcomes[entry.shape] = ShapeOutcome(self.order(entry), entry.hold, max(bound_s, 1.0))
         for queue in self._with_shape_of(own):
@@ -377,9 +377,11 @@ class PendingQueue:
         """Return the first ``number`` workloads of the shape of ``entry`` after it, in queueing order."""
         own = self._shape_queues.get(self._key(entry))
         queues = [] if own is None else self._with_shape_of(own)
-        entries = (each for queue in queues for heap in (queue.active, queue.inadmissible) for each in heap)
+        entries = (
+            queued for queue in queues for heap in (queue.active, queue.inadmissible) for queued in heap
+        )
         order = self.order(entry)
-        return nsmallest(number, (each for each in entries if self.order(each) > order), self.order)
+        return nsmallest(number, (queued for queued in entries if self.order(queued) > order), self.order)
 
     def _with_shape_of(self, own: ShapeQueue) -> list[ShapeQueue]:
         """Return all shape queues of the shape of ``own``: by local queue and priority, or only itself."""

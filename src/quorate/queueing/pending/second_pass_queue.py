@@ -66,10 +66,10 @@ class SecondPassQueue:
 
         ``may_recover``: its failed hosts may be healthy again within a second.
         """
-        known = self._waiting.get(key)
+        waiting = self._waiting.get(key)
         if need is None:
             self.remove(key)
-        elif known is None or known.need != need:
+        elif waiting is None or waiting.need != need:
             self._waiting[key] = _Waiting(need, may_recover=may_recover)
 
     def remove(self, key: Key) -> None:
@@ -78,8 +78,8 @@ class SecondPassQueue:
     def take_over(self, old: "SecondPassQueue") -> None:
         """Keep the delays of workloads that lack the same as in ``old``, which is not used any more."""
         for key, waiting in old._waiting.items():
-            known = self._waiting.get(key)
-            if known is not None and known.need == waiting.need:
+            own = self._waiting.get(key)
+            if own is not None and own.need == waiting.need:
                 self._waiting[key] = waiting
 
     def begin_delays(self, now: float) -> None:

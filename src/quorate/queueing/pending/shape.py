@@ -117,12 +117,12 @@ class ShapeRegistry:
 
     def put_runtime_class(self, runtime_class: RuntimeClass) -> bool:
         """Return True if the effective requests, or the constraints, of pods change."""
-        name, known = (
+        name, stored = (
             runtime_class.metadata.name,
             msgspec.structs.replace(runtime_class, metadata=ObjectMeta()),
         )
-        changed = self._runtime_classes.get(name, NO_RUNTIME_CLASS) != known
-        self._runtime_classes[name] = known
+        changed = self._runtime_classes.get(name, NO_RUNTIME_CLASS) != stored
+        self._runtime_classes[name] = stored
         return self._note_change(changed)
 
     def remove_runtime_class(self, name: str) -> bool:
@@ -212,14 +212,16 @@ class ShapeRegistry:
         errors: list[str] = []
         negative: list[str] = []
         claims: list[str] = []
-        for pod_set, each, of_devices in zip(workload.spec.pod_sets, decoded, devices, strict=True):
-            if each.error:
-                errors.append(f"pod set {pod_set.name}: template: {each.error}")
+        for pod_set, decoded_template, of_devices in zip(
+            workload.spec.pod_sets, decoded, devices, strict=True
+        ):
+            if decoded_template.error:
+                errors.append(f"pod set {pod_set.name}: template: {decoded_template.error}")
             if pod_set.count < 0:
                 text = f"pod set {pod_set.name} is of {pod_set.count} pods, must be of at least 0"
                 negative.append(text)
             claims += of_devices.findings
-        missing = max((each.short_by for each in devices), default=0)
+        missing = max((decoded_template.short_by for decoded_template in devices), default=0)
         invalid = [*errors, *negative]
         counted = [(device.amounts, device.replaced) for device in devices]
         needed = needed_counts(workload, self._gates)

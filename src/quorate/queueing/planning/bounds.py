@@ -51,13 +51,13 @@ class BoundInputs:
 
     def learn(self, bounds: LearnedBounds) -> bool:
         """Take ``bounds`` over; return True if any has changed by more than a tenth."""
-        known = self.learned
+        former = self.learned
         kept = {
-            kind: known[kind] if kind in known and _is_close(known[kind], seconds) else seconds
+            kind: former[kind] if kind in former and _is_close(former[kind], seconds) else seconds
             for kind, seconds in bounds.items()
         }
         self.learned = kept
-        return kept != known
+        return kept != former
 
 
 def _is_close(known_s: float, learned_s: float) -> bool:

@@ -38,15 +38,15 @@ def annotated_rules(
     """
     if annotations.keys().isdisjoint(_READERS):
         return defaults, ()
-    found: dict[str, object] = {}
+    annotated: dict[str, object] = {}
     findings: list[str] = []
     for name, (attribute, read) in _READERS.items():
         if name in annotations:
             try:
-                found[attribute] = read(annotations[name])
+                annotated[attribute] = read(annotations[name])
             except _Invalid as invalid:
                 findings.append(f"metadata.annotations[{name}]: {annotations[name][:60]!r} {invalid}")
-    return replace(defaults, **found), tuple(findings)
+    return replace(defaults, **annotated), tuple(findings)
 
 
 def _one_of(options: tuple[T, ...]) -> Callable[[str], T]:

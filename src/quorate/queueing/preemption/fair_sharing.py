@@ -103,9 +103,9 @@ class _QueueOrdering:
         """Return the next cluster queue; None if none has candidates."""
         root = self._own.node.root
         while root not in self._pruned:
-            found = self._descend(root)
-            if found is not None:
-                return found
+            node = self._descend(root)
+            if node is not None:
+                return node
         return None
 
     def _descend(self, node: Node) -> Node | None:

@@ -100,7 +100,7 @@ def _cause(
         and end.reservation.reserved_at >= former.made_at
         and _needs(plan, end.reservation)
     ]
-    for reservation in sorted(since, key=lambda each: -each.reserved_at):
+    for reservation in sorted(since, key=lambda holder: -holder.reserved_at):
         if reservation.order < queue.pending.order(plan.entry):
             return _precedence(named(reservation.key))
         if reservation.admission.cluster_queue != queue.name:

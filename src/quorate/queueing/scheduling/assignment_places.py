@@ -56,7 +56,7 @@ def with_places(
     reasons = _with_at_most(assignment.reasons, (), no_fit=False)
     pairs = assignment.pairs_needing_preemption
     if len(pairs) < len(assignment.usage):
-        flavors = {flavor for each in to_place for flavor in each.flavors}
+        flavors = {flavor for pod_set in to_place for flavor in pod_set.flavors}
         pairs |= {pair for pair in assignment.usage if pair.flavor in flavors}
     assignment = replace(assignment, reasons=reasons, pairs_needing_preemption=pairs, placement=in_empty)
     if preemption.finds_none(assignment.usage, pairs):
@@ -88,11 +88,11 @@ def candidate_with_places(
     candidate: FlavorCandidate,
 ) -> tuple[FlavorCandidate, tuple[PodSetReason, ...]]:
     """Implement ``PlacesOracle``: the pod sets that have no flavors yet need no places."""
-    known = {pod_set.name: pod_set for pod_set in pod_sets}
+    by_name = {pod_set.name: pod_set for pod_set in pod_sets}
     assignment = Assignment(
         tuple(
             [
-                known.get(pod_set.name, PodSetFlavors(pod_set.name, 0, {}, {}))
+                by_name.get(pod_set.name, PodSetFlavors(pod_set.name, 0, {}, {}))
                 for pod_set in entry.shape.pod_sets
             ]
         ),
@@ -106,13 +106,13 @@ def candidate_with_places(
     requested = pod_sets_to_place(state, queue, entry, assignment)
     if isinstance(requested, PlacementRefused) or not requested.pod_sets:
         return candidate, ()  # the flavors of other resource groups may give places
-    found, targets = with_places(state, queue, entry, assignment, preemption)
-    if found.mode is AssignmentMode.FIT:
+    placed, targets = with_places(state, queue, entry, assignment, preemption)
+    if placed.mode is AssignmentMode.FIT:
         return candidate, ()
     mode = AssignmentMode.NO_FIT
-    if found.mode is not AssignmentMode.NO_FIT:
+    if placed.mode is not AssignmentMode.NO_FIT:
         mode = preemption.mode_of(targets)
-    return FlavorCandidate(mode, candidate.borrowing_level), found.reasons
+    return FlavorCandidate(mode, candidate.borrowing_level), placed.reasons
 
 
 def _with_at_most(
@@ -130,8 +130,8 @@ def _with_at_most(
     def with_at_most(reason: PlacementRefused) -> PlacementRefused:
         if not refused:
             return replace(reason, at_most=reason.requested, is_beside_others=no_fit)
-        found = refused.get(reason.pod_set)
-        return replace(reason, at_most=found.fitting if isinstance(found, PlacementRefused) else None)
+        refusal = refused.get(reason.pod_set)
+        return replace(reason, at_most=refusal.fitting if isinstance(refusal, PlacementRefused) else None)
 
     return tuple(
         [with_at_most(reason) if isinstance(reason, PlacementRefused) else reason for reason in reasons]
@@ -143,7 +143,7 @@ def _fits_with_more_room(model: TopologyModel, to_place: Sequence[PodSetToPlace]
 
     The pods of a second set may not, because the first ones would get other places.
     """
-    templates = [each.template for each in to_place]
+    templates = [pod_set.template for pod_set in to_place]
     return len(to_place) == 1 and not any(
         template is not None and model.constraints.may_limit(template) for template in templates
     )

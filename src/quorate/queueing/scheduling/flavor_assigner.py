@@ -186,8 +186,8 @@ def _groups(pod_sets: Sequence[PodSetShape]) -> list[list[int]]:
 
 def _topology_flavors(search_input: FlavorSearchInput, flavors: Mapping[str, str]) -> dict[str, str]:
     """Return those of ``flavors``, by resource, that have a topology."""
-    known = search_input.resource_flavors
-    return {name: flavor for name, flavor in flavors.items() if known[flavor].spec.topology_name}
+    stored = search_input.resource_flavors
+    return {name: flavor for name, flavor in flavors.items() if stored[flavor].spec.topology_name}
 
 
 def _requests(search_input: FlavorSearchInput, pod_set: PodSetShape, count: int) -> dict[str, int]:
@@ -256,8 +256,8 @@ class _PodSetSearch:
                 continue
             # Each resource is evaluated, also after one that cannot fit.
             by_resource = {}
-            for each in resources:
-                by_resource[each] = self._evaluate_resource(FlavorResource(name, each), reasons)
+            for of_group in resources:
+                by_resource[of_group] = self._evaluate_resource(FlavorResource(name, of_group), reasons)
             candidate = by_resource[resource] if len(by_resource) == 1 else self._worst(by_resource.values())
             if asks_nodes and candidate.mode > AssignmentMode.NO_CANDIDATES:
                 candidate, without_places[name] = self._ask_nodes(name, by_resource, candidate)
@@ -292,12 +292,12 @@ class _PodSetSearch:
         """
         assert self._input.with_places is not None, "the caller checks it"
         usage = dict(self._previous_usage) if self.earlier else {}
-        for each in by_resource:
-            pair = FlavorResource(name, each)
-            usage[pair] = self._previous_usage.get(pair, 0) + self._requests[each]
+        for resource in by_resource:
+            pair = FlavorResource(name, resource)
+            usage[pair] = self._previous_usage.get(pair, 0) + self._requests[resource]
         pairs = frozenset(
-            FlavorResource(name, each)
-            for each, of_resource in by_resource.items()
+            FlavorResource(name, resource)
+            for resource, of_resource in by_resource.items()
             if of_resource.mode is not AssignmentMode.FIT
         )
         flavors = {**self.flavors, **dict.fromkeys(by_resource, name)}

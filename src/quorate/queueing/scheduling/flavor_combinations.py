@@ -36,22 +36,22 @@ def assign_flavors(
 
     ``last_tried_flavors`` is empty, or as long as ``pod_sets``.
     """
-    found = assign_in_turn(search_input, pod_sets, counts, last_tried_flavors)
+    in_turn = assign_in_turn(search_input, pod_sets, counts, last_tried_flavors)
     if (
         len(pod_sets) == 1
-        or not found.pod_sets  # the first pod set gets no flavor, whatever the others get
-        or found.mode > AssignmentMode.NO_CANDIDATES
+        or not in_turn.pod_sets  # the first pod set gets no flavor, whatever the others get
+        or in_turn.mode > AssignmentMode.NO_CANDIDATES
         or search_input.nominated_flavors is not None
     ):
-        return found
-    best = found
+        return in_turn
+    best = in_turn
     for flavors in islice(_combinations(search_input, pod_sets[:-1]), MAX_COMBINATIONS):
         other = assign_in_turn(replace(search_input, nominated_flavors=flavors), pod_sets, counts, ())
         if is_preferred(_candidate(other), _candidate(best), search_input.fungibility):
             best = other
             if best.mode is AssignmentMode.FIT:
                 break
-    return replace(best, last_tried_flavors=found.last_tried_flavors)
+    return replace(best, last_tried_flavors=in_turn.last_tried_flavors)
 
 
 def _candidate(assignment: Assignment) -> FlavorCandidate:

@@ -53,14 +53,14 @@ class LaterFits:
 
     def keep(self, queue: str, entries: Iterable[Entry]) -> None:
         """Drop the assignments of a queue for all shapes but the shapes of ``entries``."""
-        if (known := self._known.get(queue)) is not None:
+        if (of_queue := self._known.get(queue)) is not None:
             self._known[queue] = {
-                entry.shape: known[entry.shape] for entry in entries if entry.shape in known
+                entry.shape: of_queue[entry.shape] for entry in entries if entry.shape in of_queue
             }
 
     def keep_queues(self, queues: Container[str]) -> None:
         """Forget the assignments of all queues but ``queues``."""
-        self._known = {queue: known for queue, known in self._known.items() if queue in queues}
+        self._known = {queue: of_queue for queue, of_queue in self._known.items() if queue in queues}
 
     def assignment_at(self, at: float, start: PendingStart) -> Assignment | None:
         """Return what the workload would use if it starts at a time; None if it does not fit then."""
@@ -112,10 +112,10 @@ class LaterFits:
     def known_assignment(self, queue: ClusterQueueState, entry: Entry) -> Assignment | None:
         """Return what ``entry`` uses at any time at which it fits; None if that depends on the time."""
         of_queue = self._known.get(queue.name)
-        known = None if of_queue is None else of_queue.get(entry.shape)
-        if known is None or may_need_places(self._state, entry):
+        later = None if of_queue is None else of_queue.get(entry.shape)
+        if later is None or may_need_places(self._state, entry):
             return None
-        return known.assignment if known.is_of(queue, self._state.flavors) else None
+        return later.assignment if later.is_of(queue, self._state.flavors) else None
 
     def _evaluated(self, at: float, start: PendingStart) -> Assignment | None:
         timeline, queue, entry, others = start
@@ -143,7 +143,7 @@ class LaterFits:
         if (
             math.isinf(plan.at)
             or self.known_assignment(queue, entry) is not assignment
-            or any(each.replaced for each in plans)
+            or any(other.replaced for other in plans)
         ):
             return self.missing(plan, timeline, queue, plans, queue, entry, assignment) is not None
         usage = _with_running(assignment.usage, plans, plan.at)
@@ -203,7 +203,10 @@ class LaterFits:
         """Return what ``plans`` need of each leaf at a planned start beyond what ends there before."""
         kept = {reservation.key for reservation in self._not_ended(plan, timeline, planning, replaced)}
         needed = [
-            place for each in plans if each.runs_at(plan.at) for place in each.assignment.placement.places()
+            place
+            for planned in plans
+            if planned.runs_at(plan.at)
+            for place in planned.assignment.placement.places()
         ]
         ended = [
             place

@@ -222,7 +222,7 @@ class PlannedStarts:
             self._fits.keep_queues(planned)
         if len(self._timelines) > len(planned):
             roots = {ledger.cluster_queues[name].node.root for name in planned}
-            self._timelines = {root: known for root, known in self._timelines.items() if root in roots}
+            self._timelines = {root: timeline for root, timeline in self._timelines.items() if root in roots}
         if not ledger.windows:
             self.windows.forget()
 
@@ -246,50 +246,50 @@ class PlannedStarts:
             return None
         if queue.planned_workloads > 1:
             entries = sorted(entries, key=queue.pending.turn)
-        changes, known = ledger.changes(root), self._plans.get(queue.name)
-        if known is None or known.changes != changes or known.entries != entries or known.until < now:
-            used = None if known is None else self._still_used(queue, entries, known, now)
-            if known is not None and used is not None:
-                known.changes, known.used = changes, used
-                return known
+        changes, made = ledger.changes(root), self._plans.get(queue.name)
+        if made is None or made.changes != changes or made.entries != entries or made.until < now:
+            used = None if made is None else self._still_used(queue, entries, made, now)
+            if made is not None and used is not None:
+                made.changes, made.used = changes, used
+                return made
             timeline = self.timeline(queue, now)
             plans, generation = self._search.plans(timeline, queue, entries, now), ledger.generation(queue)
             until = min((plan.at for plan in plans), default=math.inf)
-            known = self._plans[queue.name] = _Made(changes, entries, plans, until, generation)
+            made = self._plans[queue.name] = _Made(changes, entries, plans, until, generation)
             later = (plan.at + OVERDUE_S for plan in plans if plan.at > now)
             self._overdue[queue.name] = min(later, default=math.inf)
             self._overdue_at = min(self._overdue_at, self._overdue[queue.name])
-        return known
+        return made
 
     def _still_used(
-        self, queue: ClusterQueueState, entries: list[Entry], known: _Made, now: float
+        self, queue: ClusterQueueState, entries: list[Entry], made: _Made, now: float
     ) -> UsedAfter | None:
         """Return what is used at the only planned start of a queue, if this is the earliest as it was.
 
         None: that is not known without a search.
         """
         ledger = self._state.ledger
-        if queue.planned_workloads > 1 or known.entries != entries or not known.plans or ledger.windows:
+        if queue.planned_workloads > 1 or made.entries != entries or not made.plans or ledger.windows:
             return None
-        plan = known.plans[0]
+        plan = made.plans[0]
         entry, at, usage = plan.entry, plan.at, plan.assignment.usage
         bound_by = entry.workload, queue.planned_start_rules, ledger.bound_inputs.learned
         if (
             not now < at < math.inf
-            or (known.bound_by != bound_by and plan.ends != at + queue.bound(entry.workload).seconds)
-            or known.generation != ledger.generation(queue)
+            or (made.bound_by != bound_by and plan.ends != at + queue.bound(entry.workload).seconds)
+            or made.generation != ledger.generation(queue)
             or (self._announces and entry.key not in ledger.announced)
             or self._fits.known_assignment(queue, entry) is not plan.assignment
         ):
             return None
-        known.bound_by = bound_by
+        made.bound_by = bound_by
         timeline, node = self.timeline(queue, now), queue.node
         before = timeline.moment_before(at, now)
         ended, origin, latest = timeline.rest(at, usage)
         if before is None or (ended, origin, max(at, latest)) != (plan.ended, plan.origin, plan.latest):
             return None
         used = timeline.used_after(at)
-        if (used is not known.used or node not in used) and not tree.fits_while(node, usage, used):
+        if (used is not made.used or node not in used) and not tree.fits_while(node, usage, used):
             return None
         if before == now and entry is self._search.refused and not timeline.has_ended(now):
             return used
@@ -298,9 +298,9 @@ class PlannedStarts:
     def timeline(self, queue: ClusterQueueState, now: float) -> Timeline:
         """Return what ends when in the tree of a queue."""
         ledger, root = self._state.ledger, queue.node.root
-        changes, known = ledger.changes(root), self._timelines.get(root)
-        timeline = Timeline(ledger, root) if known is None else known[1]
-        if known is None or known[0] != changes or timeline.is_past(now):
+        changes, cached = ledger.changes(root), self._timelines.get(root)
+        timeline = Timeline(ledger, root) if cached is None else cached[1]
+        if cached is None or cached[0] != changes or timeline.is_past(now):
             timeline.update(now)
             self._timelines[root] = changes, timeline
         return timeline
@@ -355,9 +355,9 @@ class PlannedStarts:
             needed += without_places(of_plan, needed)
         places = Places(ledger.topology, needed)
         places.count(1)
-        found, _ = place_again(self._state, nomination, assignment)
+        placed, _ = place_again(self._state, nomination, assignment)
         places.count(-1)
-        return found if found.mode is AssignmentMode.FIT else None
+        return placed if placed.mode is AssignmentMode.FIT else None
 
     def _reached(
         self, nomination: Nomination, assignment: Assignment, now: float
@@ -366,9 +366,9 @@ class PlannedStarts:
         entry, queue = nomination.entry, nomination.queue
         ends = now + queue.bound(entry.workload).seconds
         for other in self._concerned(queue, assignment):
-            known = self.of_queue(other, now)
-            plans = tuple(plan for plan in known if _precedes(other, plan.entry, queue, entry))
-            latest = {plan.entry.key: plan.latest for plan in known}
+            of_other = self.of_queue(other, now)
+            plans = tuple(plan for plan in of_other if _precedes(other, plan.entry, queue, entry))
+            latest = {plan.entry.key: plan.latest for plan in of_other}
             until = ends - slack_left_s(self._state.ledger, other, latest)
             for plan in plans:
                 if reaches(until, plan) and may_compete(plan, assignment):

@@ -99,12 +99,12 @@ def topology_flavor(
     flavors: Mapping[str, str],
 ) -> frozenset[str] | PlacementRefused:
     """Return the one topology flavor among the ``flavors`` of a pod set, as a set, or why there is none."""
-    found = frozenset([flavor for flavor in flavors.values() if model.is_topology_flavor(flavor)])
-    if len(found) == 1:
-        return found
-    names = ", ".join(sorted(found))
+    topology_flavors = frozenset([flavor for flavor in flavors.values() if model.is_topology_flavor(flavor)])
+    if len(topology_flavors) == 1:
+        return topology_flavors
+    names = ", ".join(sorted(topology_flavors))
     return _refused(
-        pods, f"more than one TAS flavor assigned: {names}" if found else "no TAS flavor assigned"
+        pods, f"more than one TAS flavor assigned: {names}" if topology_flavors else "no TAS flavor assigned"
     )
 
 

@@ -106,17 +106,17 @@ class FairSharingOrder:
 
     def _winner(self, node: Node) -> Nomination | None:
         nodes = [node]  # parents first
-        for each in nodes:
-            nodes.extend(self._children.get(each, ()))
+        for inner in nodes:
+            nodes.extend(self._children.get(inner, ()))
         winners: dict[Node, Nomination] = {}
-        for each in reversed(nodes):
-            if each in self._remaining:
-                winners[each] = self._remaining[each]
+        for inner in reversed(nodes):
+            if inner in self._remaining:
+                winners[inner] = self._remaining[inner]
                 continue
-            competing = list(self._children.get(each, ()))
+            competing = list(self._children.get(inner, ()))
             if competing:
                 best = competing[0] if len(competing) == 1 else self._best(competing, winners)
-                winners[each] = winners[best]
+                winners[inner] = winners[best]
         return winners.get(node)
 
     def _best(self, competing: Iterable[Node], winners: Mapping[Node, Nomination]) -> Node:

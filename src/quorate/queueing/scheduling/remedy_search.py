@@ -89,7 +89,7 @@ class RemedySearch:
     def _counts(self) -> list[list[int]]:
         """Return the counts of the pod sets to try: all pods, and with partial admission the minimum."""
         pod_sets = self._entry.shape.pod_sets
-        full, fewest = [each.count for each in pod_sets], [each.min_count for each in pod_sets]
+        full, fewest = [pod_set.count for pod_set in pod_sets], [pod_set.min_count for pod_set in pod_sets]
         is_partial = self._state.configuration.gates.partial_admission and fewest != full
         return [full, fewest] if is_partial else [full]
 
@@ -119,10 +119,12 @@ class RemedySearch:
                 for node in supposed_nodes(change.nodes, change.pod_set, naming)
             )
             supposition = replace(attempt.supposition, nodes=nodes)
-            found, targets = evaluate_supposing(self._state, self._queue, entry, supposition, counts, flavors)
-            if not nodes or found.mode is not AssignmentMode.FIT:
+            assignment, targets = evaluate_supposing(
+                self._state, self._queue, entry, supposition, counts, flavors
+            )
+            if not nodes or assignment.mode is not AssignmentMode.FIT:
                 break
-        return found, targets
+        return assignment, targets
 
     def _entry_of(self, attempt: _Attempt) -> Entry:
         if attempt.workload is self._entry.workload:
@@ -135,35 +137,35 @@ class RemedySearch:
 
         Preemption is no remedy for a shortage of quota: the victims may be admitted again first.
         """
-        found, targets = self._evaluate(attempt, None, None)
-        starts = found.mode is AssignmentMode.FIT or (preempts and targets)
-        if starts and self._is_reserved(attempt, found, targets):
+        assignment, targets = self._evaluate(attempt, None, None)
+        starts = assignment.mode is AssignmentMode.FIT or (preempts and targets)
+        if starts and self._is_reserved(attempt, assignment, targets):
             return None
-        pods = sum(pod_set.count for pod_set in found.pod_sets)
+        pods = sum(pod_set.count for pod_set in assignment.pod_sets)
         return Remedy(all_of=attempt.changes, pods=pods) if starts else None
 
-    def _is_reserved(self, attempt: _Attempt, found: Assignment, targets: Sequence[Target]) -> bool:
+    def _is_reserved(self, attempt: _Attempt, assignment: Assignment, targets: Sequence[Target]) -> bool:
         """Return True if a window needs what the workload would use; supposed quota does not count."""
         ledger, entry, queue = self._state.ledger, self._entry_of(attempt), self._queue
         if not ledger.windows:
             return False
         nomination = Nomination(
             entry, queue, queue.groups, entry.workload, entry.requests_version,
-            ledger.version(queue.node), found, tuple(targets), (),
+            ledger.version(queue.node), assignment, tuple(targets), (),
         )  # fmt: skip
-        return ReservedWindows(ledger).refusal(nomination, found, ledger.now) is not None
+        return ReservedWindows(ledger).refusal(nomination, assignment, ledger.now) is not None
 
     def _complete(
         self, attempt: _Attempt, counts: Sequence[int], flavors: NominatedFlavors
     ) -> Generator[None, None, Remedy | None]:
         """Return the changes that let ``counts`` pods fit with ``flavors``; None if none are known."""
         for _ in range(_MAX_EVALUATIONS):
-            found, _ = self._evaluate(attempt, counts, flavors)
-            if found.mode is AssignmentMode.FIT:
+            assignment, _ = self._evaluate(attempt, counts, flavors)
+            if assignment.mode is AssignmentMode.FIT:
                 break
-            if not found.reasons:
+            if not assignment.reasons:
                 return None
-            for reason in _of_first_pod_set(found.reasons):
+            for reason in _of_first_pod_set(assignment.reasons):
                 if isinstance(reason, NodesLackRoom | PlacementRefused):
                     extended = yield from self._with_nodes(attempt, reason, counts, flavors)
                 else:
@@ -231,8 +233,10 @@ class RemedySearch:
             change = Change(action="ProvideNodes", text=nodes_text(nodes), pod_set=shape.name, nodes=nodes)
             extended = replace(attempt, changes=(*attempt.changes, change))
             yield
-            found, _ = self._evaluate(extended, counts, flavors)
-            refusals = [one for one in found.reasons if isinstance(one, NodesLackRoom | PlacementRefused)]
+            assignment, _ = self._evaluate(extended, counts, flavors)
+            refusals = [
+                one for one in assignment.reasons if isinstance(one, NodesLackRoom | PlacementRefused)
+            ]
             if all(one.pod_set != shape.name for one in refusals):
                 return extended
         return None
@@ -307,10 +311,10 @@ class RemedySearch:
     def _with_lower_requests(self, attempt: _Attempt, flavors: NominatedFlavors) -> Remedy | None:
         """Return requests that fit free quota and nodes; None unless one pod set exceeds them."""
         pod_sets = {pod_set.name: pod_set for pod_set in self._entry.shape.pod_sets}
-        found, _ = self._evaluate(attempt, [each.count for each in pod_sets.values()], flavors)
-        if len({reason.pod_set for reason in found.reasons}) != 1:
+        assignment, _ = self._evaluate(attempt, [other.count for other in pod_sets.values()], flavors)
+        if len({reason.pod_set for reason in assignment.reasons}) != 1:
             return None
-        for reason in found.reasons:
+        for reason in assignment.reasons:
             if not isinstance(reason, QuotaShort | QuotaExceeded | ResourceUncovered | NodesLackRoom):
                 return None
             pod_set = pod_sets[reason.pod_set]
@@ -378,10 +382,10 @@ def _of_first_pod_set(reasons: Sequence[PodSetReason]) -> list[PodSetReason]:
     return [reason for reason in reasons if reason.pod_set == reasons[0].pod_set]
 
 
-def _needed(found: Iterable[Remedy | None]) -> Iterator[Remedy]:
+def _needed(candidates: Iterable[Remedy | None]) -> Iterator[Remedy]:
     """Yield each remedy once; leave out a remedy if a part of its changes starts as many pods."""
     remedies: list[Remedy] = []
-    for remedy in filter(None, found):
+    for remedy in filter(None, candidates):
         if all(remedy.all_of != other.all_of for other in remedies):
             remedies.append(remedy)
     for remedy in remedies:

@@ -58,16 +58,16 @@ class _Upcoming:
             for number, (window, pool) in enumerate(windows)
             for interval in window.occurrences(now)
         ]
-        self._reached = sorted(reached, key=lambda each: each.interval.opens)
-        self._opens = [each.interval.opens for each in self._reached]
+        self._reached = sorted(reached, key=lambda opening: opening.interval.opens)
+        self._opens = [opening.interval.opens for opening in self._reached]
         # When all up to each have ended
-        self._closed = list(accumulate((each.interval.closes for each in self._reached), max))
-        self.until = min((each.interval.closes for each in reached), default=math.inf)
+        self._closed = list(accumulate((opening.interval.closes for opening in self._reached), max))
+        self.until = min((opening.interval.closes for opening in reached), default=math.inf)
 
     def between(self, starts: float, ends: float) -> list[_Reached]:
         """Return the occurrences that something meets which runs between two times."""
         first, last = bisect_right(self._closed, starts), bisect_left(self._opens, ends)
-        return [each for each in self._reached[first:last] if each.interval.closes > starts]
+        return [reached for reached in self._reached[first:last] if reached.interval.closes > starts]
 
 
 class ReservedWindows:
@@ -105,8 +105,8 @@ class ReservedWindows:
 
     def forget(self) -> None:
         """Drop what is known of windows: there are none."""
-        for known in (self._pools, self._totals, self._breaks, self._of_root, self._holders, self._sums):
-            known.clear()
+        for cache in (self._pools, self._totals, self._breaks, self._of_root, self._holders, self._sums):
+            cache.clear()
         for kept in (self._free, self._upcoming, self._former_upcoming):
             kept.clear()
 
@@ -133,32 +133,32 @@ class ReservedWindows:
         reached = self._upcoming_of(root).between(at, ends)
         local_queue = entry.local_queue
         refusing = [
-            each
-            for each in reached
-            if not each.window.owns(local_queue, queue.name)
-            and not each.window.amounts.keys().isdisjoint(assignment.usage)
+            window
+            for window in reached
+            if not window.window.owns(local_queue, queue.name)
+            and not window.window.amounts.keys().isdisjoint(assignment.usage)
         ]
-        if not refusing or all(self._has_enough(each, reached, assignment) for each in refusing):
+        if not refusing or all(self._has_enough(window, reached, assignment) for window in refusing):
             return None
         replaced = self._ledger.replaced_reservation(entry.workload, queue)
         if replaced is not None:
             leaving = {*leaving, replaced.key}
-        relevant = {each.window for each in refusing}
+        relevant = {window.window for window in refusing}
         open_: list[_Reached] = []
-        by_moment = sorted(reached, key=lambda each: (max(at, each.interval.opens), each.number))
-        for moment, opening in groupby(by_moment, key=lambda each: max(at, each.interval.opens)):
+        by_moment = sorted(reached, key=lambda window: (max(at, window.interval.opens), window.number))
+        for moment, opening in groupby(by_moment, key=lambda window: max(at, window.interval.opens)):
             new = list(opening)
-            open_ = [each for each in open_ if moment < each.interval.closes] + new
-            if not any(each.window in relevant for each in new):
+            open_ = [window for window in open_ if moment < window.interval.closes] + new
+            if not any(window.window in relevant for window in new):
                 continue
-            for each in open_:
-                if each.window not in relevant or (
-                    not leaving and self._is_enough(each, open_, root, assignment, moment)
+            for window in open_:
+                if window.window not in relevant or (
+                    not leaving and self._is_enough(window, open_, root, assignment, moment)
                 ):
                     continue
-                shortages = self._shortages(each, open_, queue, entry, assignment, leaving, moment)
+                shortages = self._shortages(window, open_, queue, entry, assignment, leaving, moment)
                 if shortages:
-                    return ReservedWindow(each.window.name, *each.interval, shortages)
+                    return ReservedWindow(window.window.name, *window.interval, shortages)
         return None
 
     def _upcoming_of(self, root: Node) -> _Upcoming:
@@ -196,7 +196,7 @@ class ReservedWindows:
 
     def _has_enough(self, refusing: _Reached, reached: Iterable[_Reached], assignment: Assignment) -> bool:
         """Return True if a window has enough even if none of its pool ends before; this costs least."""
-        pool, windows = refusing.pool, {each.window for each in reached if each.pool <= refusing.pool}
+        pool, windows = refusing.pool, {other.window for other in reached if other.pool <= refusing.pool}
         return all(
             assignment.usage[pair]
             + self._held(pool, pair, -math.inf)
@@ -214,9 +214,9 @@ class ReservedWindows:
             key = root, pool, pair, moment
             if key not in self._free:
                 kept = sum(
-                    max(0, each.window.amounts.get(pair, 0) - self._held(pool, pair, moment, each.window))
-                    for each in open_
-                    if each.pool <= pool
+                    max(0, other.window.amounts.get(pair, 0) - self._held(pool, pair, moment, other.window))
+                    for other in open_
+                    if other.pool <= pool
                 )
                 self._free[key] = self.total(pool, pair) - self._held(pool, pair, moment) - kept
             if assignment.usage[pair] > self._free[key]:
@@ -241,7 +241,7 @@ class ReservedWindows:
             for holder in self._holders_of(root)
             if holder.reservation.key in leaving and self._holds(holder, moment)
         ]
-        others = [each.window for each in open_ if each.pool <= pool]
+        others = [other.window for other in open_ if other.pool <= pool]
         shortages: list[Shortage] = []
         for pair in sorted(refusing.window.amounts.keys() & assignment.usage.keys()):
             needed = assignment.usage[pair]
@@ -268,10 +268,10 @@ class ReservedWindows:
 
     def total(self, pool: Pool, pair: FlavorResource) -> int:
         """Return the nominal quota of all queues and cohorts of a pool."""
-        known = self._totals.get((pool, pair))
-        if known is None:
-            known = self._totals[pool, pair] = nominal_quota(pool, pair)
-        return known
+        amount = self._totals.get((pool, pair))
+        if amount is None:
+            amount = self._totals[pool, pair] = nominal_quota(pool, pair)
+        return amount
 
     def _held(self, pool: Pool, pair: FlavorResource, moment: float, owned: Window | None = None) -> int:
         """Return what is used of a pool after ``moment``, with ``owned`` only by the owners of a window.

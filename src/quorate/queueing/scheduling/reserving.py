@@ -43,7 +43,7 @@ def shortages_at(node: Node, usage: Usage) -> tuple[Shortage, ...]:
     """Return the shortages that keep ``usage`` from fitting at ``node``, sorted; empty if it fits."""
     if tree.fits(node, usage):
         return ()
-    found = [
+    shortages = [
         Shortage(
             pair.flavor,
             pair.resource,
@@ -53,7 +53,7 @@ def shortages_at(node: Node, usage: Usage) -> tuple[Shortage, ...]:
         )
         for pair, amount in sorted(usage.items())
     ]
-    return tuple(shortage for shortage in found if shortage.short_by > 0)
+    return tuple(shortage for shortage in shortages if shortage.short_by > 0)
 
 
 def admission_of(cluster_queue: str, assignment: Assignment, *, by_host_prefix: bool) -> Admission:

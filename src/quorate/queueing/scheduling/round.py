@@ -226,8 +226,8 @@ class Round:
         self._to_requeue.sort(key=lambda requeued: requeued[0].has_lost)
         are_retried = False  # heads that others lost to: what they leave is not known yet
         # Nor is what a head with flavors left to try will take: those that lost do not become inadmissible.
-        searching = [each for each, _ in self._to_requeue if each.is_searching]
-        rounds = max((most_rounds(each.queue, each.entry) for each in searching), default=0)
+        searching = [candidate for candidate, _ in self._to_requeue if candidate.is_searching]
+        rounds = max((most_rounds(candidate.queue, candidate.entry) for candidate in searching), default=0)
         for nomination, reason in self._to_requeue:
             entry, root, last = nomination.entry, nomination.queue.node.root, nomination.entry.last_assignment
             is_searching, has_lost = nomination.is_searching, nomination.has_lost
@@ -361,8 +361,8 @@ class Round:
             or not any(target.reservation.key in preemptors for target in nomination.targets)
         ):
             return False
-        found = (self._ledger.reservations.get(key) for key in preemptors)
-        with self._ledger.without([reservation for reservation in found if reservation is not None]):
+        victims = (self._ledger.reservations.get(key) for key in preemptors)
+        with self._ledger.without([reservation for reservation in victims if reservation is not None]):
             assignment = assign_again(self._state, nomination, assignment, self._number)
         fits_later = assignment.mode is AssignmentMode.FIT
         self._note_recomputation(nomination, "deferred_fit" if fits_later else "new_targets")

@@ -56,7 +56,7 @@ class SecondPass:
                 queue.remove(key)  # it comes back when it is observed
             else:
                 due.append(reservation)
-        for reservation in sorted(due, key=lambda each: (each.order, each.key)):
+        for reservation in sorted(due, key=lambda queued: (queued.order, queued.key)):
             try:
                 decisions += self._decide(reservation)
             except Exception as error:  # of a bug: it must not keep all other workloads pending
@@ -80,10 +80,10 @@ class SecondPass:
             ledger.second_pass.remove(key)
             return [AssignTopology(*identity, admission=reservation.admission)]
         search = SecondPassPlaces(self._state, reservation, failed)
-        found = search.find()
-        if isinstance(found, FoundPlaces):
+        outcome = search.find()
+        if isinstance(outcome, FoundPlaces):
             ledger.second_pass.remove(key)
-            admission = replace(reservation.admission, pod_set_assignments=found.assignments)
+            admission = replace(reservation.admission, pod_set_assignments=outcome.assignments)
             ledger.assume_places(reservation, admission)
             return [AssignTopology(*identity, admission=admission)]
         if failed and ledger.topology.gates.evict_without_replacement:
@@ -91,10 +91,10 @@ class SecondPass:
             return [Evict(*identity, reason=c.NODE_FAILURES, message=self._why_evicted(reservation, failed))]
         queue = ledger.cluster_queues.get(reservation.admission.cluster_queue)
         targets = () if queue is None else self._targets(search, reservation, queue, is_empty=not failed)
-        reasons: tuple[InadmissibleReason, ...] = found
+        reasons: tuple[InadmissibleReason, ...] = outcome
         decisions: list[Decision] = []
         if targets and queue is not None:
-            reasons = (*found, AwaitingPreemption(tuple(target.reservation.key for target in targets)))
+            reasons = (*outcome, AwaitingPreemption(tuple(target.reservation.key for target in targets)))
             decisions += [
                 preemption_decision(workload, queue, target)
                 for target in targets
@@ -160,9 +160,9 @@ class SecondPass:
             with UsageSimulation() as simulation:
                 for target in targets:
                     simulation.remove(target.reservation, target.queue.node)
-                found = search.find()
-            if isinstance(found, FoundPlaces):
-                held = Places(self._ledger.topology, found.added)
+                outcome = search.find()
+            if isinstance(outcome, FoundPlaces):
+                held = Places(self._ledger.topology, outcome.added)
                 held.count(1)
                 self._held.append(held)
         return targets

@@ -163,10 +163,12 @@ class SecondPassPlaces:
         }
         added += placement.places()
         return {
-            each.name: replace(
-                each, topology_assignment=places.get(each.name), delayed_topology_request="Ready"
+            delayed_pod_set.name: replace(
+                delayed_pod_set,
+                topology_assignment=places.get(delayed_pod_set.name),
+                delayed_topology_request="Ready",
             )
-            for each in delayed
+            for delayed_pod_set in delayed
         }
 
     def _replace(
@@ -206,7 +208,7 @@ class SecondPassPlaces:
             if on_hosts
             else pod_set_request(model, pod_set)
         )
-        found = replace_hosts(
+        hosts = replace_hosts(
             capacity,
             without_kept_nodes(tree, pod_set, request),
             tuple(before.items()),
@@ -215,10 +217,10 @@ class SecondPassPlaces:
             staying,
             self._beside(shape, replaced),
         )
-        if isinstance(found, str):
-            return PlacementRefused(assigned.name, found)
+        if isinstance(hosts, str):
+            return PlacementRefused(assigned.name, hosts)
         added: list[Place] = []
-        for values, count in found:
+        for values, count in hosts:
             more = count - staying.get(values[-1], before.get(values, 0))
             amounts = {resource: amount * more for resource, amount in shape.on_node.items()}
             here = assumed.setdefault(values, {})
@@ -226,7 +228,7 @@ class SecondPassPlaces:
                 here[resource] = here.get(resource, 0) + amount
             if more:
                 added.append(Place(tuple(sorted(names)), values, True, amounts, more, template))
-        new = topology_assignment(tree.recorded_levels, found, by_host_prefix=model.gates.host_prefix_slices)
+        new = topology_assignment(tree.recorded_levels, hosts, by_host_prefix=model.gates.host_prefix_slices)
         return _Replaced(replace(assigned, topology_assignment=new), added)
 
     def _domains_before(self, assigned: PodSetAssignment, tree: DomainTree) -> dict[Path, int]:
@@ -247,11 +249,11 @@ class SecondPassPlaces:
         """Return the healthy places of the other pod set of a group, a leader or its workers."""
         group = shape.topology.group
         for other in self._reservation.admission.pod_set_assignments if group else ():
-            known = self._shapes.get(other.name)
+            other_shape = self._shapes.get(other.name)
             new = replaced.get(other.name)
             places = None if new is None else new.topology_assignment
             domains = self._domains(other) if places is None else places.domains()
-            if known is not None and known is not shape and known.topology.group == group:
+            if other_shape is not None and other_shape is not shape and other_shape.topology.group == group:
                 return tuple(domain for domain in domains if domain[0][-1] not in self._failed)
         return ()
 

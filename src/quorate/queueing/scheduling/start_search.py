@@ -102,12 +102,12 @@ class StartSearch:
 
     def _plan(self, start: PendingStart, now: float) -> PlannedStart | None:
         """Return the earliest start of a workload beside the others; None if it would never fit."""
-        found = self._search(start, now, now)
-        if found is None or not self._state.ledger.windows:
-            return found
+        plan = self._search(start, now, now)
+        if plan is None or not self._state.ledger.windows:
+            return plan
         bound_s = start.queue.bound(start.entry.workload).seconds
         windows = self._windows.breaks(start.queue.node.root, bound_s)
-        return self._search(start, now, found.at, windows) if windows else found
+        return self._search(start, now, plan.at, windows) if windows else plan
 
     def _search(
         self, start: PendingStart, now: float, after: float, windows: Sequence[float] | None = None

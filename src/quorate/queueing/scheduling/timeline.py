@@ -152,15 +152,15 @@ class Timeline:
         added: list[End] = []
         self._of_queues = {}
         for queue in ledger.queues_below(self._root):
-            known = former.pop(queue, _NO_ENDS)
+            of_queue = former.pop(queue, _NO_ENDS)
             rules, changes = queue.planned_start_rules, queue.reservation_changes
-            are_same = known.rules is rules and known.learned is learned
-            if may_skip and are_same and known.changes == changes and known.are_known:
-                self._of_queues[queue] = known
+            are_same = of_queue.rules is rules and of_queue.learned is learned
+            if may_skip and are_same and of_queue.changes == changes and of_queue.are_known:
+                self._of_queues[queue] = of_queue
                 continue
             ends: dict[Key, End] = {}
             for key, reservation in queue.reservations.items():
-                end = known.ends.get(key)
+                end = of_queue.ends.get(key)
                 if end is None or not (
                     are_same
                     and end.is_known
@@ -173,11 +173,11 @@ class Timeline:
                     end = _end_of(ledger, queue, reservation, now)
                     added.append(end)
                 ends[key] = end
-            removed += [end for key, end in known.ends.items() if ends.get(key) is not end]
+            removed += [end for key, end in of_queue.ends.items() if ends.get(key) is not end]
             are_known = all(end.is_known for end in ends.values())
             self._of_queues[queue] = _EndsOfQueue(ends, rules, learned, changes, are_known)
-        for known in former.values():
-            removed += known.ends.values()
+        for of_queue in former.values():
+            removed += of_queue.ends.values()
         self._replace(removed, added)
 
     def _replace(self, removed: Sequence[End], added: Sequence[End]) -> None:
@@ -224,8 +224,8 @@ class Timeline:
         rest = self._rests.get(key)
         if rest is None:
             ends = [end for end in self.ends[:number] if not usage.keys().isdisjoint(end.usage)]
-            found = {end.origin for end in ends}
-            least: Origin = next((origin for origin in _CERTAINTY if origin in found), "Declared")
+            origins = {end.origin for end in ends}
+            least: Origin = next((origin for origin in _CERTAINTY if origin in origins), "Declared")
             latest = max([end.latest for end in ends], default=-math.inf)
             rest = self._rests[key] = Rest(len(ends), least, latest)
         return rest

@@ -90,7 +90,7 @@ def find_conflicts(ledger: Ledger, window: Window, now: float) -> tuple[str, ...
     """Return why a window cannot be kept, a sentence each: missing queues, too much, the same nodes."""
     windows = ReservedWindows(ledger)
     pool = windows.pool(window)
-    found = [
+    conflicts = [
         f"cluster queue {name} does not exist"
         for name in window.spec.owners.cluster_queues
         if name not in ledger.cluster_queues
@@ -107,19 +107,19 @@ def find_conflicts(ledger: Ledger, window: Window, now: float) -> tuple[str, ...
             names = ", ".join((window.name, *sorted(rival.name for rival in beside)))
             verb, owners = ("reserve", "their owners") if beside else ("reserves", "its owners")
             reserved_amount, of_owners = (as_quantity(pair.resource, number) for number in (wanted, total))
-            found.append(
+            conflicts.append(
                 f"{pair.resource} in flavor {pair.flavor}: {names} {verb} {reserved_amount}, "
                 f"and the queues of {owners} have {of_owners}"
             )
     nodes = ledger.topology.nodes
     reserved = ledger.windows.nodes_of(window, nodes)
-    found += _missing_nodes(window, reserved, nodes)
-    found += [
+    conflicts += _missing_nodes(window, reserved, nodes)
+    conflicts += [
         f"{rival.name} reserves {len(shared)} of its nodes, such as {min(shared)}"
         for rival in sorted(rivals, key=lambda rival: rival.name)
         if (shared := reserved & ledger.windows.nodes_of(rival, nodes))
     ]
-    return tuple(found)
+    return tuple(conflicts)
 
 
 def _missing_nodes(window: Window, reserved: frozenset[str], nodes: Mapping[str, Node]) -> Iterator[str]:

@@ -70,11 +70,11 @@ def extend(
         return GroupPlacement(_first(previous.workers, workers.count), previous.leader)
     if capacity.is_empty:
         capacity = replace(capacity, assumed=_with_previous(capacity, workers, leader, previous))
-    found = place(capacity, replace(workers, count=missing), profile=profile)
-    if isinstance(found, PlacementFailure):
-        return found
+    added = place(capacity, replace(workers, count=missing), profile=profile)
+    if isinstance(added, PlacementFailure):
+        return added
     pods: dict[int, int] = {}
-    for placed in (*previous.workers, *found.workers):
+    for placed in (*previous.workers, *added.workers):
         pods[placed.leaf] = pods.get(placed.leaf, 0) + placed.pods
     merged = tuple(PlacedPods(leaf, pods[leaf]) for leaf in sorted(pods))
     return GroupPlacement(merged, previous.leader)
@@ -82,11 +82,11 @@ def extend(
 
 def _first(places: tuple[PlacedPods, ...], count: int) -> tuple[PlacedPods, ...]:
     kept: list[PlacedPods] = []
-    for each in places:
+    for placed in places:
         if count <= 0:
             break
-        kept.append(PlacedPods(each.leaf, min(each.pods, count)))
-        count -= each.pods
+        kept.append(PlacedPods(placed.leaf, min(placed.pods, count)))
+        count -= placed.pods
     return tuple(kept)
 
 
@@ -95,8 +95,8 @@ def _with_previous(
 ) -> Mapping[int, Mapping[str, int]]:
     assumed = {leaf: dict(amounts) for leaf, amounts in capacity.assumed.items()}
     for request, places in ((workers, previous.workers), (leader, previous.leader)):
-        for each in places if request is not None else ():
-            amounts = assumed.setdefault(each.leaf, {})
+        for placed in places if request is not None else ():
+            amounts = assumed.setdefault(placed.leaf, {})
             for resource, amount in ({} if request is None else request.per_pod).items():
-                amounts[resource] = amounts.get(resource, 0) + amount * each.pods
+                amounts[resource] = amounts.get(resource, 0) + amount * placed.pods
     return assumed

@@ -88,12 +88,12 @@ def tolerations_of(
     They come from the template, the assigned flavors and the admission checks that are Ready.
     """
     (template,) = (pod_set.template for pod_set in workload.spec.pod_sets if pod_set.name == assigned.name)
-    found = [*decode_template(template).spec.tolerations]
+    tolerations = [*decode_template(template).spec.tolerations]
     for name in sorted(set(assigned.flavors.values())):
         if name in flavors:
-            found += flavors[name].spec.tolerations
-    merged = merge_updates(PodSetUpdate(name=assigned.name, tolerations=tuple(found)), workload)
-    return tuple(found) if isinstance(merged, UpdateConflict) else merged.tolerations
+            tolerations += flavors[name].spec.tolerations
+    merged = merge_updates(PodSetUpdate(name=assigned.name, tolerations=tuple(tolerations)), workload)
+    return tuple(tolerations) if isinstance(merged, UpdateConflict) else merged.tolerations
 
 
 class NodeFailures(NamedTuple):

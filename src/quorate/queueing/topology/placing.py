@@ -77,7 +77,7 @@ class Placement(msgspec.Struct, frozen=True):
     needed: _Needed = ()
 
     def places(self) -> list[Place]:
-        return [each for pod_set in self.pod_sets for each in pod_set.places()]
+        return [taken for pod_set in self.pod_sets for taken in pod_set.places()]
 
 
 NO_PLACEMENT = Placement()
@@ -148,10 +148,10 @@ def place_pod_sets(
             for pod_set in pod_sets
         ]
     )
-    known = memo.get(key, version)
-    if known is not None:
-        assert isinstance(known, Placement), "only placements are put here"
-        return known
+    cached = memo.get(key, version)
+    if cached is not None:
+        assert isinstance(cached, Placement), "only placements are put here"
+        return cached
     placement = _place_pod_sets(model, pod_sets, is_empty=is_empty)
     size = sum([len(pod_set.domains) for pod_set in placement.pod_sets])
     memo.put(key, [pod_set.shape for pod_set in pod_sets], placement, size)
@@ -184,10 +184,10 @@ def _place_alone(model: TopologyModel, pod_set: PodSetToPlace, *, is_empty: bool
     if not pod_set.count:
         return NO_PLACEMENT
     flavors = tuple(sorted(pod_set.flavors))
-    found = _place_in_tree(model, pod_set.on_hosts, flavors, pod_set, None, (), is_empty=is_empty)
-    if not isinstance(found, list):
-        return Placement((), (found,))
-    return Placement(tuple(found), (), _needed(found))
+    placed = _place_in_tree(model, pod_set.on_hosts, flavors, pod_set, None, (), is_empty=is_empty)
+    if not isinstance(placed, list):
+        return Placement((), (placed,))
+    return Placement(tuple(placed), (), _needed(placed))
 
 
 def _place_groups(
@@ -204,26 +204,26 @@ def _place_groups(
     assumed: list[Place] = []
     for (on_hosts, flavors), members in sorted(groups.items()):
         for workers, leader in _units(members):
-            found = _place_in_tree(model, on_hosts, flavors, workers, leader, assumed, is_empty=is_empty)
+            outcome = _place_in_tree(model, on_hosts, flavors, workers, leader, assumed, is_empty=is_empty)
             if (
-                isinstance(found, PlacementRefused)
+                isinstance(outcome, PlacementRefused)
                 and leader is not None
-                and found.pod_set == workers.shape.name
+                and outcome.pod_set == workers.shape.name
             ):  # about the first of the group
                 first = next(member for member in members if member is workers or member is leader)
-                found = replace(found, pod_set=first.shape.name)
-            if not isinstance(found, list):
-                failures.append(found)
+                outcome = replace(outcome, pod_set=first.shape.name)
+            if not isinstance(outcome, list):
+                failures.append(outcome)
                 break
-            placed += found
+            placed += outcome
             if is_empty:
-                assumed += [each for pod_set in found for each in pod_set.places()]
+                assumed += [taken for pod_set in outcome for taken in pod_set.places()]
                 continue
-            new = [new_place for pod_set in found for new_place in pod_set.new_places()]
+            new = [new_place for pod_set in outcome for new_place in pod_set.new_places()]
             assumed += new
             model.constraints.assume(new, placed_so_far)
     order = {pod_set.shape.name: index for index, pod_set in enumerate(pod_sets)}
-    placed.sort(key=lambda each: order[each.name])
+    placed.sort(key=lambda taken: order[taken.name])
     return Placement((), tuple(failures)) if failures else Placement(tuple(placed), (), _needed(placed))
 
 
@@ -261,9 +261,9 @@ def _needed(pod_sets: Sequence[PodSetPlaces]) -> _Needed:
 
 def _sums(places: Iterable[Place]) -> _Needed:
     needed: dict[tuple[tuple[str, ...], Path], dict[str, int]] = {}
-    for each in places:
-        amounts = needed.setdefault((each.flavors, each.values), {})
-        for resource, amount in each.amounts.items():
+    for taken in places:
+        amounts = needed.setdefault((taken.flavors, taken.values), {})
+        for resource, amount in taken.amounts.items():
             if amount:
                 amounts[resource] = amounts.get(resource, 0) + amount
     return tuple([(*leaf, amounts) for leaf, amounts in needed.items()])
@@ -311,18 +311,18 @@ def _place_unit(
             return lack
     of_leader = None if leader is None else without_kept_nodes(tree, leader, pod_set_request(model, leader))
     if previous is None:
-        found = place(capacity, request, of_leader, profile=model.profile)
+        outcome = place(capacity, request, of_leader, profile=model.profile)
     else:
-        found = extend(capacity, request, of_leader, previous, model.profile)
-    if isinstance(found, PlacementFailure):
-        about = leader if found.of_leader and leader is not None else workers
-        return PlacementRefused(about.shape.name, found.text, found.fitting, found.requested)
-    result = [_places(tree, topology_flavors, workers, found.workers, as_of)]
+        outcome = extend(capacity, request, of_leader, previous, model.profile)
+    if isinstance(outcome, PlacementFailure):
+        about = leader if outcome.of_leader and leader is not None else workers
+        return PlacementRefused(about.shape.name, outcome.text, outcome.fitting, outcome.requested)
+    result = [_places(tree, topology_flavors, workers, outcome.workers, as_of)]
     if leader is not None:
-        result.append(_places(tree, topology_flavors, leader, found.leader, as_of))
+        result.append(_places(tree, topology_flavors, leader, outcome.leader, as_of))
     if previous is None:
         return result
-    kept = [each.previous for each in (workers, leader) if each is not None]
+    kept = [pod_set.previous for pod_set in (workers, leader) if pod_set is not None]
     return [replace(places, kept=domains) for places, domains in zip(result, kept, strict=True)]
 
 
@@ -332,15 +332,15 @@ def _capacity_beside(
     """Return what the leaves of ``tree`` have left beside the places in ``assumed``."""
     by_leaf: dict[int, dict[str, int]] = {}
     pods_by_leaf: dict[int, list[Pods]] = {}
-    for each in assumed:
-        leaf = tree.leaf_of(each.values)
-        is_here = each.on_host if tree.has_hosts else each.flavors == topology_flavors
+    for taken in assumed:
+        leaf = tree.leaf_of(taken.values)
+        is_here = taken.on_host if tree.has_hosts else taken.flavors == topology_flavors
         if leaf is not None and is_here:
             amounts = by_leaf.setdefault(leaf, {})
-            for resource, amount in each.amounts.items():
+            for resource, amount in taken.amounts.items():
                 amounts[resource] = amounts.get(resource, 0) + amount
-            if not tree.has_hosts and each.pods:
-                pods_by_leaf.setdefault(leaf, []).append((host_request(each), each.pods))
+            if not tree.has_hosts and taken.pods:
+                pods_by_leaf.setdefault(leaf, []).append((host_request(taken), taken.pods))
     return Capacity(tree, by_leaf, is_empty, pods_by_leaf)
 
 
@@ -349,11 +349,11 @@ def lack_of_room(model: TopologyModel, pod_set: PodSetToPlace) -> NodesLackRoom 
     if pod_set.template is not None and model.constraints.may_limit(pod_set.template):
         return _lack_on_hosts(model, pod_set)
     key = id(pod_set.shape), pod_set.count, pod_set.flavors
-    known = model.reports.get(key, model.version)
-    if known is None:
-        known = (_lack_on_hosts(model, pod_set),)
-        model.reports.put(key, (pod_set.shape,), known, 1)
-    return known[0]
+    cached = model.reports.get(key, model.version)
+    if cached is None:
+        cached = (_lack_on_hosts(model, pod_set),)
+        model.reports.put(key, (pod_set.shape,), cached, 1)
+    return cached[0]
 
 
 def _lack_on_hosts(model: TopologyModel, pod_set: PodSetToPlace) -> NodesLackRoom | None:
@@ -450,8 +450,8 @@ def without_kept_nodes(tree: DomainTree, pod_set: PodSetToPlace, request: PodSet
 def pod_set_request(model: TopologyModel, pod_set: PodSetToPlace) -> PodSetRequest:
     """Return what the pods of a set request, with the tolerations of their flavors."""
     shape = pod_set.shape
-    known = [model.flavors[name] for name in sorted(pod_set.flavors) if name in model.flavors]
-    tolerations = [toleration for flavor in known for toleration in flavor.spec.tolerations]
+    flavors = [model.flavors[name] for name in sorted(pod_set.flavors) if name in model.flavors]
+    tolerations = [toleration for flavor in flavors for toleration in flavor.spec.tolerations]
     return PodSetRequest(
         name=shape.name,
         count=pod_set.count,
@@ -492,7 +492,9 @@ def fits(model: TopologyModel, placement: Placement, held: Sequence[Place] = ())
             return False
         if tree.below is not None:
             places = placement.places() if beyond is None else beyond
-            here = [(host_request(each), each.pods) for each in places if each.pods and each.values == values]
+            here = [
+                (host_request(taken), taken.pods) for taken in places if taken.pods and taken.values == values
+            ]
             column = tree.column_of(values)
             if column is None or not tree.below.takes(column, here):
                 return False

@@ -43,10 +43,10 @@ def merge_updates(base: PodSetUpdate, workload: Workload) -> PodSetUpdate | Upda
             continue
         for update in check.pod_set_updates:
             if update.name == base.name:
-                found = _merged(merged, update, check.name)
-                if isinstance(found, UpdateConflict):
-                    return found
-                merged = found
+                outcome = _merged(merged, update, check.name)
+                if isinstance(outcome, UpdateConflict):
+                    return outcome
+                merged = outcome
     return merged
 
 

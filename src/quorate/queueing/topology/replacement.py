@@ -48,7 +48,7 @@ def replace_hosts(
         )
     request = replace(pods, count=missing, topology=replace(pods.topology, group=""))
     within: slice | None = None
-    layer = next((each for each in reversed(pods.topology.layers) if missing % each.size), None)
+    layer = next((pair for pair in reversed(pods.topology.layers) if missing % pair.size), None)
     if healthy and layer is not None:
         within = _incomplete_slice(tree, healthy, missing, layer)
         if within is not None:
@@ -57,14 +57,14 @@ def replace_hosts(
         level = tree.level_of(pods.topology.required)
         if level is not None:
             within = tree.leaves_below(level, _domain_of(tree, near[0][0], level))
-    found = place(capacity, request, profile=profile, within=within)
-    if isinstance(found, PlacementFailure):
-        return found.text
+    outcome = place(capacity, request, profile=profile, within=within)
+    if isinstance(outcome, PlacementFailure):
+        return outcome.text
     merged = dict(healthy)
-    for placed in found.workers:
+    for placed in outcome.workers:
         values = tree.recorded_values(placed.leaf)
         merged[values] = merged.get(values, 0) + placed.pods
-    return sorted(merged.items(), key=lambda each: tree.leaf_of(each[0]) or 0)
+    return sorted(merged.items(), key=lambda pair: tree.leaf_of(pair[0]) or 0)
 
 
 def _incomplete_slice(tree: DomainTree, healthy: Domains, missing: int, layer: SliceLayer) -> slice | None:

@@ -38,7 +38,7 @@ def domains_without_ended(
     """
     ended = {pods.name: pods.count for pods in workload.status.reclaimable_pods}
     sizes = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
-    found: dict[str, Domains] = {}
+    by_pod_set: dict[str, Domains] = {}
     for assigned in admission.pod_set_assignments:
         assignment, name = assigned.topology_assignment, assigned.name
         if assignment is None or not ended.get(name):
@@ -48,8 +48,8 @@ def domains_without_ended(
         count = max(0, max(recorded, sizes.get(name, 0)) - ended[name])
         if count < recorded:
             here = bound(workload.metadata.key, name, assignment.levels)
-            found[name] = needed_domains(domains, count, here)
-    return found
+            by_pod_set[name] = needed_domains(domains, count, here)
+    return by_pod_set
 
 
 def domains_without_members(
@@ -60,7 +60,7 @@ def domains_without_members(
     ``bound`` returns the bound members by domain.  Each counts where it is bound, and takes one place: of its
     own domain if there is one, otherwise any, as members name none.
     """
-    found: dict[str, Domains] = {}
+    by_pod_set: dict[str, Domains] = {}
     for assigned in admission.pod_set_assignments:
         assignment = assigned.topology_assignment
         members = {} if assignment is None else bound(assignment.levels)
@@ -76,8 +76,8 @@ def domains_without_members(
             elsewhere -= taken
             if places > taken:
                 kept.append((values, places - taken))
-        found[assigned.name] = tuple(kept)
-    return found
+        by_pod_set[assigned.name] = tuple(kept)
+    return by_pod_set
 
 
 def shrunk_domains(domains: Sequence[tuple[Path, int]], count: int, pods: Iterable[Path]) -> Domains | None:

@@ -45,7 +45,7 @@ def pod_set_ranks(workload: Workload, pod_set: str, index_offset: str | None) ->
     ``index_offset`` is the value of the annotation pod-index-offset of the set's first pod, if it has one.
     Of the two pod sets of a group the larger one continues the indices of the smaller one.
     """
-    requests = {each.name: each.topology_request for each in workload.spec.pod_sets}
+    requests = {of_workload.name: of_workload.topology_request for of_workload in workload.spec.pod_sets}
     request = requests.get(pod_set, UNSET)
     offset = 0 if index_offset is None else signed_int32(index_offset)
     if request is UNSET or not request.pod_index_label or offset is None:

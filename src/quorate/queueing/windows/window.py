@@ -37,9 +37,9 @@ class Window:
 
     def between(self, now: float, starts: float, ends: float) -> tuple[Interval, ...]:
         """Return, of the occurrences that end after ``now``, those between ``starts`` and ``ends``."""
-        known = self._occurrences.at(now)
-        first = bisect_right(known, starts, key=lambda interval: interval.closes)
-        return known[first : bisect_left(known, ends, first, key=lambda interval: interval.opens)]
+        intervals = self._occurrences.at(now)
+        first = bisect_right(intervals, starts, key=lambda interval: interval.closes)
+        return intervals[first : bisect_left(intervals, ends, first, key=lambda interval: interval.opens)]
 
     def owns(self, local_queue: Key, cluster_queue: str) -> bool:
         """Return True if a workload of these queues may use what the window keeps."""
@@ -79,8 +79,8 @@ class Windows:
 
     def put(self, reservation: Reservation) -> bool:
         """Add or replace a window; return True if it differs from the former window."""
-        known = self._windows.get(reservation.metadata.name)
-        if known is not None and known.spec == reservation.spec:
+        stored = self._windows.get(reservation.metadata.name)
+        if stored is not None and stored.spec == reservation.spec:
             return False
         self._windows[reservation.metadata.name] = Window(reservation)
         self._changed()
@@ -132,15 +132,15 @@ class Windows:
         It starts at ``now``, or later; see ``starting_at``.  None: it may use all nodes.
         """
         starts = now if self._starts_at is None else self._starts_at
-        found: list[tuple[Interval, Window]] = []
+        opening: list[tuple[Interval, Window]] = []
         for window in self._with_nodes:
             if not window.owns(local_queue, cluster_queue):
                 reached = window.between(now, starts, starts + bound_s)
-                found += [(interval, window) for interval in reached[:1]]
-        if not found:
+                opening += [(interval, window) for interval in reached[:1]]
+        if not opening:
             return None
-        interval, first = min(found, key=lambda each: (each[0], each[1].name))
-        names = frozenset().union(*(self.nodes_of(window, nodes) for _, window in found))
+        interval, first = min(opening, key=lambda pair: (pair[0], pair[1].name))
+        names = frozenset().union(*(self.nodes_of(window, nodes) for _, window in opening))
         return KeptNodes(names, first, interval) if names else None
 
     def advance(self, now: float) -> bool:

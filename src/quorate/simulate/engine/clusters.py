@@ -137,7 +137,9 @@ class Clusters:
         for cluster, run in workers.items():
             for unended in run.waiting:
                 clusters[unended.name].setdefault(unended.reason, []).append(cluster)
-        nowhere = {key: (each.job, each.explanation) for key, each in self._dispatched.items()}
+        nowhere = {
+            key: (dispatched.job, dispatched.explanation) for key, dispatched in self._dispatched.items()
+        }
         nowhere |= {key: (job, "") for key, job in self._running.items()}
         listed = {unended.name for unended in manager.waiting}
         for key, (job, explanation) in nowhere.items():

@@ -123,10 +123,10 @@ class SimulatedNodes:
 
     def _set_ready(self, name: str, ready: bool, now: float) -> None:
         node = self._nodes[name]
-        known: tuple[ConditionStatus, str] = (
+        values: tuple[ConditionStatus, str] = (
             ("True", "KubeletReady") if ready else ("Unknown", "NodeStatusUnknown")
         )
-        condition = condition_at(now, "Ready", *known)
+        condition = condition_at(now, "Ready", *values)
         status = replace(node.status, conditions=with_condition(node.status.conditions, condition))
         taints = tuple(taint for taint in node.spec.taints if taint != _UNREACHABLE)
         spec = replace(node.spec, taints=taints if ready else (*taints, _UNREACHABLE))

@@ -160,7 +160,7 @@ class RollingForecast:
                 )
                 workloads[submitted.metadata.key] = Workload(metadata=metadata, spec=submitted.spec)
         times = list(run_times(workloads.values(), ASSUMED_RUN_S, self._run_times))
-        objects = {resource: each.values() for resource, each in self._objects.items()}
+        objects = {resource: objects_of_kind.values() for resource, objects_of_kind in self._objects.items()}
         world = snapshot_world(objects | {WORKLOADS: workloads.values()}, times, now, self._configuration)
         waiting = waiting_workloads(world)
         if all(waits.metadata.key != key for waits in waiting.values()):

@@ -166,9 +166,9 @@ def _with_run_time(
 def _annotated(value: object) -> str:
     """Return the first run time in the annotations of a manifest; empty without one."""
     if isinstance(value, dict):
-        found = value.get(_DURATION)
-        if isinstance(found, str):
-            return found
+        duration = value.get(_DURATION)
+        if isinstance(duration, str):
+            return duration
         return next(filter(None, map(_annotated, value.values())), "")
     if isinstance(value, list):
         return next(filter(None, map(_annotated, value)), "")

@@ -172,7 +172,7 @@ def next_gate(remotes: Mapping[str, RemoteState], now: float) -> NextGate:
     free_at = max(opened, default=now - SINGLE_CLUSTER_S) + SINGLE_CLUSTER_S
     if free_at > now:
         return NextGate(wake_at=free_at)
-    _, first = min(asking, key=lambda each: each[0])
+    _, first = min(asking, key=lambda pair: pair[0])
     return NextGate(first, now + SINGLE_CLUSTER_S)
 
 

@@ -279,10 +279,10 @@ class RemoteWrites:
         """Return the job of a workload that has lost its deleted job as owner, by the owner of its copy."""
         uid = Uid(workload.metadata.labels.get(JOB_UID, ""))
         try:
-            found = self._jobs.job_of(await worker.client.get(WORKLOADS, workload.metadata.key))
+            job = self._jobs.job_of(await worker.client.get(WORKLOADS, workload.metadata.key))
         except NotFound:
             return None
-        return replace(found, members=(Member(found.key.name, uid),)) if isinstance(found, JobRef) else None
+        return replace(job, members=(Member(job.key.name, uid),)) if isinstance(job, JobRef) else None
 
     async def _send(
         self,

@@ -139,7 +139,7 @@ def _remotes_with(info: DispatchInput, condition: str) -> list[tuple[Condition, 
     Once a cluster is recorded, only the recorded cluster counts.  Equal times are in the configured order.
     """
     chosen = info.workload.status.cluster_name
-    found = [
+    with_condition = [
         (held, name)
         for name in _in_order(info)
         if (remote := info.remotes[name]).copy is not None
@@ -147,7 +147,7 @@ def _remotes_with(info: DispatchInput, condition: str) -> list[tuple[Condition, 
         and (not chosen or name == chosen)
         and (held := true_condition(remote.copy.conditions, condition)) is not None
     ]
-    return sorted(found, key=lambda each: c.transition_time(each[0]))
+    return sorted(with_condition, key=lambda pair: c.transition_time(pair[0]))
 
 
 def _in_order(info: DispatchInput) -> list[str]:

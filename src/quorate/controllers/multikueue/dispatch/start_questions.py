@@ -169,30 +169,30 @@ class StartQuestions:
         equal = self._equal[kind] = self._equal.pop(kind, {})
         now = self._clock.now()
         bounds = {name: answer for name in names if (answer := self._bound(name, given, equal, now))}
-        found: dict[str, _Answer] = {}
+        answers: dict[str, _Answer] = {}
 
         async def ask(*clusters: str) -> None:
             starts = await asyncio.gather(*(self._ask(name, workload) for name in clusters))
             at = self._clock.now()
             new = {name: _Answer(at, start) for name, start in zip(clusters, starts, strict=True)}
-            found.update(new)
+            answers.update(new)
             equal.update(new)
 
         held = [name for name in names if name in workload.status.nominated_cluster_names]
         await ask(*held)
-        if not any(answer.is_now for answer in found.values()):
+        if not any(answer.is_now for answer in answers.values()):
             await ask(*(name for name in names if name not in bounds and name not in held))
 
         def position(name: str) -> Position:
-            answer = found.get(name) or bounds[name]
+            answer = answers.get(name) or bounds[name]
             return rank_of(answer.start, now), names.index(name)
 
         nominated = next(map(position, held), None)
-        for name in sorted(bounds.keys() - found.keys(), key=position):
-            if can_be_chosen(position(name), min(map(position, found), default=None), nominated):
+        for name in sorted(bounds.keys() - answers.keys(), key=position):
+            if can_be_chosen(position(name), min(map(position, answers), default=None), nominated):
                 await ask(name)
-        known = {**given, **bounds, **found}
-        return {name: known[name] for name in names if name in known}
+        usable = {**given, **bounds, **answers}
+        return {name: usable[name] for name in names if name in usable}
 
     def _bound(
         self, name: str, given: Mapping[str, _Answer], equal: Mapping[str, _Answer], now: float
@@ -235,7 +235,7 @@ class StartQuestions:
             return UnknownStart("not connected")
         if now < turns.slow_until:
             return UnknownStart("it answers too slowly")
-        turns.recent = {key: each for key, each in turns.recent.items() if each[0] >= now - RECENT_S}
+        turns.recent = {key: recent for key, recent in turns.recent.items() if recent[0] >= now - RECENT_S}
         others = [other for key, (_, other) in turns.recent.items() if key != workload.metadata.key]
         ahead = tuple(_submitted(other) for other in others[-MAX_AHEAD:])
         question = StartQuestion(workload=_submitted(workload), ahead=ahead)

@@ -161,11 +161,11 @@ class DispatchController:
     ) -> DispatchInput:
         key, now = workload.metadata.key, self._context.clock.now()
         is_deleted = is_deleted or workload.metadata.deletion_timestamp is not None
-        found = self._jobs.job_of(workload)
-        job = found if isinstance(found, JobRef) else None
+        job_or_gap = self._jobs.job_of(workload)
+        job = job_or_gap if isinstance(job_or_gap, JobRef) else None
         rejection, count = "", 1
         if job is None:
-            owner = "" if isinstance(found, JobRef) else found.owner
+            owner = "" if isinstance(job_or_gap, JobRef) else job_or_gap.owner
             rejection = f"No multikueue adapter found{f' for owner kind {owner!s}' if owner else ''}"
         elif self._is_new(workload, check) and not is_deleted:
             local = await self._jobs.local_job(job)

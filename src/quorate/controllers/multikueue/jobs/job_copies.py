@@ -99,10 +99,10 @@ class JobCopies:
         owner = workload.metadata.controller
         if self._kinds[job.kind].names_workload or owner is None:
             return None
-        found = self._workloads.by_index(WORKLOADS_OF, owner.uid)
-        others = [other for other in found if other.metadata.name != workload.metadata.name]
+        siblings = self._workloads.by_index(WORKLOADS_OF, owner.uid)
+        others = [other for other in siblings if other.metadata.name != workload.metadata.name]
         return Components(
-            are_complete=len(found) >= workloads,
+            are_complete=len(siblings) >= workloads,
             is_primary=_index(workload) <= min(map(_index, others), default=_index(workload)),
             clusters=tuple(sorted({other.status.cluster_name for other in others} - {""})),
         )
@@ -211,11 +211,11 @@ class JobCopies:
             key = Key(job.key.namespace, member.name)
             copy = await self._remote.read(worker, kind, key)
             ends.append(await self._copy_end(worker, kind, member, key, copy))
-        known = [end for end in ends if end is not None]
-        if len(known) < len(ends):
+        ended = [end for end in ends if end is not None]
+        if len(ended) < len(ends):
             return None
-        failed = next((end for end in known if not end.success), None)
-        return failed or known[0]
+        failed = next((end for end in ended if not end.success), None)
+        return failed or ended[0]
 
     async def _copy_end(
         self, worker: Worker, kind: RemoteKind, member: Member, key: Key, copy: RemoteJob | None

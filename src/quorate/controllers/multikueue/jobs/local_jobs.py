@@ -58,9 +58,11 @@ class LocalJobs:
 
     async def _follow(self, kind: RemoteKind) -> None:
         await wait_until_served(kind.resource, self._client, self._clock)
-        found = kind.resource
-        suspended = Reconciler(f"suspended_{found.plural}", partial(self._mark, kind), self._clock)
-        resource = Resource(found.group, found.version, found.plural, found.kind, True, FollowedJob)
+        original = kind.resource
+        suspended = Reconciler(f"suspended_{original.plural}", partial(self._mark, kind), self._clock)
+        resource = Resource(
+            original.group, original.version, original.plural, original.kind, True, FollowedJob
+        )
         jobs = self._informers[kind.name] = Informer(self._client, resource)
         delivered = self._client.own_writes.keep(kind.resource, jobs.get)
 
@@ -77,7 +79,7 @@ class LocalJobs:
         jobs.subscribe(on_change)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(suspended.run(), name=suspended.name)
-            tasks.create_task(jobs.run(), name=f"watch {found.plural}")
+            tasks.create_task(jobs.run(), name=f"watch {original.plural}")
 
     async def _mark(self, kind: RemoteKind, key: Key) -> None:
         """Write into a Job that waits here that it is suspended: its own controller leaves it alone."""
@@ -94,8 +96,8 @@ class LocalJobs:
         job = None if informer is None else informer.get(key)
         if job is None or job.encoded_spec is EMPTY_OBJECT:
             return None
-        known: UnstructuredJob = job
-        return self._client.own_writes.newest(kind.resource, known)
+        followed: UnstructuredJob = job
+        return self._client.own_writes.newest(kind.resource, followed)
 
     async def get(self, kind: RemoteKind, key: Key) -> UnstructuredJob | None:
         """Return the job, from the API server if it is not cached; None: it does not exist."""

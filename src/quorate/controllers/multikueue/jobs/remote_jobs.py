@@ -187,5 +187,5 @@ class RemoteJobs:
 
 
 def _resource(kind: RemoteKind) -> Resource[RemoteJob]:
-    found = kind.resource
-    return Resource(found.group, found.version, found.plural, found.kind, True, RemoteJob)
+    original = kind.resource
+    return Resource(original.group, original.version, original.plural, original.kind, True, RemoteJob)

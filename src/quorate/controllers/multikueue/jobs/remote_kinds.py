@@ -146,13 +146,15 @@ def _rows(configuration: Configuration) -> Iterator[RemoteKind]:
 
 
 def _row(integration: Integration) -> RemoteKind:
-    found, kind = integration.resource, integration.kind
-    resource = Resource(found.group, found.version, found.plural, found.kind, True, UnstructuredJob)
+    original, kind = integration.resource, integration.kind
+    resource = Resource(
+        original.group, original.version, original.plural, original.kind, True, UnstructuredJob
+    )
     fields = _ROWS.get(integration.name, {})
     if isinstance(kind, DeclaredKind):
         fields = {"stays_suspended": True}
-    if found.group == "kubeflow.org":
+    if original.group == "kubeflow.org":
         fields = _KUBEFLOW
     managed = None if kind is None or kind.managed_by is None else kind.managed_by.field
-    text = "spec.runPolicy.managedBy" if found.kind == "MPIJob" else "spec.managedBy"
+    text = "spec.runPolicy.managedBy" if original.kind == "MPIJob" else "spec.managedBy"
     return RemoteKind(resource, kind, managed, text, **fields)

@@ -187,7 +187,7 @@ def _validation_error(job: Job) -> str:
         return f"spec.tasks: {total_replicas(job)} replicas in total, at most {MAX_JOB_PODS} are possible"
     if job.phase in ("", "Pending") and job.spec.min_available > total_replicas(job):  # it would never start
         return next(
-            (str(found) for found in volcano_job_findings(job) if found.path == "spec.minAvailable"), ""
+            (str(finding) for finding in volcano_job_findings(job) if finding.path == "spec.minAvailable"), ""
         )
     return ""
 

@@ -287,8 +287,8 @@ class DaemonSetController(Controller):
         for pod in filter(is_pod_finished, changes.delete):
             failed = pod.status.phase == "Failed"
             what, verb = ("failed", "kill") if failed else ("succeeded", "delete")
-            found = f"Found {what} daemon pod {pod.metadata.key} on node {target_node(pod)}"
-            message, reason = f"{found}, will try to {verb} it", f"{what.title()}DaemonPod"
+            problem = f"Found {what} daemon pod {pod.metadata.key} on node {target_node(pod)}"
+            message, reason = f"{problem}, will try to {verb} it", f"{what.title()}DaemonPod"
             self._events.report(DAEMON_SETS, daemon_set, reason, message, warning=failed)
         await self._control.delete(daemon_set, changes.delete)
         bodies = [daemon_pod(daemon_set, node) for node in changes.create]

@@ -303,8 +303,8 @@ def _with_replica_failure(
     rest = _without_condition(status, REPLICA_FAILURE)
     if failure is None:
         return rest
-    known = find_condition(status.conditions, REPLICA_FAILURE)
-    if known is not None and known.reason == failure.reason:
+    stored = find_condition(status.conditions, REPLICA_FAILURE)
+    if stored is not None and stored.reason == failure.reason:
         return status
     condition = DeploymentCondition(
         type=REPLICA_FAILURE,

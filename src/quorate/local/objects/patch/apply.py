@@ -100,13 +100,13 @@ def _writable(config: Json, kind: MapOf, ignored: Iterable[Path]) -> Json:
 
 
 def _conflicts(owners: Owners, applier: Manager, changed: FieldSet) -> list[tuple[Manager, Path]]:
-    found = [
+    conflicts = [
         (manager, path)
         for manager, ownership in owners.items()
         if manager != applier
         for path in ownership.fields & changed
     ]
-    return sorted(found, key=lambda conflict: (conflict[0], _members_first(conflict[1])))
+    return sorted(conflicts, key=lambda conflict: (conflict[0], _members_first(conflict[1])))
 
 
 def _members_first(path: Path) -> tuple[tuple[bool, str], ...]:

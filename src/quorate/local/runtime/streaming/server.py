@@ -114,8 +114,8 @@ class KubeletServer:
         path = self._log_path(namespace, pod, container, previous=options.previous)
 
         def may_grow() -> bool:
-            found = self._pods.pod(namespace, pod)
-            logs = None if found is None else found.logs(container)
+            running = self._pods.pod(namespace, pod)
+            logs = None if running is None else running.logs(container)
             return logs is not None and logs.latest == path and logs.is_running
 
         response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: "text/plain"})

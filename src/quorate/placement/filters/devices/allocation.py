@@ -111,7 +111,9 @@ class _Search:
             if selected and is_tolerated and published.has_capacity(wanted.capacity):
                 shares = published.shares(wanted.capacity) if published.is_shareable else {}
                 if shares is not None:
-                    taken = ((share_of(published.id, name), milli_of(each)) for name, each in shares.items())
+                    taken = (
+                        (share_of(published.id, name), milli_of(share)) for name, share in shares.items()
+                    )
                     self._consumed[wanted, published] = (*published.consumes, *taken)
                     if published.is_shareable:
                         self._shares[wanted, published] = shares

@@ -39,11 +39,11 @@ def _is_semver(text: str) -> bool:
 
 def _precedence(text: str) -> tuple[object, ...]:
     """Return the order of a version: without a pre-release after those with one, numbers before texts."""
-    found = _VERSION.fullmatch(text)
-    if found is None:
+    match = _VERSION.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text!r:.60} is not a semantic version (write 1.2.3)")
-    release = tuple(int(found[part]) for part in (1, 2, 3))
-    parts = (found[4] or "").split(".") if found[4] else []
+    release = tuple(int(match[part]) for part in (1, 2, 3))
+    parts = (match[4] or "").split(".") if match[4] else []
     ordered = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in parts)
     return (*release, not parts, ordered)
 

@@ -186,7 +186,7 @@ def _wanted(name: str, request: DeviceSubRequest, classes: Mapping[str, DeviceCl
         0 if request.allocation_mode == ALL else max(request.count, 1),
         request.tolerations,
         isinstance(request, ExactDeviceRequest) and request.admin_access,
-        tuple(sorted((name, milli_of(each)) for name, each in request.capacity.requests.items())),
+        tuple(sorted((name, milli_of(quantity)) for name, quantity in request.capacity.requests.items())),
     )
 
 

@@ -97,9 +97,9 @@ class DeviceIndex:
         self._object_changed()
 
     def set_class(self, device_class: DeviceClass) -> None:
-        known = self.classes.get(device_class.metadata.name)
+        stored = self.classes.get(device_class.metadata.name)
         self.classes[device_class.metadata.name] = device_class
-        if known is None or known.spec.selectors != device_class.spec.selectors:
+        if stored is None or stored.spec.selectors != device_class.spec.selectors:
             self._changed_claims = None
             self._object_changed()
 
@@ -189,7 +189,7 @@ class DeviceIndex:
 
     def _give_back(self, node: int, demand: DeviceDemand, releasing: bool) -> None:
         of_demand = self._placed[node, demand]
-        at = next(at for at, each in enumerate(of_demand) if each.releasing == releasing)
+        at = next(at for at, taken in enumerate(of_demand) if taken.releasing == releasing)
         placed = of_demand.pop(at)
         if not of_demand:
             del self._placed[node, demand]
@@ -218,7 +218,7 @@ class DeviceIndex:
     def chosen(self, node: int, demand: DeviceDemand) -> Chosen | DeviceShortage:
         """Return what is kept for one of the pods with ``demand`` that were placed on the node."""
         for placed in self._placed.get((node, demand), ()):
-            if placed.chosen and not any(self._allocated[each.id] for each in _taken(placed.chosen)):
+            if placed.chosen and not any(self._allocated[device.id] for device in _taken(placed.chosen)):
                 return placed.chosen
         return self._choose(node, demand, Capacity.IDLE)
 
@@ -276,25 +276,25 @@ class DeviceIndex:
         """Evaluate nodes until they have ``devices`` devices; return how many they have."""
         self._note_published()
         epoch = (self._epoch, self._nodes.generation)
-        known = self._evaluated.get((demand, capacity))
-        changed = None if known is None or known.epoch != epoch else self._changes.since(known.position)
-        if known is None or changed is None:
+        so_far = self._evaluated.get((demand, capacity))
+        changed = None if so_far is None or so_far.epoch != epoch else self._changes.since(so_far.position)
+        if so_far is None or changed is None:
             if len(self._evaluated) >= _MAX_EVALUATED:
                 self._evaluated.clear()
             changed = np.flatnonzero(~self._nodes.vacant).tolist()
-            known = self._evaluated[demand, capacity] = _Evaluated(epoch)
-        known.left |= dict.fromkeys(changed)
-        known.position = self._changes.end
+            so_far = self._evaluated[demand, capacity] = _Evaluated(epoch)
+        so_far.left |= dict.fromkeys(changed)
+        so_far.position = self._changes.end
         visible = self._inventory.visible(self._nodes)
         evaluated = 0
-        while known.left and evaluated < devices:
-            node, _ = known.left.popitem()
+        while so_far.left and evaluated < devices:
+            node, _ = so_far.left.popitem()
             evaluated += 1 + len(visible[node])
             failure = self._failure(node, demand, capacity)
             if failure is None:
-                known.failed.pop(node, None)
+                so_far.failed.pop(node, None)
             else:
-                known.failed[node] = failure
+                so_far.failed[node] = failure
         return evaluated
 
     def _note_published(self) -> None:

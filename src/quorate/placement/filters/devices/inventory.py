@@ -150,8 +150,8 @@ class DeviceInventory:
     def _devices_of(self, pool: Pool) -> Sequence[PublishedDevice]:
         if pool not in self._of_pool:
             counters = self._counters[pool] = self._pools.counters(pool)
-            found = _usable_devices(pool, self._pools.devices(pool))
-            self._of_pool[pool] = [published for published in found if _has_counters(published, counters)]
+            usable = _usable_devices(pool, self._pools.devices(pool))
+            self._of_pool[pool] = [published for published in usable if _has_counters(published, counters)]
         return self._of_pool[pool]
 
     def reading_steps(self, devices: int) -> Iterator[None]:

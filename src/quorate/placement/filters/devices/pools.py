@@ -170,7 +170,9 @@ class _Part:
     def keys(self, reads: Reads) -> tuple[tuple[bytes, Hashable], ...]:
         """Return for each device its content and what is read of it."""
         if not self._contents:
-            self._contents = [codec.encode((each.capacity, each.consumes_counters)) for each in self.devices]
+            self._contents = [
+                codec.encode((published.capacity, published.consumes_counters)) for published in self.devices
+            ]
         return tuple(
             (content, reads.key(self._driver, device))
             for content, device in zip(self._contents, self.devices, strict=True)
@@ -232,7 +234,7 @@ class DeviceCatalog:
             missing = [
                 (pool, part)
                 for pool, part in parts
-                if (known := part.equal.get(reads)) is None or expressions not in known.selected
+                if (read := part.equal.get(reads)) is None or expressions not in read.selected
             ]
             for pool, part in missing:
                 yield 25 * len(part.devices)
@@ -270,14 +272,14 @@ def _merge(parts: Iterable[tuple[Pool, _Part]], selected: Iterable[_Selected]) -
     matching, exclusive_count, failure = 0, 0, ""
     exclusive: list[DeviceId] = []
     different: dict[bytes, Device] = {}
-    for (pool, part), each in zip(parts, selected, strict=True):
-        matching += each.matching
-        exclusive_count += each.exclusive_count
-        different |= each.different
+    for (pool, part), of_part in zip(parts, selected, strict=True):
+        matching += of_part.matching
+        exclusive_count += of_part.exclusive_count
+        different |= of_part.different
         if len(exclusive) < MAX_DEVICES:
-            exclusive += (DeviceId(*pool, part.devices[at].name) for at in each.exclusive)
-        if each.failed and not failure:
-            at, message = each.failed
+            exclusive += (DeviceId(*pool, part.devices[at].name) for at in of_part.exclusive)
+        if of_part.failed and not failure:
+            at, message = of_part.failed
             failure = f"a selector failed for {pool.driver}/{pool.name}/{part.devices[at].name}: {message}"
     shareable = matching - exclusive_count
     return SelectedDevices(matching, shareable, tuple(exclusive[:MAX_DEVICES]), different, failure)

@@ -66,7 +66,7 @@ class Reads(NamedTuple):
             return driver, device.allow_multiple_allocations, blake2b(content, digest_size=16).digest()
         attributes = tuple(_named(device.attributes, driver, name) for name in self.attributes)
         capacity = tuple(_named(device.capacity, driver, name) for name in self.capacity)
-        values = tuple(each and each.value for each in capacity)
+        values = tuple(amount and amount.value for amount in capacity)
         return driver, device.allow_multiple_allocations, attributes, values
 
     def __or__(self, other: "Reads") -> "Reads":
@@ -114,7 +114,7 @@ class Selector:
         bound = {
             "driver": driver,
             "attributes": self._by_domain(driver, device.attributes, _attribute),
-            "capacity": self._by_domain(driver, device.capacity, lambda each: milli_of(each.value)),
+            "capacity": self._by_domain(driver, device.capacity, lambda amount: milli_of(amount.value)),
             "allowMultipleAllocations": device.allow_multiple_allocations,
         }
         try:

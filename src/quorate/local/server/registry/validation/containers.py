@@ -75,8 +75,8 @@ def claims_of_the_pod(resources: Json, path: str, scope: Scope) -> Causes:
     if "claims" not in resources:
         return
     spec = next(owner for owner in scope.owners if owner.type == "PodSpec")
-    known = [claim.get("name", "") for claim in spec.obj.get("resourceClaims", ())]
-    where = f": {', '.join(known)}" if known else " which is empty"
+    names = [claim.get("name", "") for claim in spec.obj.get("resourceClaims", ())]
+    where = f": {', '.join(names)}" if names else " which is empty"
     for index, claim in enumerate(resources["claims"]):
         here, name = f"{path}.claims[{index}]", claim.get("name", "")
         if not name:
@@ -84,7 +84,7 @@ def claims_of_the_pod(resources: Json, path: str, scope: Scope) -> Causes:
             continue
         if scope.is_duplicate("claims", (name, claim.get("request", ""))):
             yield duplicate(here, name)
-        if name not in known:
+        if name not in names:
             yield missing_reference(here, name, f"must be one of the names in pod.spec.resourceClaims{where}")
         if claim.get("request"):
             yield from check_format(claim["request"], f"{here}.request", label)
