@@ -95,3 +95,11 @@ def test_absent_replica_types_have_no_pod_set() -> None:
         ("ps", 1, None),
         ("worker", 3, None),
     ]
+
+
+def test_an_mpi_job_has_no_workers_by_default() -> None:
+    job = foreign_job({"mpiReplicaSpecs": {"Worker": {"template": PODS}, "Launcher": {"template": PODS}}})
+    assert [(spec.name, spec.count) for spec in MPIJob().pod_set_specs(job)] == [
+        ("launcher", 1),
+        ("worker", 0),
+    ]

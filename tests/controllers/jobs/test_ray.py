@@ -127,13 +127,50 @@ def sizes(kind: UnstructuredJobKind, job: UnstructuredJob) -> dict[str, int]:
     return {each.name: each.count for each in kind.pod_sets(job)}
 
 
-def test_a_worker_group_has_all_hosts_of_all_replicas() -> None:
-    assert sizes(RayCluster(), a_cluster()) == {"head": 1, "workers": 6}
+@pytest.mark.parametrize(
+    ("group", "want"),
+    [
+        pytest.param({"replicas": 3, "numOfHosts": 2}, 6, id="all hosts of all replicas"),
+        pytest.param({}, 1, id="one by default"),
+        pytest.param({"replicas": 0, "minReplicas": 3, "numOfHosts": 2}, 6, id="at least the minimum"),
+        pytest.param({"replicas": 5, "minReplicas": 0, "maxReplicas": 2}, 2, id="at most the maximum"),
+        pytest.param({"replicas": 5, "minReplicas": 3, "suspend": True}, 0, id="none of a suspended group"),
+    ],
+)
+def test_the_pods_of_a_worker_group(group: dict[str, Any], want: int) -> None:
+    job = a_cluster(workerGroupSpecs=[{"groupName": "w", "template": HEAD, **group}])
+    assert sizes(RayCluster(), job) == {"head": 1, "w": want}
 
 
-def test_a_worker_group_has_one_replica_by_default() -> None:
-    group = {"groupName": "w", "template": HEAD}
-    assert sizes(RayCluster(), a_cluster(workerGroupSpecs=[group])) == {"head": 1, "w": 1}
+def requesting(**requests: str) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "ray", "resources": {"requests": requests}}]}}
+
+
+@pytest.mark.parametrize(
+    ("requests", "waiting"),
+    [
+        pytest.param({"cpu": "1", "memory": "1Gi"}, [], id="the worker requests more"),
+        pytest.param({"cpu": "100m", "memory": "1Gi"}, [{"cpu": "200m"}], id="less of one"),
+        pytest.param({"cpu": "50m", "memory": "1Mi"}, [{"cpu": "200m", "memory": "256Mi"}], id="less"),
+        pytest.param({"nvidia.com/gpu": "1"}, [], id="neither"),
+    ],
+)
+def test_a_worker_requests_at_least_as_much_as_the_container_that_waits_for_the_head(
+    requests: dict[str, str], waiting: list[dict[str, str]]
+) -> None:
+    job = a_cluster(workerGroupSpecs=[{"groupName": "w", "template": requesting(**requests)}])
+    template = decode_template(RayCluster().pod_sets(job)[1].template)
+    assert [
+        {name: str(amount) for name, amount in each.resources.requests.items()}
+        for each in template.spec.init_containers
+    ] == waiting
+
+
+def test_the_collector_of_the_history_server_is_in_all_pods() -> None:
+    job = a_cluster(historyServerOptions={"collectorOptions": {}}, enableInTreeAutoscaling=True)
+    head, workers = map(requested_by_containers, RayCluster().pod_sets(job))
+    assert sorted(head) == ["autoscaler: 500m 512Mi", "collector: 50m 64Mi", "ray:"]
+    assert workers == ["ray:", "collector: 50m 64Mi"]
 
 
 @pytest.mark.parametrize(
@@ -166,9 +203,7 @@ def test_containers_that_kuberay_adds_to_the_head_are_counted(job: UnstructuredJ
 
 
 def test_the_head_requests_at_least_as_much_as_the_redis_cleanup() -> None:
-    head = {
-        "spec": {"containers": [{"name": "ray", "resources": {"requests": {"cpu": "2", "memory": "1Mi"}}}]}
-    }
+    head = requesting(cpu="2", memory="1Mi")
     job = a_cluster(gcsFaultToleranceOptions={}, headGroupSpec={"template": head})
     assert requested_by_containers(RayCluster().pod_sets(job)[0]) == ["ray: 2 256Mi"]
 

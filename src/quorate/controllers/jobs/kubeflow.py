@@ -32,6 +32,7 @@ _MIN_AVAILABLE: Path = (*_POLICY, "schedulingPolicy", "minAvailable")
 
 class KubeflowJob(UnstructuredJobKind):
     success_condition = "Succeeded"
+    _default_replicas: Mapping[str, int] = {}  # of types without the operator's usual default, 1
     managed_by = ManagedBy((*_POLICY, "managedBy"), "kubeflow.org/training-operator")
 
     def __init__(self, version: str, kind: str, replica_specs: str, types: Sequence[str]) -> None:
@@ -84,7 +85,7 @@ class KubeflowJob(UnstructuredJobKind):
 
     def _pod_set_spec(self, job: UnstructuredJob, type_: str) -> PodSetSpec:
         count_field = (*self._specs, type_, "replicas")
-        count = read_count(job.document, count_field, 1)
+        count = read_count(job.document, count_field, self._default_replicas.get(type_, 1))
         min_count = self.min_count(job, type_, count)
         return PodSetSpec(
             type_.lower(), self._template(type_), count, min_count, count_field, index=_REPLICA_INDEX
@@ -98,6 +99,7 @@ class MPIJob(KubeflowJob):
     """kubeflow.org/v2beta1 MPIJob: a launcher, and workers of which some may be enough."""
 
     managed_by = ManagedBy((*_POLICY, "managedBy"), "kubeflow.org/mpi-operator")
+    _default_replicas: Mapping[str, int] = {"Worker": 0}
 
     def __init__(self) -> None:
         super().__init__("v2beta1", "MPIJob", "mpiReplicaSpecs", ("Launcher", "Worker"))

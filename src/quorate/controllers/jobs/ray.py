@@ -1,13 +1,17 @@
 """ray.io RayCluster and RayService, and the Ray cluster that all kinds of KubeRay contain.
 
 The containers that KubeRay adds are counted, because otherwise a cluster would use more than its quota: the
-autoscaler, and, for a cluster with its state in Redis, the cleanup job that runs after the head is deleted.
+autoscaler, the collector of the history server, the container in which a worker waits for the head if it
+requests more than the worker, and, for a cluster with its state in Redis, the cleanup job that runs after the
+head is deleted.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from quorate.api.batch import decode_template
+from quorate.api.core.pod_resources import pod_requests
 from quorate.api.field_path import (
     InvalidTemplate,
     Path,
@@ -23,6 +27,7 @@ from quorate.api.meta import Key
 from quorate.api.names.kueue import ELASTIC_JOB
 from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
 from quorate.api.quantity import parse_quantity
+from quorate.api.syntax import INT32_MAX
 from quorate.controllers.jobframework.interface import ManagedBy, ValidationScope
 from quorate.controllers.jobs.unstructured import (
     PodSetSpec,
@@ -30,6 +35,7 @@ from quorate.controllers.jobs.unstructured import (
     UnstructuredJob,
     UnstructuredJobKind,
     condition_message,
+    pod_template,
     unstructured_resource,
 )
 from quorate.controllers.limits import MAX_POD_SETS
@@ -45,6 +51,9 @@ _SERVICE_CLUSTER: Final[Path] = ("spec", "rayClusterConfig")
 _AUTOSCALING: Final[Path] = ("spec", "enableInTreeAutoscaling")
 _UPGRADE_STRATEGY: Final[Path] = ("spec", "upgradeStrategy", "type")
 _AUTOSCALER: Final[Json] = {"requests": {"cpu": "500m", "memory": "512Mi"}}
+_COLLECTOR: Final[Json] = {"requests": {"cpu": "50m", "memory": "64Mi"}}
+_WAIT_FOR_HEAD: Final[Json] = {"cpu": "200m", "memory": "256Mi"}
+_INIT_CONTAINERS: Final[Path] = ("spec", "initContainers")
 _REDIS_CLEANUP: Final[Json] = {"cpu": "200m", "memory": "256Mi"}
 _FAULT_TOLERANCE: Final = "ray.io/ft-enabled"
 _PODS_LABEL: Final = "ray.io/cluster"
@@ -56,7 +65,7 @@ def cluster_pod_set_specs(
     job: UnstructuredJob, cluster: Path, in_head: tuple[Json, ...] = ()
 ) -> tuple[PodSetSpec, ...]:
     """Return one for the head and each worker group; ``in_head``: more head containers."""
-    workers = [_workers(job, group) for group in _groups(job.document, cluster)]
+    workers = [_workers(job, cluster, group) for group in _groups(job.document, cluster)]
     return (_head(job, cluster, in_head), *_autoscaled(job, cluster, workers))
 
 
@@ -65,13 +74,40 @@ def _groups(document: Json, cluster: Path) -> list[Path]:
     return [(*groups, index) for index in range(len(read_entries(document, groups)))]
 
 
-def _workers(job: UnstructuredJob, group: Path) -> PodSetSpec:
+def _workers(job: UnstructuredJob, cluster: Path, group: Path) -> PodSetSpec:
     name, count = _group_size(job.document, group)
-    return PodSetSpec(name, template=(*group, "template"), count=count)
+    path: Path = (*group, "template")
+    template = read_field(job.document, path, dict)
+    containers = read_entries(template, ("spec", "containers"))
+    effective = with_field(template, ("spec", "containers"), containers + _collectors(job, cluster))
+    requests = pod_requests(decode_template(pod_template(template, path)).spec)
+    more = {
+        resource: amount
+        for resource, amount in _WAIT_FOR_HEAD.items()
+        if resource in requests and requests[resource] < parse_quantity(amount)
+    }
+    if more:
+        waiting = {"name": "wait-gcs-ready", "resources": {"requests": more}}
+        init_containers = [*read_entries(template, _INIT_CONTAINERS), waiting]
+        effective = with_field(effective, _INIT_CONTAINERS, init_containers)
+    return PodSetSpec(name, path, count, effective_template=effective)
+
+
+def _collectors(job: UnstructuredJob, cluster: Path) -> list[Json]:
+    options = look_up(job.document, (*cluster, "historyServerOptions", "collectorOptions"))
+    if options is None:
+        return []
+    resources = look_up(options, ("resources",))
+    return [{"name": "collector", "resources": _COLLECTOR if resources is None else resources}]
 
 
 def _group_size(document: Json, group: Path) -> tuple[str, int]:
-    replicas = read_count(document, (*group, "replicas"), 1)
+    """Return the name of a worker group and its number of pods; the bounds apply without autoscaling, too."""
+    least = read_count(document, (*group, "minReplicas"), 0)
+    most = read_count(document, (*group, "maxReplicas"), INT32_MAX)
+    replicas = max(min(read_count(document, (*group, "replicas"), 1), most), least)
+    if look_up(document, (*group, "suspend")) is True:
+        replicas = 0
     hosts = max(read_count(document, (*group, "numOfHosts"), 1), 1)
     return read_field(document, (*group, "groupName"), str).lower(), replicas * hosts
 
@@ -98,10 +134,10 @@ def _head(job: UnstructuredJob, cluster: Path, containers: tuple[Json, ...]) -> 
     if _cleans_up_redis(job, cluster):
         requests: Path = ("resources", "requests")
         own[0] = with_field(own[0], requests, _maximum(look_up(own[0], requests) or {}))
-    own += containers
+    own += [*containers, *_collectors(job, cluster)]
     if read_field(job.document, (*cluster, "enableInTreeAutoscaling"), bool, False):
-        resources = look_up(job.document, (*cluster, "autoscalerOptions", "resources")) or _AUTOSCALER
-        own.append({"name": "autoscaler", "resources": resources})
+        resources = look_up(job.document, (*cluster, "autoscalerOptions", "resources"))
+        own.append({"name": "autoscaler", "resources": _AUTOSCALER if resources is None else resources})
     effective = with_field(template, ("spec", "containers"), own)
     return PodSetSpec(HEAD, path, count=1, effective_template=effective)
 
