@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from quorate.api.configuration import default_configuration
-from quorate.api.explanation import NO_START, TAKES_TURNS, Explanation, summary_of
+from quorate.api.explanation import TAKES_TURNS, Explanation, summary_of
 from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
 from quorate.api.meta import Key, true_condition
 from quorate.dashboard.model.explanation_feed import ExplanationFeed
@@ -23,11 +23,13 @@ from quorate.dashboard.queries import ADMINISTRATOR, NO_ESTIMATES, WorkloadQuery
 from quorate.dashboard.views import overview, queue_views, workload_views
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.own_model import OwnModel
-from quorate.inspect.explain.served import served_explanation, served_summaries
+from quorate.inspect.explain.served import served_estimates, served_explanation, served_summaries
+from quorate.inspect.explain.summaries import summaries
+from quorate.inspect.listed_groups import native_pod_groups
 from quorate.inspect.status.cluster import read_status
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, WORKLOADS
+from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, POD_GROUPS, WORKLOADS
 from quorate.queueing import conditions as c
 from quorate.sdk.blocking import run_blocking
 from quorate.sdk.cluster import Cluster
@@ -54,6 +56,7 @@ def differences(cluster: Cluster, metrics_url: str) -> list[str]:
                 *[line async for line in _of_queues(client, explained, queues, local_queues)],
                 *_of_metrics(_series(metrics_url), queues, local_queues),
                 *await _of_dashboard(client, explained, queues, local_queues),
+                *await _of_pod_groups(client),
             ]
 
     return run_blocking(read)
@@ -69,6 +72,7 @@ def _unequal(what: str, **said: Any) -> Iterator[str]:
 async def _of_workloads(client: Client, explained: Explained) -> Any:
     """Yield differences of lists, conditions, ``quorate status`` and the model of a command."""
     summaries = await served_summaries(client, "Workload", "")
+    estimates = await served_estimates(client, "")
     status = await read_status(Connection(client, ""), finished=True)
     jobs = {(job.namespace, job.kind, job.name): job for job in status.jobs}
     own = await OwnModel.load(client, None)
@@ -100,8 +104,44 @@ async def _of_workloads(client: Client, explained: Explained) -> Any:
             ),
         ):  # fmt: skip
             yield line
-        if explanation.state in NO_START and (explanation.estimate or job.estimate):
+        takes_turns = explanation.state in TAKES_TURNS
+        for line in _unequal(f"{key} start", explain=explanation.estimate, status=job.estimate, list=(
+            estimates.get(key)
+        )):  # fmt: skip
+            yield line
+        if explanation.estimate is not None and not takes_turns:
             yield f"{key}: {explanation.state}, and has an estimated start"
+
+
+async def _of_pod_groups(client: Client) -> list[str]:
+    """Return differences of lists, explanations and ``quorate status`` of pod groups of both APIs."""
+    groups = [
+        *(await client.list(POD_GROUPS)).items,
+        *(await native_pod_groups(client, "") or ()),
+    ]
+    states = await summaries(client, "PodGroup", "")
+    status = await read_status(Connection(client, ""), finished=True)
+    jobs = {(job.namespace, job.name): job for job in status.jobs}
+    lines: list[str] = []
+    for group in groups:
+        key, listed = group.metadata.key, states.of_pod_group(group)
+        explained = await served_explanation(client, "podgroups", key)
+        assert key in states.served, f"{key} is in no list"
+        lines += _unequal(
+            f"pod group {key}",
+            list=(listed.state, listed.code, listed.pods),
+            explain=(explained.state, explained.code, explained.pods),
+        )
+        owner = next(iter(group.metadata.owner_references), None)
+        job = jobs.get((key.namespace, key.name if owner is None else owner.name))
+        if job is not None:
+            waits = listed.state not in ("Running", "Finished")
+            lines += _unequal(
+                f"pod group {key} in status",
+                status=(job.state, job.code, job.why, job.enough),
+                list=(listed.state, listed.code, listed.message if waits else "", listed.enough),
+            )
+    return lines
 
 
 async def _of_queues(client: Client, explained: Explained, queues: Any, local_queues: Any) -> Any:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from quorate.api.explanation import state_text
+from quorate.kube.resources import NATIVE_POD_GROUPS
 from quorate.sdk.cluster import Cluster, NotWithin
 from quorate.testing.server import ClusterServer, ClusterSettings, LocalCluster
 from tests.e2e.commands import poll
@@ -57,6 +58,8 @@ spec:
 """
 
 
+# Requested cpu of each pod of Kubernetes' own groups: none, what ending pods leave, more than any node has.
+NATIVE_GANGS = {"no-pods": "", "blocked": "7", "too-large": "12"}
 LICENSED = "{admissionChecks: [{name: license}]}"
 # Queues of another namespace, in each of which something else keeps workloads waiting.
 OTHER_QUEUES = "---".join((
@@ -111,6 +114,17 @@ OTHER_JOBS: dict[str, tuple[str, str, dict[str, str]]] = {
     "astray": ("astray", "1", {}), "closed": ("closed", "1", {}), "typo": ("mian", "1", {}),
     "deactivated": ("strict", "3", {}),
 }  # fmt: skip
+
+
+def submit_native_gangs(cluster: Cluster) -> None:
+    for name, cpu in NATIVE_GANGS.items():
+        group = {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
+        cluster.apply({"apiVersion": NATIVE_POD_GROUPS.api_version, "kind": "PodGroup", **group})
+        for number in range(2 if cpu else 0):
+            container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+            member = {"schedulerName": "volcano", "schedulingGroup": {"podGroupName": name}}
+            pod = {"metadata": {"name": f"{name}-{number}"}, "spec": {**member, "containers": [container]}}
+            cluster.apply({"apiVersion": "v1", "kind": "Pod", **pod})
 
 
 @pytest.fixture
@@ -191,6 +205,7 @@ def test_lists_say_why_jobs_that_were_admitted_cannot_run(
 ) -> None:
     submit(cluster)
     submit_others(cluster)
+    submit_native_gangs(cluster)
     tenant = tenant_of(cluster, tmp_path / "tenant")
     for reader in (cluster, tenant):
         poll(partial(states, reader), WANTED.__eq__, WITHIN_S)
@@ -216,11 +231,16 @@ def test_lists_say_why_jobs_that_were_admitted_cannot_run(
     assert by_job["stopped"][3:5] == ["held", "held"]
     assert by_job["next"][-2:] == ["Queued", "QuotaShort"]
 
-    def gangs() -> list[tuple[str, str]]:
-        groups = [group["explanation"] for group in listed(tenant, "podgroup", "list")]
-        return [(group["state"], group.get("code", "")) for group in groups]
+    def gangs(reader: Cluster) -> dict[str, tuple[str, str]]:
+        groups = {
+            group["metadata"]["name"]: group["explanation"] for group in listed(reader, "podgroup", "list")
+        }
+        return {name[:5]: (group["state"], group.get("code", "")) for name, group in groups.items()}
 
-    poll(gangs, [("NeverFits", "NotEnoughResources")].__eq__, WITHIN_S)
+    never, waits = ("NeverFits", "NotEnoughResources"), ("Queued", "NotEnoughResources")
+    poll(partial(gangs, tenant), {"gang-": never}.__eq__, WITHIN_S)
+    wanted = {"gang-": never, "no-po": ("Queued", ""), "block": waits, "too-l": never}
+    poll(partial(gangs, cluster), wanted.__eq__, WITHIN_S)
     (job,) = listed(tenant, "vcjob", "list")
     assert (job["explanation"]["state"], job["explanation"]["code"]) == ("NeverFits", "NotEnoughResources")
     assert "9 cpu" in job["explanation"]["message"] or "36" in job["explanation"]["message"]

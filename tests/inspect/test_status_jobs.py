@@ -6,6 +6,7 @@ from quorate.api import codec, native_groups
 from quorate.api.batch import Job as BatchJob
 from quorate.api.volcano.job import Job
 from quorate.gang.cache.native_groups import as_volcano_group
+from quorate.inspect.explain.summaries import Summaries
 from quorate.inspect.status.jobs import without_workload
 
 
@@ -23,7 +24,8 @@ def test_a_volcano_job_of_which_the_pod_group_may_not_be_read_has_the_state_of_i
             "status": {"state": {"phase": phase}, "running": 2},
         },
     )
-    assert [shown.state for shown in without_workload((), (job,), (), frozenset(), {})] == [state]
+    (status,) = without_workload((), (job,), (), frozenset(), {}, Summaries({}))
+    assert status.state == state
 
 
 @pytest.mark.parametrize(
@@ -56,5 +58,5 @@ def test_a_batch_job_waits_with_the_native_pod_group_that_it_owns(
         "status": {"ready": ready},
     }
     groups = [as_volcano_group(codec.convert(native_groups.PodGroup, group))]
-    (status,) = without_workload([codec.convert(BatchJob, job)], (), groups, frozenset(), {})
+    (status,) = without_workload([codec.convert(BatchJob, job)], (), groups, frozenset(), {}, Summaries({}))
     assert (status.state, status.code) == shown

@@ -63,6 +63,9 @@ class Objects:
     async def pod_groups(self, namespace: str) -> Sequence[PodGroup]:
         return self._groups
 
+    async def native_pod_groups(self, namespace: str) -> Sequence[PodGroup]:
+        return ()
+
     async def failed_creations(self, namespace: str) -> Mapping[Uid, FailedCreation]:
         return self._failures
 

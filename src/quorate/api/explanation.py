@@ -12,6 +12,7 @@ import msgspec
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, Struct, always_encoded
+from quorate.api.native_groups import GROUP as NATIVE_GROUP
 
 GROUP: Final = "visibility.quorate.dev"
 VERSION: Final = "v1beta1"
@@ -23,6 +24,7 @@ MAX_AHEAD: Final = (
 # Resources that can be listed.
 ESTIMATES: Final = "estimates"
 EXPLANATIONS: Final = "explanations"
+NATIVE_POD_GROUP: Final = f"PodGroup.{NATIVE_GROUP}"  # the kind of Kubernetes' own groups in such a list
 NO_WORKLOAD: Final = "NoWorkload"  # the code of a job that may be queued
 FEWEST_RUNS: Final = 3  # simulated, of an estimate with quantiles
 
@@ -393,8 +395,8 @@ def estimates_path(namespace: str) -> str:
 def explanations_path(namespace: str) -> str:
     """Return the path of the summaries of a namespace; of all if it is empty.
 
-    They are of workloads, and with the query parameter ``kind=PodGroup`` of pod groups.  ``limit`` and
-    ``continue`` select a page, as in lists of objects.
+    They are of workloads, and with the query parameter ``kind=PodGroup`` of Volcano's pod groups, with
+    ``NATIVE_POD_GROUP`` of Kubernetes' own.  ``limit`` and ``continue`` select a page, as in lists.
     """
     return list_path(EXPLANATIONS, namespace)
 

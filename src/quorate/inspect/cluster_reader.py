@@ -10,7 +10,7 @@ from quorate.api.meta import Key, Uid
 from quorate.api.native_groups import PREFIX
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import GroupFacts, may_wait
-from quorate.inspect.listed_groups import STARTED_PODS, native_pod_group, readable_objects
+from quorate.inspect.listed_groups import STARTED_PODS, native_pod_group, native_pod_groups, readable_objects
 from quorate.kube.client import Client
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.resources import EVENTS, POD_GROUPS
@@ -33,6 +33,9 @@ class ClusterReader:
 
     async def pod_groups(self, namespace: str) -> Sequence[PodGroup]:
         return await readable_objects(self._client, POD_GROUPS, namespace) or ()
+
+    async def native_pod_groups(self, namespace: str) -> Sequence[PodGroup]:
+        return await native_pod_groups(self._client, namespace) or ()
 
     async def failed_creations(self, namespace: str) -> Mapping[Uid, FailedCreation]:
         """Return the last failure of each job to create a pod, by job; none if events may not be listed."""

@@ -28,7 +28,6 @@ from quorate.api.core.started_pod import FailedCreation, StartedPod
 from quorate.api.explanation import ExplanationSummary, ExplanationSummaryList, ListMeta, summary_of
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
-from quorate.api.names.volcano import GROUP_NAME
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import explain_group, groups_by_owner, waiting_group
 from quorate.observe.explanation_tables import table_frame, table_row
@@ -62,6 +61,9 @@ class NamespaceReader(Protocol):
         """Return the pods; None if they cannot be read."""
 
     async def pod_groups(self, namespace: str) -> Sequence[PodGroup]: ...
+
+    async def native_pod_groups(self, namespace: str) -> Sequence[PodGroup]:
+        """Return Kubernetes' own pod groups as groups of Volcano, with their API group before the name."""
 
     async def failed_creations(self, namespace: str) -> Mapping[Uid, FailedCreation]:
         """Return the last failure of each job to create a pod, as far as it is known."""
@@ -102,16 +104,17 @@ class ExplanationLists:
 
         return await self._shared((view, namespace, scope, page), compute)
 
-    async def pod_group_list(self, namespace: str, page: Page) -> bytes:
-        """Return a page of the pod groups of a namespace, or of all if it is empty."""
+    async def pod_group_list(self, namespace: str, page: Page, *, native: bool = False) -> bytes:
+        """Return a page of Volcano's or of native pod groups of a namespace, or of all if it is empty."""
+        list_groups = self.native_pod_groups if native else self.pod_groups
 
         async def compute() -> bytes:
-            groups = {group.metadata.key: group for group in await self.pod_groups(namespace)}
+            groups = {group.metadata.key: group for group in await list_groups(namespace)}
             keys, token = page.of(sorted(groups))
             summaries = pod_group_summaries(self, [groups[key] for key in keys])
             return await encoded_list(summaries, token, self._now if page.as_table else None)
 
-        return await self._shared((namespace, page), compute)
+        return await self._shared((namespace, page, native), compute)
 
     async def pods(self, namespace: str, label_selector: str) -> Sequence[StartedPod] | None:
         return await self._shared(
@@ -120,6 +123,9 @@ class ExplanationLists:
 
     async def pod_groups(self, namespace: str) -> Sequence[PodGroup]:
         return await self._shared(("pod groups", namespace), lambda: self._reader.pod_groups(namespace))
+
+    async def native_pod_groups(self, namespace: str) -> Sequence[PodGroup]:
+        return await self._reader.native_pod_groups(namespace)
 
     async def failed_creations(self, namespace: str) -> Mapping[Uid, FailedCreation]:
         return await self._shared(("failures", namespace), lambda: self._reader.failed_creations(namespace))
@@ -208,7 +214,7 @@ async def pod_group_summaries(
         pods, failures = await reader.pods(name, ""), await reader.failed_creations(name)
         members: defaultdict[str, list[StartedPod]] = defaultdict(list)
         for pod in pods or ():
-            members[pod.metadata.annotations.get(GROUP_NAME, "")].append(pod)
+            members[pod.pod_group].append(pod)
         for group in of_namespace:
             explanation = explain_group(group)
             if pods is not None:

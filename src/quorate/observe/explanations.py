@@ -24,6 +24,7 @@ from quorate.api.explanation import (
     ESTIMATES,
     EXPLAINED,
     EXPLANATIONS,
+    NATIVE_POD_GROUP,
     NO_START,
     SUBRESOURCE,
     Explanation,
@@ -56,7 +57,11 @@ from quorate.queueing.explanation.workload import NOT_READ, Started, explain_wor
 PREFIX: Final = f"/apis/{API_VERSION}"
 _GROUPS: Final = {plural: group for plural, _, group in EXPLAINED}
 
-_LISTED: Final = {"Workload": (KUEUE, "workloads"), "PodGroup": (VOLCANO, "podgroups")}  # by kind
+_LISTED: Final = {
+    "Workload": (KUEUE, "workloads"),
+    "PodGroup": (VOLCANO, "podgroups"),
+    NATIVE_POD_GROUP: (native_groups.GROUP, "podgroups"),
+}  # by kind
 
 _SELECTED_KIND: Final = "kind="
 
@@ -159,8 +164,8 @@ class Explainer:
             return refusal(
                 400, "BadRequest", "limit must be a whole number, and continue the token of a list"
             )
-        if kind == "PodGroup":
-            return await self._lists.pod_group_list(namespace, page)
+        if kind != "Workload":
+            return await self._lists.pod_group_list(namespace, page, native=kind == NATIVE_POD_GROUP)
         user, scope = request.get(USER), UNLIMITED_SCOPE
         if user is not None and namespace and not await self._may_list(user, "workloads"):
             scope = Scope(frozenset({namespace}), cluster_queues=False)

@@ -1,5 +1,6 @@
 """Ask the controllers for explanations and estimates: they have the model and the Configuration in force."""
 
+from contextlib import suppress
 from typing import Final, TypeVar
 
 import msgspec
@@ -8,6 +9,7 @@ from quorate.api import codec
 from quorate.api.explanation import (
     EXPLANATIONS,
     GROUP,
+    NATIVE_POD_GROUP,
     SUBRESOURCE,
     Explanation,
     ExplanationSummary,
@@ -24,7 +26,7 @@ from quorate.api.native_groups import GROUP as NATIVE_GROUP
 from quorate.api.native_groups import PREFIX
 from quorate.kube.client import Client
 from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable
-from quorate.kube.resources import Json, Resource
+from quorate.kube.resources import POD_GROUPS, Json, Resource
 
 T = TypeVar("T")
 
@@ -57,7 +59,18 @@ async def served_job_explanation(
 
 
 async def served_summaries(client: Client, kind: str, namespace: str) -> dict[Key, ExplanationSummary]:
-    """Return the summaries of a kind in a namespace, or in all, by key.  Raises ``NotServed``."""
+    """Return the summaries of a kind in a namespace, or in all, by key.  Raises ``NotServed``.
+
+    Pod groups are those of Volcano, and Kubernetes' own groups if these may be listed.
+    """
+    summaries = await _summaries(client, kind, namespace)
+    if kind == POD_GROUPS.kind:
+        with suppress(NotServed):
+            summaries |= await _summaries(client, NATIVE_POD_GROUP, namespace)
+    return summaries
+
+
+async def _summaries(client: Client, kind: str, namespace: str) -> dict[Key, ExplanationSummary]:
     path, needed = explanations_path(namespace), f"list {EXPLANATIONS} in group {GROUP}"
     query = {"kind": kind, "limit": _PAGE}
     summaries: dict[Key, ExplanationSummary] = {}

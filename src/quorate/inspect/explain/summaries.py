@@ -145,7 +145,8 @@ async def _stored_summaries(client: Client, kind: str, namespace: str) -> dict[K
 
     reader = ClusterReader(client)
     if kind == "PodGroup":
-        groups = sorted(await reader.pod_groups(namespace), key=lambda group: group.metadata.key)
+        of_both = *await reader.pod_groups(namespace), *await reader.native_pod_groups(namespace)
+        groups = sorted(of_both, key=lambda group: group.metadata.key)
         explained = pod_group_summaries(reader, groups)
     else:
         workloads = {

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from quorate.api.batch import Job
-from quorate.api.explanation import Explanation, summary_of
+from quorate.api.explanation import Explanation
 from quorate.api.meta import Struct, Uid
 from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.volcano import PodGroup
@@ -13,9 +13,9 @@ from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.served import served_estimates
-from quorate.inspect.explain.summaries import summaries
+from quorate.inspect.explain.summaries import Summaries, summaries
 from quorate.inspect.explain.targets import OfJob
-from quorate.inspect.listed_groups import STARTED_PODS, native_pod_groups, readable_objects
+from quorate.inspect.listed_groups import native_pod_groups, readable_objects
 from quorate.inspect.status.capacity import NodesStatus, QueueStatus, nodes_status, queue_status
 from quorate.inspect.status.jobs import JobStatus, job_uids, of_pod_group, of_workload, without_workload
 from quorate.kube.client import Client
@@ -63,8 +63,11 @@ async def _jobs(connection: Connection, *, finished: bool) -> tuple[JobStatus, .
         readable_objects(client, POD_GROUPS, namespace),
         native_pod_groups(client, namespace),
     )
-    states, estimates = await asyncio.gather(
-        summaries(client, WORKLOADS.kind, namespace), served_estimates(client, namespace)
+    all_groups = (*(groups or ()), *(native or ()))
+    states, estimates, of_groups = await asyncio.gather(
+        summaries(client, WORKLOADS.kind, namespace),
+        served_estimates(client, namespace),
+        _group_states(client, namespace, all_groups),
     )
     queued = frozenset(uid for workload in workloads.items for uid in job_uids(workload))
     unfinished = {
@@ -76,9 +79,12 @@ async def _jobs(connection: Connection, *, finished: bool) -> tuple[JobStatus, .
         if not is_finished(workload) or unfinished.isdisjoint(job_uids(workload))  # else it was replaced
     ]
     explained = await _why_not_queued(connection, batch_jobs or (), queued)
-    all_groups = (*(groups or ()), *(native or ()))
-    jobs += without_workload(batch_jobs or (), volcano_jobs or (), all_groups, queued, explained)
-    jobs += await _native_groups(client, namespace, native or (), queued)
+    jobs += without_workload(batch_jobs or (), volcano_jobs or (), all_groups, queued, explained, of_groups)
+    jobs += [
+        of_pod_group(group, of_groups.of_pod_group(group))
+        for group in native or ()
+        if not group.metadata.owner_references and group.metadata.uid not in queued
+    ]
     return tuple(sorted((job for job in jobs if finished or job.state != "Finished"), key=_order))
 
 
@@ -98,21 +104,9 @@ async def _why_not_queued(
         return {}
 
 
-async def _native_groups(
-    client: Client, namespace: str, groups: Sequence[PodGroup], queued: frozenset[Uid]
-) -> list[JobStatus]:
-    """Return the status of each native pod group without a job and without a Workload."""
-    alone = [
-        group for group in groups if not group.metadata.owner_references and group.metadata.uid not in queued
-    ]
-    if not alone:
-        return []
-    from quorate.gang.explanation import explain_group  # with numpy, which most clusters do not need
-    from quorate.queueing.explanation.pods import with_members
-
-    pods = await readable_objects(client, STARTED_PODS, namespace)
-    explained = [(group, with_members(explain_group(group), pods or ())) for group in alone]
-    return [of_pod_group(group, summary_of(summaries, group.metadata)) for group, summaries in explained]
+async def _group_states(client: Client, namespace: str, groups: Sequence[PodGroup]) -> Summaries:
+    """Return the summaries of the pod groups; they are not requested for a cluster without pod groups."""
+    return await summaries(client, POD_GROUPS.kind, namespace) if groups else Summaries({})
 
 
 def _order(job: JobStatus) -> tuple[bool, str, str]:

@@ -74,16 +74,18 @@ def without_workload(
     groups: Iterable[PodGroup],
     with_workload: frozenset[Uid],
     explained: Mapping[Uid, Explanation],
+    of_groups: Summaries,
 ) -> Iterator[JobStatus]:
     """Yield the status of each job that neither has a Workload nor belongs to another job.
 
-    ``with_workload``: the UIDs of the jobs that have a Workload.  ``groups``: the pod groups, which hold the
-    states of Volcano Jobs and tell what the pods of other jobs wait for.  ``explained``: why batch Jobs have
-    no Workload, as far as it is known.
+    ``with_workload``: the UIDs of the jobs that have a Workload.  ``groups``: the pod groups, of which the
+    states ``of_groups`` are those of Volcano Jobs and tell what the pods of other jobs wait for.
+    ``explained``: why batch Jobs have no Workload, as far as it is known.
     """
-    stored = Summaries({})
     states = VolcanoJobStates({
-        owner.uid: stored.of_pod_group(group) for group in groups for owner in group.metadata.owner_references
+        owner.uid: of_groups.of_pod_group(group)
+        for group in groups
+        for owner in group.metadata.owner_references
     })  # fmt: skip
     for job in batch_jobs:
         if job.metadata.uid not in with_workload and job.metadata.controller is None:
