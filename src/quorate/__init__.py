@@ -6,11 +6,13 @@ The Python API is here: ``Scenario`` and ``simulate`` play jobs through queues; 
 
 from typing import TYPE_CHECKING, Any
 
+from quorate.version import VERSION
+
 if TYPE_CHECKING:
     from quorate.sdk.api import Cluster, InvalidWorld, Scenario, explain, simulate, submit, wait
 
 __all__ = ["Cluster", "InvalidWorld", "Scenario", "__version__", "explain", "simulate", "submit", "wait"]
-__version__ = "0.2.0"
+__version__ = VERSION
 
 
 def __dir__() -> list[str]:

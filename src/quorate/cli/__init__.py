@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import typer
 
-from quorate import __version__
 from quorate.cli.exit_codes import Exit
 from quorate.cli.lazy_commands import LazyCommand, LazyGroup
 from quorate.inspect.errors import user_message
+from quorate.version import VERSION
 
 # Verbs that may come before the kind, as in kueuectl and kubectl: ``list cq``, ``get wl NAME``.
 _VERBS: Final = ("create", "delete", "describe", "get", "list", "resume", "stop")
@@ -193,7 +193,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"quorate {__version__}")
+        typer.echo(f"quorate {VERSION}")
         raise typer.Exit
 
 

@@ -10,7 +10,6 @@ from aiohttp import web
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-import quorate
 from quorate.api.configuration.process import Metrics
 from quorate.api.kueue import ACTIVE
 from quorate.api.meta import find_condition, is_true
@@ -30,9 +29,10 @@ from quorate.queueing.window_usage import WindowUsages
 from quorate.quota.amount import Amount, FlavorResource, Unlimited, Usage, as_quantity
 from quorate.quota.fair_sharing import dominant_share
 from quorate.quota.tree import Node
+from quorate.version import VERSION
 
 _BUILD = {
-    "git_version": f"v{quorate.__version__}",
+    "git_version": f"v{VERSION}",
     "compiler": platform.python_implementation(),
     "platform": f"{platform.system().lower()}/{platform.machine()}",
 }  # the labels for the Go version and the commit are empty

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 import yaml
 
-from quorate import __version__
 from quorate.api.decoding.documents import read_documents
 from quorate.api.meta import Key, micro_time
 from quorate.api.scheduler_configuration import in_force
@@ -19,6 +18,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.log import logger
 from quorate.kube.resources import CONFIG_MAPS
+from quorate.version import VERSION
 
 if TYPE_CHECKING:  # it imports the gang core, which the controllers do not run
     from quorate.scheduler.observer import SchedulerStatus
@@ -76,6 +76,6 @@ def plain(text: str) -> str:
 async def _store(client: Client, key: Key, data: dict[str, str], now: float) -> None:
     labelled = {
         "metadata": {"labels": NAME_LABEL},
-        "data": {**data, "stored-by": f"quorate {__version__}", "stored-at": micro_time(now)},
+        "data": {**data, "stored-by": f"quorate {VERSION}", "stored-at": micro_time(now)},
     }
     await client.apply(CONFIG_MAPS, key, labelled)

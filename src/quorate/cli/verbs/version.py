@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from quorate import __version__
 from quorate.api.configuration import DEFAULT_NAMESPACE
 from quorate.api.meta import Key
 from quorate.cli.verbs import options as o
@@ -14,6 +13,7 @@ from quorate.install.preflight.installation_objects import DEPLOYMENTS
 from quorate.install.roles import ACCOUNT
 from quorate.install.server_version import server_version
 from quorate.kube.errors import Forbidden, NotFound
+from quorate.version import VERSION
 
 CONTROLLERS = (ACCOUNT, "kueue-controller-manager")
 
@@ -31,7 +31,7 @@ def version(
 
     [b]Example:[/b] quorate version --client
     """
-    versions = {"quorate": __version__}
+    versions = {"quorate": VERSION}
 
     async def read(connection: Connection) -> None:
         config = connection.client.config
