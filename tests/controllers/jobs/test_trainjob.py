@@ -14,12 +14,13 @@ from quorate.api.field_path import InvalidTemplate, look_up
 from quorate.controllers.jobframework.interface import JobState
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
+from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.jobs.training_runtime import PATCHED_JOBS, strategically_merged
 from quorate.controllers.jobs.trainjob import TrainJob
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.patches import merged
 from quorate.kube.writes import Patch, Write
-from tests.controllers.jobs.test_unstructured import foreign_job, with_sections
+from tests.controllers.jobs.test_unstructured import MANAGED, foreign_job, with_sections
 from tests.controllers.objects import a_workload
 
 KIND = TrainJob()
@@ -272,6 +273,44 @@ def test_an_interrupted_start_is_repeated() -> None:
     repeated = KIND.start(half, [INFO])
     assert not isinstance(repeated, InjectionConflict)
     assert [patch.body for patch in repeated] == [{"spec": {"suspend": False}}]
+
+
+ENDED = {"conditions": [{"type": "Complete", "status": "True", "message": "done"}]}
+BUSY = {"jobsStatus": [{"name": "node", "active": 1}]}
+
+
+@pytest.mark.parametrize("exists", [pytest.param(True, id="changed"), pytest.param(False, id="deleted")])
+@pytest.mark.parametrize(
+    ("conditions", "suspended", "status", "want"),
+    [
+        pytest.param((), False, BUSY, [], id="runs on"),
+        pytest.param((), False, ENDED, ["Finished"], id="ends"),
+        pytest.param(("Evicted",), False, BUSY, ["suspend"], id="is stopped"),
+        pytest.param(("Evicted",), True, BUSY, [], id="its pods are ending"),
+        pytest.param(("Evicted",), True, {}, ["!QuotaReserved"], id="releases its quota"),
+    ],
+)
+def test_a_running_job_keeps_the_pods_of_the_runtime_with_which_it_started(
+    exists: bool, conditions: tuple[str, ...], suspended: bool, status: dict[str, Any], want: list[str]
+) -> None:
+    job = a_job(NODE, policy={"numNodes": 2}, status=status)
+    workload = a_workload(*conditions, admitted_to=["spot"], pod_sets=KIND.pod_sets(job))
+    spec = {**job.spec, "suspend": suspended, "runtimePatches": [{"manager": "kueue.x-k8s.io/manager"}]}
+    changed = {**(job.referenced_spec or {}), "mlPolicy": {"numNodes": 3}} if exists else None
+    job = msgspec.structs.replace(with_sections(job, spec=spec), referenced_spec=changed)
+    plan = decide(KIND, job, [workload], MANAGED, JobOptions(), now=2_000.0)
+    assert [step for write in plan.writes for step in _steps(write)] == want
+
+
+def _steps(write: Write) -> list[str]:
+    """Return ``suspend``, or the conditions that a write of the status sets."""
+    assert isinstance(write, Patch)
+    body = codec.decode(dict[str, Any], codec.encode(write.body))
+    if look_up(body, ("spec", "suspend")) is not None:
+        return ["suspend"]
+    set_ = {each["type"]: each["status"] for each in look_up(body, ("status", "conditions")) or ()}
+    ended = ["Finished"] if set_.get("Finished") == "True" else []
+    return ended or (["!QuotaReserved"] if set_.get("QuotaReserved") == "False" else [])
 
 
 WORKLOAD = a_workload(admitted_to=["spot"])

@@ -16,6 +16,8 @@ from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.resources import Json
+from quorate.kube.writes import Patch
+from tests.controllers.objects import a_workload
 
 PODS: dict[str, Any] = {
     "spec": {"containers": [{"name": "main", "image": "busybox"}], "nodeSelector": {"zone": "a"}}
@@ -106,6 +108,27 @@ def test_the_pods_of_a_replicated_job(fields: dict[str, Any], want: int) -> None
 def test_a_job_that_cannot_be_read_only_gets_an_event(job: UnstructuredJob, problem: str) -> None:
     plan = decide(JobSet(), job, (), MANAGED, JobOptions(), now=0.0)
     assert plan == JobPlan(events=(warning_event(JobSet().reference(job), "ErrWorkloadCompose", problem),))
+
+
+@pytest.mark.parametrize(
+    ("suspended", "status", "want"),
+    [
+        pytest.param(False, {}, [{"spec": {"suspend": True}}], id="is stopped"),
+        pytest.param(True, {"replicatedJobsStatus": [{"name": "a", "active": 1}]}, [], id="has pods"),
+        pytest.param(True, {}, ["released"], id="releases its quota"),
+    ],
+)
+def test_an_evicted_job_that_cannot_be_read_is_stopped(
+    suspended: bool, status: dict[str, Any], want: list[Any]
+) -> None:
+    job = a_job_set(replicated(replicas="many"), suspend=suspended, status=status)
+    workload = a_workload("Evicted", admitted_to=["spot"])
+    plan = decide(JobSet(), job, [workload], MANAGED, JobOptions(), now=0.0)
+    patches = [write for write in plan.writes if isinstance(write, Patch)]
+    assert [patch.body if patch.resource == JobSet().resource else "released" for patch in patches] == want
+    assert [each.event.reason for each in plan.events if each.event.type == "Warning"] == [
+        "ErrWorkloadCompose"
+    ]
 
 
 def test_malformed_conditions_are_an_invalid_template() -> None:

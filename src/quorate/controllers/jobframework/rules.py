@@ -6,7 +6,8 @@ makes the plan; the rest is found when the results of its writes arrive.  The pl
 nothing is empty.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import msgspec
@@ -81,26 +82,54 @@ def decide(
     """Return the next step for a job, given the job and its workloads.
 
     ``workloads`` are those controlled by a job of this kind, namespace and name; for a composable kind the
-    one with the name of the job.  A job that cannot be read gets an event and nothing else.
+    one with the name of the job.  A job of which the pods cannot be read gets an event, and no workload; the
+    end and the eviction of the workload that it has are not affected.
     """
+    owned = sorted(workloads, key=lambda workload: workload.metadata.age_order)
     try:
-        return _decide(kind, job, workloads, context, options, now)
+        return _decide(kind, job, owned, context, options, now)
     except (InvalidTemplate, msgspec.ValidationError) as invalid:
         assert job is not None, "only jobs are read"
-        return JobPlan(events=(warning_event(kind.reference(job), "ErrWorkloadCompose", str(invalid)),))
+        event = warning_event(kind.reference(job), "ErrWorkloadCompose", str(invalid))
+    plan = IDLE
+    with suppress(InvalidTemplate, msgspec.ValidationError):
+        plan = _without_pod_sets(kind, job, owned, context, options, now)
+    return replace(plan, events=(*plan.events, event))
+
+
+def _without_pod_sets(
+    kind: JobKind[J],
+    job: J,
+    owned: Sequence[Workload],
+    context: ReconcileContext,
+    options: JobOptions,
+    now: float,
+) -> JobPlan:
+    """Finish or evict the workload of a job that may run although its pods cannot be read (any more).
+
+    The runtime of a TrainJob may have been deleted, for example.  Raises ``InvalidTemplate``.
+    """
+    state = JobState(kind, job, (), kind.is_suspended(job), kind.finished(job), context, options, now)
+    holder = next((item for item in owned if is_finished(item) or has_quota_reservation(item)), None)
+    if holder is None or isinstance(kind, ComposableJobKind) or kind.is_serving(job):
+        return IDLE
+    if is_finished(holder) or holder.metadata.deletion_timestamp is not None:
+        return _with_workload(state, holder)
+    if state.outcome is not None:
+        return _finish(state, state.outcome, holder)
+    return _evict(state, holder) if is_evicted(holder) else IDLE
 
 
 def _decide(
     kind: JobKind[J],
     job: J | None,
-    workloads: Iterable[Workload],
+    owned: list[Workload],
     context: ReconcileContext,
     options: JobOptions,
     now: float,
 ) -> JobPlan:
     if job is not None and kind.is_skipped(job):
         return IDLE
-    owned = sorted(workloads, key=lambda workload: workload.metadata.age_order)
     if job is None or kind.is_deleted(job):
         return _without_job(kind, job, owned, options, now)
     if context.namespace_managed and context.ancestor_workloads is not None:
@@ -300,7 +329,7 @@ def _evict(state: JobState[J], workload: Workload) -> JobPlan:
     if status is None:
         return stop
     # The next admission is for the pods that the job may still run, whatever was admitted before.
-    pods = reclaimable_now(state, msgspec.structs.replace(workload, status=status))
+    pods = reclaimable_now(state, msgspec.structs.replace(workload, status=status)) if state.pod_sets else ()
     fresh = msgspec.structs.replace(status, reclaimable_pods=pods)
     release = JobPlan(
         writes=status_patch(WORKLOADS, workload, fresh),
@@ -334,7 +363,8 @@ def _uncounted(
 
 
 def _stop(state: JobState[J], workload: Workload, reason: str, message: str) -> JobPlan:
-    plan = state.kind.stop_plan(state, workload, reason, message)
+    restored_by = workload if state.pod_sets else None  # pod sets that cannot be read are not restored
+    plan = state.kind.stop_plan(state, restored_by, reason, message)
     change = JobChange(STOP_REFUSED, "the job cannot be stopped", workload)
     return replace(plan, change=change) if plan.all_writes else plan
 

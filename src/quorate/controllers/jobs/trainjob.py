@@ -36,6 +36,7 @@ from quorate.controllers.jobs.unstructured import (
 )
 from quorate.kube.resources import Json
 from quorate.kube.writes import Patch, Write
+from quorate.queueing.conditions import is_evicted
 
 _GROUP: Final = "trainer.kubeflow.org"
 _VERSION: Final = "v1alpha1"
@@ -77,6 +78,11 @@ class TrainJob(UnstructuredJobKind):
         return tuple(
             TopologySource(f"job[{spec.name}].annotations", spec.index) for spec in self.pod_set_specs(job)
         )
+
+    def may_run_with(self, state: JobState[UnstructuredJob], workload: Workload) -> bool:
+        """Return True until the job has stopped: it has the pods of its runtime at the start."""
+        is_limited_as_before = workload.spec.maximum_execution_time_seconds == state.maximum_execution_s
+        return is_limited_as_before and (not state.suspended or is_evicted(workload))
 
     def is_active(self, job: UnstructuredJob) -> bool:
         return any(counts_by_name(job, _STATUSES, "active").values())
