@@ -91,12 +91,12 @@ def group_facts(model: Model, group: PodGroup, settings: SchedulerConfiguration,
     if reason is not None:
         held_by = _holders(model, gang, reason)
         reasons = tuple(
-            msgspec.structs.replace(other, held_by=held_by.get(other.resource, ()))
-            for other in reasons_of(reason, key.namespace)
+            msgspec.structs.replace(part, held_by=held_by.get(part.resource, ()))
+            for part in reasons_of(reason, key.namespace)
         )
     elif not starts and gang.is_pending:
         reasons = _unevaluated(model, gang, now)
-    text = str(reason) if reason is not None else "; ".join(other.text for other in reasons)
+    text = str(reason) if reason is not None else "; ".join(part.text for part in reasons)
     if not reasons:
         return GroupFacts(starts=starts, rivals=len(rivals))
     for rival in rivals:

@@ -91,7 +91,7 @@ def _no_fit_message(no_fit: Diagnosis) -> str:
     ]
     if omitted := len(no_fit.insufficient) - len(insufficient):
         insufficient.append(f"{omitted} resources more")
-    constraints = (f"{lack.nodes} {lack.reason}" for lack in no_fit.filtered)
+    constraints = (f"{refusal.nodes} {refusal.reason}" for refusal in no_fit.filtered)
     reasons = ", ".join((*insufficient, *constraints))
     return f"0/{no_fit.nodes} nodes are available: {reasons}"
 

@@ -230,7 +230,7 @@ class _QueueCapacity:
         shared = _common(task.request, preemptor.request) - {PODS}
         requested = plus(self.accounts.allocated(preemptor_queue), preemptor.request)
         beyond = self._beyond_deserved(preemptor_queue, requested, shared)
-        exceeded = [self._beyond_deserved(resources, has, shared) for resources, has in allocated.items()]
+        exceeded = [self._beyond_deserved(name, has, shared) for name, has in allocated.items()]
         if beyond - exceeded[0] or not all(resources - beyond for resources in exceeded):
             return False
         return less_equal(self._entitlements[queue].guarantee, minus(allocated[queue], task.request))

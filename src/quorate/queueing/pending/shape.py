@@ -5,6 +5,7 @@ object and are evaluated once (Kueue's scheduling equivalence hash; see ``pendin
 contains the effective priority and the replaced slice, but no names, labels or namespace.
 """
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final
 from weakref import WeakValueDictionary
@@ -200,8 +201,8 @@ class ShapeRegistry:
 
     def shape_of(self, workload: Workload) -> Shape:
         defaults = self._defaults.get(workload.metadata.namespace, NO_DEFAULTS)
-        decoded = [self._decoded(bytes(pod_set.template)) for pod_set in workload.spec.pod_sets]
-        specs = [self._adjust(template.spec, defaults) for template in decoded]
+        templates = [self._decoded(bytes(pod_set.template)) for pod_set in workload.spec.pod_sets]
+        specs = [self._adjust(template.spec, defaults) for template in templates]
         devices = [
             self._devices(workload.metadata.namespace, pod_set.name, index, spec)
             for index, (pod_set, spec) in enumerate(zip(workload.spec.pod_sets, specs, strict=True))
@@ -209,21 +210,9 @@ class ShapeRegistry:
         for index, spec in enumerate(specs):
             if spec.resource_claims:  # the devices decide, not the names of the claims
                 specs[index] = msgspec.structs.replace(spec, resource_claims=())
-        errors: list[str] = []
-        negative: list[str] = []
-        claims: list[str] = []
-        for pod_set, decoded_template, of_devices in zip(
-            workload.spec.pod_sets, decoded, devices, strict=True
-        ):
-            if decoded_template.error:
-                errors.append(f"pod set {pod_set.name}: template: {decoded_template.error}")
-            if pod_set.count < 0:
-                text = f"pod set {pod_set.name} is of {pod_set.count} pods, must be of at least 0"
-                negative.append(text)
-            claims += of_devices.findings
-        missing = max((decoded_template.short_by for decoded_template in devices), default=0)
-        invalid = [*errors, *negative]
-        counted = [(device.amounts, device.replaced) for device in devices]
+        invalid = _invalid_pod_sets(workload, templates)
+        claims = [finding for of_devices in devices for finding in of_devices.findings]
+        counted = [(of_devices.amounts, of_devices.replaced) for of_devices in devices]
         needed = needed_counts(workload, self._gates)
         pod_sets = [
             (pod_set.name, max(0, needed[pod_set.name]), pod_set.min_count, topology_request(pod_set))
@@ -247,18 +236,15 @@ class ShapeRegistry:
         shape = self._shapes.get(key)
         if shape is None:
             shapes = tuple(
-                self._pod_set_shape(name, count, min_count, topology, spec, of_devices)
-                for (name, count, min_count, topology), spec, of_devices in zip(
-                    pod_sets, specs, devices, strict=True
-                )
+                self._pod_set_shape(*pod_set, spec, of_devices)
+                for pod_set, spec, of_devices in zip(pod_sets, specs, devices, strict=True)
             )
-            findings = (
-                finding
-                for (name, *_), spec in zip(pod_sets, specs, strict=True)
-                for finding in (*invalid_requests(name, spec), *requests_above_limits(name, spec))
-            )
+            for pod_set, spec in zip(workload.spec.pod_sets, specs, strict=True):
+                invalid += invalid_requests(pod_set.name, spec)
+                invalid += requests_above_limits(pod_set.name, spec)
+            missing = max((of_devices.short_by for of_devices in devices), default=0)
             requests = tuple(_pod_set_request(pod_set) for pod_set in shapes)
-            shape = Shape(priority, shapes, (*invalid, *findings), tuple(claims), missing, requests)
+            shape = Shape(priority, shapes, tuple(invalid), tuple(claims), missing, requests)
             self._shapes[key] = shape
         return shape
 
@@ -323,6 +309,21 @@ class ShapeRegistry:
             preferred_affinity=affinity.preferred if affinity is not None else (),
             on_node={**in_base_units(requested), PODS: 1},
         )
+
+
+def _invalid_pod_sets(workload: Workload, templates: Sequence[_DecodedTemplate]) -> list[str]:
+    """Return why ``templates``, of the pod sets in their order, or the pod sets' counts are invalid."""
+    pod_sets = workload.spec.pod_sets
+    errors = [
+        f"pod set {pod_set.name}: template: {template.error}"
+        for pod_set, template in zip(pod_sets, templates, strict=True)
+        if template.error
+    ]
+    return errors + [
+        f"pod set {pod_set.name} is of {pod_set.count} pods, must be of at least 0"
+        for pod_set in pod_sets
+        if pod_set.count < 0
+    ]
 
 
 def _key_of(value: object) -> str:

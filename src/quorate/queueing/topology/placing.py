@@ -223,7 +223,7 @@ def _place_groups(
             assumed += new
             model.constraints.assume(new, placed_so_far)
     order = {pod_set.shape.name: index for index, pod_set in enumerate(pod_sets)}
-    placed.sort(key=lambda taken: order[taken.name])
+    placed.sort(key=lambda pod_set: order[pod_set.name])
     return Placement((), tuple(failures)) if failures else Placement(tuple(placed), (), _needed(placed))
 
 

@@ -48,7 +48,7 @@ def replace_hosts(
         )
     request = replace(pods, count=missing, topology=replace(pods.topology, group=""))
     within: slice | None = None
-    layer = next((pair for pair in reversed(pods.topology.layers) if missing % pair.size), None)
+    layer = next((inner for inner in reversed(pods.topology.layers) if missing % inner.size), None)
     if healthy and layer is not None:
         within = _incomplete_slice(tree, healthy, missing, layer)
         if within is not None:
