@@ -18,7 +18,7 @@ from quorate.api.meta import Key, Uid
 from quorate.api.syntax import is_dns_subdomain
 from quorate.kube import events
 from quorate.kube.events import EventRecorder, truncate
-from quorate.kube.limits import SERIES_ENDS_S
+from quorate.kube.limits import EVENT_PAUSE_S, PROMPT_EVENTS, SERIES_ENDS_S
 from quorate.kube.object_faults import Stage, fault_of
 from quorate.kube.resources import WORKLOADS
 from tests.kube.fake_server import Answer, FakeServer, Request, refusal
@@ -53,41 +53,55 @@ def counts(server: FakeServer) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize(
-    ("write_s", "share", "want_s"),
+    ("write_s", "unwritten", "other_writes", "want_s"),
     [
-        pytest.param(0.005, 0.2, 0.0, id="a prompt server gets the next event at once"),
-        pytest.param(0.035, 0.2, 0.1, id="a busy one later"),
-        pytest.param(3.0, 0.2, 0.25, id="but never much later"),
-        pytest.param(3.0, 1.0, 0.0, id="without a share there is no pause"),
+        pytest.param(0.005, 1000, 1, 0.0, id="a prompt server gets the next event at once"),
+        pytest.param(0.035, 1000, 1, EVENT_PAUSE_S, id="a busy one later"),
+        pytest.param(3.0, 1000, 1, EVENT_PAUSE_S, id="but never much later"),
+        pytest.param(3.0, 1000, 0, 0.0, id="others make it busy, not our writes"),
+        pytest.param(3.0, PROMPT_EVENTS, 1, 0.0, id="few events never wait"),
     ],
 )
-def test_the_pause_after_an_event_depends_on_the_time_of_its_write(
-    write_s: float, share: float, want_s: float
+def test_a_backlog_of_events_yields_to_the_other_writes_of_a_busy_server(
+    write_s: float, unwritten: int, other_writes: int, want_s: float
 ) -> None:
-    assert events.pause_s(write_s, share) == pytest.approx(want_s)
+    assert events.pause_s(write_s, unwritten, other_writes) == want_s
 
 
 @pytest.mark.slow
-def test_the_events_of_a_busy_server_are_written_one_after_a_pause() -> None:
-    clock = VirtualClock()
-    requests = []
+def test_events_wait_while_other_writes_are_in_flight_and_warnings_come_first() -> None:
+    clock, arrived, admitted = VirtualClock(), asyncio.Event(), asyncio.Event()
+    reasons: list[str] = []
 
-    def busy(request: Request) -> Answer:
-        requests.append(request)
-        clock.pass_time(0.035)
+    async def busy(request: Request) -> Answer:
+        if request.method == "PATCH":
+            arrived.set()
+            await admitted.wait()
+        else:
+            reasons.append(request.body["reason"])
+            clock.pass_time(0.035)
         return echo(request)
 
     async def run() -> None:
         async with FakeServer(busy) as server, server.client() as client:
-            recorder = EventRecorder(client, clock, "quorate", workers=1, share=0.2, distinct_messages=True)
+            recorder = EventRecorder(client, clock, "quorate", workers=1)
+            admission = asyncio.create_task(client.patch(WORKLOADS, Key("research", "w"), {}))
+            await arrived.wait()
+            for number in range(PROMPT_EVENTS + 9):
+                recorder.event(WORKLOAD, "Normal", f"Reserved{number}", "")
+            recorder.event(WORKLOAD, "Warning", "Preempted", "")
             running = asyncio.create_task(recorder.run())
-            for message in ("first", "second"):
-                recorder.event(WORKLOAD, "Normal", "QuotaReserved", message)
-            for written in (1, 2):
+            for written in (["Preempted"], ["Preempted", "Reserved0"]):
                 await clock.slept.wait()
-                assert len(requests) == written
+                assert reasons == written
                 clock.slept.clear()
-                await clock.advance_to(clock.now() + 0.1)
+                if len(written) == 2:
+                    admitted.set()
+                    await admission
+                await clock.advance_to(clock.now() + EVENT_PAUSE_S)
+            await recorder.drained()
+            assert not clock.slept.is_set()
+            assert reasons[2:] == [f"Reserved{number}" for number in range(1, PROMPT_EVENTS + 9)]
             recorder.stop()
             await running
 

@@ -9,7 +9,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta, epoch
 from quorate.controllers.informers import Informers
-from quorate.controllers.limits import EVENT_SHARE, EVENT_WORKERS
+from quorate.controllers.limits import EVENT_WORKERS
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.computations import Computations
@@ -78,14 +78,7 @@ COMPONENT: Final = "quorate-controllers"  # the source of events
 
 
 def event_recorder(client: Client, clock: Clock, *, distinct_messages: bool = False) -> EventRecorder:
-    return EventRecorder(
-        client,
-        clock,
-        COMPONENT,
-        workers=EVENT_WORKERS,
-        share=EVENT_SHARE,
-        distinct_messages=distinct_messages,
-    )
+    return EventRecorder(client, clock, COMPONENT, workers=EVENT_WORKERS, distinct_messages=distinct_messages)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ JOB_BYTES_IN_FLIGHT: Final = 2**20  # of one Volcano Job: they are encoded at th
 # One event at a time, as Kueue's recorder: its rate falls by itself when the server is slow, and with it what
 # events take from the writes that admit workloads.
 EVENT_WORKERS: Final = 1
-EVENT_SHARE: Final = 0.2  # of the time, while the server is busy
 
 # Admission
 CYCLE_SLICE_S: Final = 0.01  # of a cycle, before other tasks run; a head that takes longer is not interrupted

@@ -340,6 +340,10 @@ class Client:
             write.add_done_callback(retrieve_exception)
             raise
 
+    @property
+    def writes_in_flight(self) -> int:
+        return len(self._writes)
+
     async def writes_finished(self) -> None:
         """Return once no write is in flight, also of cancelled callers; at most after the deadline."""
         if self._writes:

@@ -9,6 +9,9 @@ begins a series for each message instead, as client-go's older recorder does.  A
 state instead of an action, so that every process that finds the state records it again: its name is a
 digest of its content, and the Event that an earlier process stored is found by that name.  Queued and
 remembered events are bounded; events beyond a bound are dropped or forgotten, and drops are logged.
+
+Events yield to the other writes of the client: while these are in flight and the server is slow, a backlog
+of events is written slowly, and warnings first (see ``pause_s``).
 """
 
 import hashlib
@@ -24,12 +27,13 @@ from quorate.kube.errors import AlreadyExists, ApiError, Conflict, ServerError, 
 from quorate.kube.flowcontrol import RateLimiter
 from quorate.kube.limits import (
     COUNT_EVERY_S,
+    EVENT_PAUSE_S,
     EVENT_WORKERS,
-    MAX_EVENT_PAUSE_S,
     MAX_REMEMBERED_EVENTS,
     MAX_UNWRITTEN,
     NAME_CHARACTERS,
     NOTE_BYTES,
+    PROMPT_EVENTS,
     PROMPT_WRITE_S,
     REPEATED_S,
     SERIES_ENDS_S,
@@ -111,9 +115,8 @@ class _Series:
 class EventRecorder:
     """Records events as ``component``, such as "quorate"; ``instance`` identifies the process.
 
-    Each write first waits for ``rate_limiter``, if given; ``workers`` writes are in flight at once.  While
-    the server is busy, each worker writes for about the part ``share`` of the time.  Events beyond
-    ``max_unwritten`` that the server has not stored are dropped.
+    Each write first waits for ``rate_limiter``, if given; ``workers`` writes are in flight at once.  Events
+    beyond ``max_unwritten`` that the server has not stored are dropped.
     """
 
     def __init__(
@@ -125,14 +128,12 @@ class EventRecorder:
         *,
         rate_limiter: RateLimiter | None = None,
         workers: int = EVENT_WORKERS,
-        share: float = 1.0,
         distinct_messages: bool = False,
         max_unwritten: int = MAX_UNWRITTEN,
     ) -> None:
         self._client = client
         self._clock = clock
         self._steady = clock.steady
-        self._share = share
         self._distinct_messages = distinct_messages
         self._max_unwritten = max_unwritten
         self._component = component
@@ -142,6 +143,7 @@ class EventRecorder:
         self._series: dict[Key, _Series] = {}
         self._keys: dict[_Identity, Key] = {}  # the inverse of _series
         self._unwritten = 0  # series without a stored Event, at most ``_max_unwritten``
+        self._in_flight = 0  # writes of events
         self._dropped = 0  # since events are dropped
         self._serial = 0  # distinguishes events of the same microsecond
         # By object: its last unique report, until another report ends the state that it describes.
@@ -188,7 +190,7 @@ class EventRecorder:
             self._keys[identity] = key
             self._series[key] = _Series(identity, content, unique=unique)
             self._unwritten += 1
-            self._writer.enqueue(key)
+            self._writer.enqueue(key, urgent=type_ == "Warning")
 
     def report(
         self, regarding: ObjectReference, events: Iterable[EventText], *, unique: bool, action: str = ""
@@ -245,7 +247,8 @@ class EventRecorder:
         if self._rate_limiter is not None:
             await self._rate_limiter.wait()
         count, content, counted = series.count, series.content, series.counted()
-        began = self._steady.now()
+        began, other_writes = self._steady.now(), self._other_writes
+        self._in_flight += 1
         try:
             if content is None:
                 await self._client.patch(EVENTS, key, {"series": counted})
@@ -261,11 +264,19 @@ class EventRecorder:
             if key in self._series:  # otherwise forgotten for capacity during the request
                 self._forget(key)
             return None
+        finally:
+            self._in_flight -= 1
         if series.written == 0:
             self._unwritten -= 1
         series.written, series.written_at, series.content = count, self._clock.now(), None
-        await self._steady.sleep_until(self._steady.now() + pause_s(self._steady.now() - began, self._share))
+        ended = self._steady.now()
+        other_writes = max(other_writes, self._other_writes)
+        await self._steady.sleep_until(ended + pause_s(ended - began, self._unwritten, other_writes))
         return series.count_due_at if series.count > count else None
+
+    @property
+    def _other_writes(self) -> int:
+        return self._client.writes_in_flight - self._in_flight
 
     async def _is_stored(self, key: Key) -> bool:
         return await self._client.find(EVENTS, key) is not None
@@ -326,12 +337,14 @@ def _key_of(regarding: ObjectReference, suffix: str) -> Key:
     return Key(regarding.namespace or "default", prefix + suffix)
 
 
-def pause_s(write_s: float, share: float) -> float:
-    """Return how long to leave the server to other writes after a write that took ``write_s``.
+def pause_s(write_s: float, unwritten: int, other_writes: int) -> float:
+    """Return how long to leave the server to the other writes of the client after the write of an event.
 
-    A prompt write has no pause: the server is not busy.
+    ``write_s``: how long the write took; ``unwritten``: events that wait; ``other_writes``: in flight beside
+    it.  A prompt write shows that the server keeps up with both, and a few events delay no other write.
     """
-    return min(MAX_EVENT_PAUSE_S, max(0.0, write_s - PROMPT_WRITE_S) * (1 / share - 1))
+    yields = write_s > PROMPT_WRITE_S and unwritten > PROMPT_EVENTS and other_writes > 0
+    return EVENT_PAUSE_S if yields else 0.0
 
 
 def _identity(

@@ -107,7 +107,7 @@ class Reconciler:
                 run = self._reconcile(key)
             except Exception as error:
                 run = _failed(error)
-            if run is None or isinstance(run, float):
+            if run is None or isinstance(run, int | float):
                 self._ended(key, self._after_success(key, run))
                 ended += 1
             else:
