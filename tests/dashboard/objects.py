@@ -9,9 +9,11 @@ from quorate.api.core.host_node import HostNode
 from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key
+from quorate.api.native_groups import PodGroup as NativePodGroup
 from quorate.api.volcano import PodGroup, Queue
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.queries import Viewer
+from quorate.gang.cache.native_groups import as_volcano_group
 from quorate.kube.informer import Change
 from quorate.queueing.explanation.scope import Scope
 
@@ -26,7 +28,12 @@ def at(second: int) -> str:
 def tenant(*namespaces: str) -> Viewer:
     """Return a viewer that may list workloads in some namespaces, and neither queues nor nodes."""
     names = frozenset(namespaces)
-    return Viewer(Scope(names, cluster_queues=False), nodes=False, pod_group_namespaces=names)
+    return Viewer(
+        Scope(names, cluster_queues=False),
+        nodes=False,
+        pod_group_namespaces=names,
+        native_group_namespaces=names,
+    )
 
 
 def a_cluster_queue(name: str, cpu: str = "4", cohort: str = "", **spec: Any) -> ClusterQueue:
@@ -138,6 +145,13 @@ class Cluster:
     ) -> None:
         metadata = {"name": name, "namespace": namespace, "creationTimestamp": at(1), "labels": labels or {}}
         group = codec.convert(PodGroup, {"metadata": metadata, **parts})
+        self._put_group(group)
+
+    def put_native_group(self, name: str, namespace: str, **parts: Any) -> None:
+        group = codec.convert(NativePodGroup, {"metadata": {"name": name, "namespace": namespace}, **parts})
+        self._put_group(as_volcano_group(group))
+
+    def _put_group(self, group: PodGroup) -> None:
         self.data.pod_groups[group.metadata.key] = group
         self.data.pod_group_revision += 1
 

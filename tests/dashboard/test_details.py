@@ -15,7 +15,7 @@ from quorate.dashboard.queries import ADMINISTRATOR
 from quorate.dashboard.views import node_views, overview
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.resources import EVENTS, POD_GROUPS, WORKLOADS, untyped
+from quorate.kube.resources import EVENTS, NATIVE_POD_GROUPS, POD_GROUPS, WORKLOADS, untyped
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from tests.dashboard.served import WITHIN_S, Served, served
@@ -116,6 +116,9 @@ def test_a_dashboard_that_may_list_little_shows_the_rest(tmp_path: Path) -> None
     with_dashboard(tmp_path, story)
 
 
+NATIVE_GANG = "/pod-groups/red/scheduling.k8s.io%2Fgang"
+
+
 def test_a_tenant_reads_its_pod_group(tmp_path: Path) -> None:
     async def story(dashboard: Served) -> None:
         group = {
@@ -135,6 +138,20 @@ def test_a_tenant_reads_its_pod_group(tmp_path: Path) -> None:
         )  # fmt: skip
         assert found["explanation"]["state"] == "Queued"
         assert (await blue.get("/pod-groups/red/gang")).status == 404
+        assert (await red.get(NATIVE_GANG)).status == 404
+
+        native: dict[str, object] = {"metadata": {"name": "gang", "namespace": "red"}}
+        native["spec"] = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        await dashboard.administrator.create(NATIVE_POD_GROUPS, native)
+        administrator = await dashboard.logged_in()
+
+        async def shows_native() -> bool:
+            return bool((await administrator.get(NATIVE_GANG)).status == 200)
+
+        await dashboard.until(shows_native)
+        found = (await administrator.get(NATIVE_GANG)).json
+        assert (found["row"]["name"], found["row"]["minMember"]) == ("scheduling.k8s.io/gang", 2)
+        assert "kubectl get podgroups.scheduling.k8s.io/gang -n red -o yaml" in found["commands"]
         assert (await blue.get("/pod-groups")).json["total"] == 0
 
     with_dashboard(tmp_path, story)

@@ -117,6 +117,15 @@ def test_workloads_of_a_queue_that_admits_nothing_are_held_before_a_summary_says
         query = WorkloadQuery(state=state)
         page = workload_views.workloads(cluster.data, ADMINISTRATOR, query, NO_ESTIMATES)
         assert [row.name for row in page.items] == names
+    query = WorkloadQuery(code="QueueInactive")
+    for text in ("ClusterQueue q is inactive", "it was evicted; ClusterQueue q is inactive"):
+        page = workload_views.workloads(cluster.data, ADMINISTRATOR, query, NO_ESTIMATES)
+        assert [row.reason for row in page.items] == [text]
+        served = summary_of(PENDING, "Held", "QueueInactive", "it was evicted; ClusterQueue q is inactive")
+        cluster.data.workloads.set_summaries({PENDING.metadata.key: served})
+        cluster.data.workloads.refresh(PENDING.metadata.key)
+    cluster.data.workloads.set_summaries({})
+    cluster.data.workloads.refresh(PENDING.metadata.key)
     cluster.put_cluster_queue(a_cluster_queue("q"))
     assert overview.overview(cluster.data, ADMINISTRATOR, NOW).counts.states == {"Queued": 1}
 

@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from quorate.dashboard.queries import ADMINISTRATOR, PodGroupQuery
-from quorate.dashboard.views import overview, pod_group_views
+from quorate.dashboard.views import overview, pod_group_views, search
 from tests.dashboard.objects import NOW, Cluster, a_condition, tenant
 
 
@@ -28,9 +29,29 @@ def gangs() -> Cluster:
     return cluster
 
 
+def with_native() -> Cluster:
+    cluster = gangs()
+    gang = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+    cluster.put_native_group("runs", "blue", spec=gang)
+    return cluster
+
+
 def names(cluster: Cluster, viewer: Any = ADMINISTRATOR, **query: Any) -> str:
     found = pod_group_views.pod_groups(cluster.data, viewer, PodGroupQuery(**query))
     return " ".join(row.name for row in found.items)
+
+
+def test_a_native_group_beside_one_of_the_same_name_needs_its_own_permission() -> None:
+    cluster = with_native()
+    assert names(cluster, sort="name") == "new runs scheduling.k8s.io/runs waits"
+    for volcano, native, want in (
+        (None, frozenset(), "new runs waits"),
+        (frozenset(), None, "scheduling.k8s.io/runs"),
+    ):
+        viewer = replace(ADMINISTRATOR, pod_group_namespaces=volcano, native_group_namespaces=native)
+        assert names(cluster, viewer, sort="name") == want
+        hits = search.search(cluster.data, viewer, "runs", 10).hits
+        assert [hit.name for hit in hits] == [name for name in want.split() if "runs" in name]
 
 
 @pytest.mark.parametrize(

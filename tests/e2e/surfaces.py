@@ -10,26 +10,28 @@ import random
 import re
 import urllib.request
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from quorate.api.configuration import default_configuration
-from quorate.api.explanation import TAKES_TURNS, Explanation, summary_of
+from quorate.api.events import Event
+from quorate.api.explanation import TAKES_TURNS, Explanation, ExplanationSummary, PodCounts, summary_of
 from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
-from quorate.api.meta import Key, true_condition
+from quorate.api.meta import Key, find_condition, true_condition
 from quorate.dashboard.model.explanation_feed import ExplanationFeed
 from quorate.dashboard.model.model import DashboardModel, run_model
-from quorate.dashboard.queries import ADMINISTRATOR, NO_ESTIMATES, WorkloadQuery
-from quorate.dashboard.views import overview, queue_views, workload_views
+from quorate.dashboard.queries import ADMINISTRATOR, NO_ESTIMATES, PodGroupQuery, WorkloadQuery
+from quorate.dashboard.views import overview, pod_group_views, queue_views, workload_views
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.own_model import OwnModel
 from quorate.inspect.explain.served import served_estimates, served_explanation, served_summaries
-from quorate.inspect.explain.summaries import summaries
+from quorate.inspect.explain.summaries import Summaries, summaries
 from quorate.inspect.listed_groups import native_pod_groups
 from quorate.inspect.status.cluster import read_status
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, POD_GROUPS, WORKLOADS
+from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, LOCAL_QUEUES, POD_GROUPS, WORKLOADS
 from quorate.queueing import conditions as c
 from quorate.sdk.blocking import run_blocking
 from quorate.sdk.cluster import Cluster
@@ -48,6 +50,7 @@ def differences(cluster: Cluster, metrics_url: str) -> list[str]:
             listed = (await client.list(WORKLOADS)).items
             keys = [workload.metadata.key for workload in listed]
             answers = [await served_explanation(client, "workloads", key) for key in keys]
+            states = await summaries(client, "PodGroup", "")
             explained = dict(zip(keys, zip(listed, answers, strict=True), strict=True))
             queues = (await client.list(CLUSTER_QUEUES)).items
             local_queues = (await client.list(LOCAL_QUEUES)).items
@@ -55,8 +58,8 @@ def differences(cluster: Cluster, metrics_url: str) -> list[str]:
                 *[line async for line in _of_workloads(client, explained)],
                 *[line async for line in _of_queues(client, explained, queues, local_queues)],
                 *_of_metrics(_series(metrics_url), queues, local_queues),
-                *await _of_dashboard(client, explained, queues, local_queues),
-                *await _of_pod_groups(client),
+                *await _of_dashboard(client, explained, states, queues, local_queues),
+                *await _of_pod_groups(client, states),
             ]
 
     return run_blocking(read)
@@ -73,6 +76,7 @@ async def _of_workloads(client: Client, explained: Explained) -> Any:
     """Yield differences of lists, conditions, ``quorate status`` and the model of a command."""
     summaries = await served_summaries(client, "Workload", "")
     estimates = await served_estimates(client, "")
+    events = (await client.list(EVENTS)).items
     status = await read_status(Connection(client, ""), finished=True)
     jobs = {(job.namespace, job.kind, job.name): job for job in status.jobs}
     own = await OwnModel.load(client, None)
@@ -80,6 +84,8 @@ async def _of_workloads(client: Client, explained: Explained) -> Any:
         for line in _unequal(f"{key} in lists", list=summaries.get(key), explain=summary_of(
             explanation, workload.metadata
         )):  # fmt: skip
+            yield line
+        for line in _of_events(key, workload, events, explanation):
             yield line
         waiting = true_condition(workload.status.conditions, c.WAITING)
         codes = {reason.code for reason in explanation.reasons}
@@ -113,13 +119,29 @@ async def _of_workloads(client: Client, explained: Explained) -> Any:
             yield f"{key}: {explanation.state}, and has an estimated start"
 
 
-async def _of_pod_groups(client: Client) -> list[str]:
+def _of_events(
+    key: Key, workload: Workload, events: Sequence[Event], explanation: Explanation
+) -> Iterator[str]:
+    """Yield a line if the last warning of a pending workload, or explain, is not what its condition says."""
+    reserved = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
+    if reserved is None or reserved.status == "True" or c.is_finished(workload):
+        return
+    uid = workload.metadata.uid
+    own = [event for event in events if event.regarding is not None and event.regarding.uid == uid]
+    last = max((event for event in own if event.type == "Warning"), key=attrgetter("last_at"), default=None)
+    if last is not None:
+        event, condition = (last.reason, last.note), (reserved.reason, reserved.message)
+        yield from _unequal(f"{key} told", event=event, condition=condition)
+    if explanation.state != "Deactivated" and not explanation.message.endswith(reserved.message):
+        yield f"{key}: its condition says {reserved.message}, explain {explanation.message}"
+
+
+async def _of_pod_groups(client: Client, states: Summaries) -> list[str]:
     """Return differences of lists, explanations and ``quorate status`` of pod groups of both APIs."""
     groups = [
         *(await client.list(POD_GROUPS)).items,
         *(await native_pod_groups(client, "") or ()),
     ]
-    states = await summaries(client, "PodGroup", "")
     status = await read_status(Connection(client, ""), finished=True)
     jobs = {(job.namespace, job.name): job for job in status.jobs}
     lines: list[str] = []
@@ -223,7 +245,9 @@ def _of_metrics(
         yield from _unequal(f"local queue {key}", metrics=found, status=_counts(queue))
 
 
-async def _of_dashboard(client: Client, explained: Explained, queues: Any, local_queues: Any) -> list[str]:
+async def _of_dashboard(
+    client: Client, explained: Explained, states: Summaries, queues: Any, local_queues: Any
+) -> list[str]:
     lines: list[str] = []
     async with (
         Client(client.config, random.Random(1)) as own,
@@ -233,6 +257,7 @@ async def _of_dashboard(client: Client, explained: Explained, queues: Any, local
             await model.ready.wait()
         await ExplanationFeed(model, own, WallClock(), lambda: True).refresh()
         lines += _of_page(model, explained)
+        lines += _of_groups_in_page(model, states.served)
         now = WallClock().now()
         shown = {each.name: each for each in queue_views.cluster_queues(model.data, ADMINISTRATOR, now)}
         for queue in queues:
@@ -248,6 +273,16 @@ async def _of_dashboard(client: Client, explained: Explained, queues: Any, local
             counts = (found_local.pending, found_local.reserving, found_local.admitted)
             lines += _unequal(f"local queue {queue.metadata.key}", dashboard=counts, status=_counts(queue))
     return lines
+
+
+def _of_groups_in_page(model: DashboardModel, served: Mapping[Key, ExplanationSummary]) -> Iterator[str]:
+    page = pod_group_views.pod_groups(model.data, ADMINISTRATOR, PodGroupQuery(limit=500))
+    shown = {Key(row.namespace, row.name): (row.state, row.code, row.running) for row in page.items}
+    listed = {
+        key: (summary.state, summary.code, (summary.pods or PodCounts()).running or 0)
+        for key, summary in served.items()
+    }
+    yield from _unequal("pod groups", page=shown, list=listed)
 
 
 def _of_page(model: DashboardModel, explained: Explained) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from quorate.api.meta import Key
+from quorate.api.native_groups import PREFIX
 from quorate.dashboard.limits import PAGE_MAX
 from quorate.queueing.explanation.scope import Scope
 
@@ -21,7 +22,8 @@ class Viewer(msgspec.Struct, frozen=True):
 
     scope: Scope
     nodes: bool
-    pod_group_namespaces: frozenset[str] | None  # in which it may list pod groups; None: in all
+    pod_group_namespaces: frozenset[str] | None  # in which it may list Volcano's pod groups; None: in all
+    native_group_namespaces: frozenset[str] | None = frozenset()  # the same of Kubernetes' own pod groups
 
     def reads(self, key: Key) -> bool:
         """Return True if it may read a workload or a local queue."""
@@ -30,11 +32,17 @@ class Viewer(msgspec.Struct, frozen=True):
     def reads_namespace(self, namespace: str) -> bool:
         return self.scope.namespaces is None or namespace in self.scope.namespaces
 
-    def reads_pod_groups_of(self, namespace: str) -> bool:
-        return self.pod_group_namespaces is None or namespace in self.pod_group_namespaces
+    def namespaces_of_group(self, name: str) -> frozenset[str] | None:
+        """Return where it may list pod groups of the API of the group ``name``; None: in all namespaces."""
+        is_native = name.startswith(PREFIX)
+        return self.native_group_namespaces if is_native else self.pod_group_namespaces
+
+    def reads_pod_group(self, key: Key) -> bool:
+        namespaces = self.namespaces_of_group(key.name)
+        return namespaces is None or key.namespace in namespaces
 
 
-ADMINISTRATOR: Final = Viewer(Scope(), nodes=True, pod_group_namespaces=None)
+ADMINISTRATOR: Final = Viewer(Scope(), nodes=True, pod_group_namespaces=None, native_group_namespaces=None)
 
 
 class WorkloadQuery(msgspec.Struct, frozen=True, rename="camel"):

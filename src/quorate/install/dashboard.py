@@ -8,7 +8,7 @@ in one file, so that there is one replica.
 from collections.abc import Iterator
 from typing import Final
 
-from quorate.api import explanation, quorate, volcano
+from quorate.api import explanation, native_groups, quorate, volcano
 from quorate.api.codec import Json
 from quorate.api.kueue import GROUP
 from quorate.api.scheduler_configuration import in_force
@@ -27,6 +27,7 @@ DASHBOARD_RULES: Final = (
     PolicyRule("priorities in forecasts and comparisons", GROUP, ("workloadpriorityclasses",), ("list",)),
     PolicyRule("showing pod groups and their queues", volcano.GROUP, ("podgroups", "queues"),
                ("list", "watch")),
+    PolicyRule("showing Kubernetes' own pod groups", native_groups.GROUP, ("podgroups",), ("list", "watch")),
     PolicyRule("showing nodes and what uses them", "", ("nodes", "pods"), ("list", "watch")),
     PolicyRule("requests of pods, and namespaceSelector of queues", "", ("namespaces", "limitranges"),
                ("list", "watch")),

@@ -65,8 +65,8 @@ export default function GangsView() {
                   </p>
                 ) : (
                   <p>
-                    A <code>PodGroup</code> of <code>scheduling.volcano.sh</code> appears here when it is
-                    created.
+                    A <code>PodGroup</code> of <code>scheduling.volcano.sh</code> or{" "}
+                    <code>scheduling.k8s.io</code> appears here when it is created.
                   </p>
                 )}
               </Empty>

@@ -1,5 +1,6 @@
 """``quorate podgroup``: list pod groups and explain why they are pending."""
 
+from quorate.api.explanation import ExplanationSummary
 from quorate.api.meta import Key, epoch
 from quorate.api.native_groups import PodGroup as NativePodGroup
 from quorate.api.volcano import PENDING, PodGroup
@@ -65,6 +66,10 @@ def _age_rank(group: PodGroup) -> tuple[float, Key]:
     return (0.0 if created is None else epoch(created), group.metadata.key)
 
 
+def _running(summary: ExplanationSummary) -> int:
+    return 0 if summary.pods is None else summary.pods.running or 0
+
+
 def _columns(now: float, states: Summaries, *, namespaces: bool) -> tuple[Column[PodGroup], ...]:
     where: tuple[Column[PodGroup], ...] = (Column("NAMESPACE", lambda group: group.metadata.namespace),)
     return (
@@ -73,7 +78,7 @@ def _columns(now: float, states: Summaries, *, namespaces: bool) -> tuple[Column
         Column("QUEUE", lambda group: group.spec.queue),
         Column("PHASE", lambda group: group.status.phase or PENDING),
         Column("MIN", lambda group: str(group.spec.min_member)),
-        Column("RUNNING", lambda group: str(group.status.running)),
+        Column("RUNNING", lambda group: str(_running(states.of_pod_group(group)))),
         Column("AGE", lambda group: age(group.metadata.creation_timestamp, now)),
         Column("STATE", lambda group: states.of_pod_group(group).state),
         Column("REASON", lambda group: states.of_pod_group(group).code),

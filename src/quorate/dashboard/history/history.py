@@ -23,6 +23,7 @@ from quorate.dashboard.history.series import Range, first_interval, series_of, s
 from quorate.dashboard.history.store import RAW_S, HistoryStore, StoredSample, StoredTransition
 from quorate.dashboard.limits import COMPACT_EVERY, MAX_LISTED_TRANSITIONS, MAX_RECENT, MAX_UNWRITTEN
 from quorate.dashboard.model.cluster_data import ClusterData
+from quorate.dashboard.model.informers import as_volcano_change
 from quorate.dashboard.model.model import DashboardModel
 from quorate.dashboard.queries import Viewer
 from quorate.dashboard.schema import Series, Transition
@@ -30,7 +31,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.informer import Change
 from quorate.kube.log import logger
 from quorate.kube.manager.restart import restarting
-from quorate.kube.resources import POD_GROUPS, WORKLOADS
+from quorate.kube.resources import NATIVE_POD_GROUPS, POD_GROUPS, WORKLOADS
 from quorate.kube.selection import Watched
 
 T = TypeVar("T")
@@ -65,6 +66,8 @@ class History:
                 informer.subscribe(partial(self.on_workload, data))
             elif informer.resource is POD_GROUPS:
                 informer.subscribe(self.on_pod_group)
+            elif informer.resource is NATIVE_POD_GROUPS:
+                informer.subscribe(lambda change: self.on_pod_group(as_volcano_change(change)))
 
     def on_workload(self, data: ClusterData, change: Change[Workload]) -> None:
         if change.new is not None:
@@ -181,7 +184,7 @@ def as_read_by(viewer: Viewer, data: ClusterData, stored: StoredTransition) -> T
     """Return a transition without names that the viewer may not read."""
     namespaces = viewer.scope.namespaces
     if stored.kind == "PodGroup":
-        namespaces = viewer.pod_group_namespaces
+        namespaces = viewer.namespaces_of_group(stored.name)
     preemptor = Key(*stored.preemptor.split("/", 1)) if "/" in stored.preemptor else None
     return Transition(
         at=at_epoch(stored.at),

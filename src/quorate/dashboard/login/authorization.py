@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from quorate.api import kueue, volcano
+from quorate.api import kueue, native_groups, volcano
 from quorate.api.meta import Key
 from quorate.dashboard.queries import Viewer
 from quorate.kube.resources import Resource
@@ -48,13 +48,14 @@ class Authorization:
         return await self._allowed(user, "create", resource.group, resource.plural, lambda: namespaces)
 
     async def _reviewed(self, user: User) -> Viewer:
-        workloads, groups, cluster_queues, nodes = await asyncio.gather(
+        workloads, groups, native, cluster_queues, nodes = await asyncio.gather(
             self._allowed(user, "list", kueue.GROUP, "workloads", self._namespaces),
             self._allowed(user, "list", volcano.GROUP, "podgroups", self._namespaces),
+            self._allowed(user, "list", native_groups.GROUP, "podgroups", self._namespaces),
             self._may(user, "list", kueue.GROUP, "clusterqueues"),
             self._may(user, "list", "", "nodes"),
         )
-        return Viewer(Scope(workloads, cluster_queues), nodes, groups)
+        return Viewer(Scope(workloads, cluster_queues), nodes, groups, native)
 
     async def _allowed(
         self, user: User, verb: str, group: str, resource: str, namespaces: Callable[[], Iterable[str]]

@@ -95,7 +95,7 @@ def _topics_of(change: Changed, viewer: Viewer, visible: Container[str]) -> list
         case "quota":
             topics += ("overview", "clusterqueues", "workloads")
         case "pod_group":
-            if viewer.reads_pod_groups_of(change.key.namespace):
+            if viewer.reads_pod_group(change.key):
                 topics += ("overview", "podgroups", f"podgroups/{change.key}")
         case "gang_queue":
             topics += ("podgroups",)

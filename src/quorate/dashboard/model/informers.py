@@ -8,12 +8,14 @@ from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
 from quorate.api.kueue.multikueue import MultiKueueCluster
 from quorate.api.kueue.topology import Topology
+from quorate.api.native_groups import PodGroup as NativePodGroup
 from quorate.api.volcano import PodGroup, Queue
 from quorate.controllers.feeds import queueing_feeds
 from quorate.controllers.informers import UNFINISHED, PodInformers
 from quorate.controllers.topology.node_feeds import HOST_NODES, is_nominated, node_feeds
 from quorate.dashboard.model.changes import Changed
 from quorate.dashboard.model.cluster_data import ClusterData
+from quorate.gang.cache.native_groups import as_volcano_group
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.feed import cluster_feed
@@ -22,6 +24,7 @@ from quorate.kube.resources import (
     CLUSTER_QUEUES,
     LOCAL_QUEUES,
     MULTIKUEUE_CLUSTERS,
+    NATIVE_POD_GROUPS,
     POD_GROUPS,
     QUEUES,
     RESOURCE_FLAVORS,
@@ -162,10 +165,18 @@ def _gang_informers(data: ClusterData, client: Client, note: Note) -> tuple[Info
         note(Changed("gang_queue", change.key))
 
     groups: Informer[PodGroup] = Informer(client, POD_GROUPS)
+    native_groups: Informer[NativePodGroup] = Informer(client, NATIVE_POD_GROUPS)
     queues: Informer[Queue] = Informer(client, QUEUES)
     groups.subscribe(group_changed)
+    native_groups.subscribe(lambda change: group_changed(as_volcano_change(change)))
     queues.subscribe(queue_changed)
-    return groups, queues
+    return groups, native_groups, queues
+
+
+def as_volcano_change(change: Change[NativePodGroup]) -> Change[PodGroup]:
+    """Return the change of a native pod group as one of Volcano, with its API group before the name."""
+    old, new = (None if group is None else as_volcano_group(group) for group in (change.old, change.new))
+    return Change(old, new)
 
 
 def _worker_clusters(data: ClusterData, client: Client, note: Note) -> Informer[Any]:

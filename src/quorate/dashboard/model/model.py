@@ -8,7 +8,6 @@ that the dashboard may not list, are looked for again from time to time; the vie
 import asyncio
 from collections.abc import AsyncIterator, Callable, Container, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 from quorate.api.configuration import Configuration
 from quorate.controllers.informers import synced
@@ -19,12 +18,12 @@ from quorate.dashboard.model.informers import informers_of
 from quorate.dashboard.queries import Viewer
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.discovery import served_version
 from quorate.kube.errors import Forbidden
+from quorate.kube.informer import Informer
 from quorate.kube.log import logger
 from quorate.kube.manager.restart import restarting
-from quorate.kube.resources import Resource
 from quorate.kube.selection import Watched
+from quorate.scheduler.feeds import find_served
 
 FollowInformers = Callable[[Sequence[Watched], ClusterData], None]
 
@@ -54,7 +53,7 @@ class DashboardModel:
         self._follow(pending, data)
         async with asyncio.TaskGroup() as tasks:
             while True:
-                available = [await _is_available(client, informer.resource) for informer in pending]
+                available = [await _is_available(client, informer) for informer in pending]
                 started = [
                     informer for informer, is_there in zip(pending, available, strict=True) if is_there
                 ]
@@ -86,10 +85,16 @@ async def run_model(
         yield model
 
 
-async def _is_available(client: Client, resource: Resource[Any]) -> bool:
-    """Return True if the cluster serves a kind and the dashboard may list it."""
-    if await served_version(client, resource, (resource.version,)) is None:
+async def _is_available(client: Client, informer: Watched) -> bool:
+    """Return True if the cluster serves the kind of an informer and the dashboard may list it.
+
+    The informer gets the kind in the version that the cluster serves.
+    """
+    resource = await find_served(client, informer.resource)
+    if resource is None:
         return False
+    if isinstance(informer, Informer):
+        informer.resource = resource
     try:
         await client.request("GET", resource.path(), query={"limit": "1"})
     except Forbidden as error:

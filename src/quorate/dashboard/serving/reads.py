@@ -112,7 +112,7 @@ class Reads:
     async def _pod_group(self, request: web.Request, caller: Caller) -> s.PodGroupDetail:
         key, data, viewer = _key(request), self._model.data, caller.viewer
         group = data.pod_groups.get(key)
-        if group is None or not viewer.reads_pod_groups_of(key.namespace):
+        if group is None or not viewer.reads_pod_group(key):
             raise not_found(f"the pod group {key}")
         recorded = await self._recorded(viewer, group.metadata)
         detail = await pod_group_views.pod_group(data, viewer, key, caller.session.client, recorded)

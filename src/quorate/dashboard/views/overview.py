@@ -84,9 +84,7 @@ def _worker_clusters(data: ClusterData) -> tuple[WorkerCluster, ...]:
 
 def _pod_groups(data: ClusterData, viewer: Viewer) -> dict[str, int]:
     phases = Counter(
-        group.status.phase or PENDING
-        for key, group in data.pod_groups.items()
-        if viewer.reads_pod_groups_of(key.namespace)
+        group.status.phase or PENDING for key, group in data.pod_groups.items() if viewer.reads_pod_group(key)
     )
     return dict(sorted(phases.items()))
 

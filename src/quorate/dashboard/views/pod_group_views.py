@@ -8,8 +8,10 @@ from typing import Any, Final
 from quorate.api.core import Resources
 from quorate.api.explanation import ExplanationSummary, summary_of
 from quorate.api.meta import Key, at_epoch
-from quorate.api.names.volcano import GROUP_NAME
+from quorate.api.native_groups import GROUP as NATIVE
+from quorate.api.native_groups import PREFIX
 from quorate.api.volcano import COMPLETED, DEFAULT_QUEUE, OPEN, PENDING, ROOT_QUEUE, RUNNING, PodGroup
+from quorate.api.volcano import GROUP as VOLCANO
 from quorate.dashboard.history.timeline import group_milestones
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.model.quota_use import from_quantity
@@ -67,7 +69,7 @@ def _sorted(data: ClusterData, viewer: Viewer, query: PodGroupQuery) -> list[Pod
     groups = [
         group
         for key, group in sorted(data.pod_groups.items())
-        if viewer.reads_pod_groups_of(key.namespace)
+        if viewer.reads_pod_group(key)
         and query.namespace in ("", key.namespace)
         and query.queue in ("", group.spec.queue)
         and query.phase in ("", phase_of(group))
@@ -80,8 +82,9 @@ def _sorted(data: ClusterData, viewer: Viewer, query: PodGroupQuery) -> list[Pod
 
 def _row(data: ClusterData, viewer: Viewer, group: PodGroup) -> PodGroupRow:
     spec, status = group.spec, group.status
-    started = status.running + status.succeeded + status.failed
     summary = _summary_of(data, group)
+    running = 0 if summary.pods is None else summary.pods.running or 0
+    started = running + status.succeeded + status.failed
     return PodGroupRow(
         namespace=group.metadata.namespace,
         name=group.metadata.name,
@@ -89,13 +92,13 @@ def _row(data: ClusterData, viewer: Viewer, group: PodGroup) -> PodGroupRow:
         phase=phase_of(group),
         state=summary.state,
         min_member=spec.min_member,
-        running=status.running,
+        running=running,
         pending=max(0, spec.min_member - started),
         succeeded=status.succeeded,
         failed=status.failed,
         priority_class=spec.priority_class_name,
         created_at=group.metadata.creation_timestamp or at_epoch(0),
-        reason=readable_text(data, viewer, _why(group, summary)),
+        reason=readable_text(data, viewer, group, _why(group, summary)),
         code=summary.code,
     )
 
@@ -116,8 +119,8 @@ def _summary_of(data: ClusterData, group: PodGroup) -> ExplanationSummary:
     return summary_of(explain_group(group), metadata)
 
 
-def readable_text(data: ClusterData, viewer: Viewer, text: str) -> str:
-    return data.readable_text(text, viewer.pod_group_namespaces)
+def readable_text(data: ClusterData, viewer: Viewer, group: PodGroup, text: str) -> str:
+    return data.readable_text(text, viewer.namespaces_of_group(group.metadata.name))
 
 
 async def pod_group(
@@ -125,17 +128,17 @@ async def pod_group(
 ) -> PodGroupDetail | None:
     """Return one pod group; None if it does not exist or the viewer may not read it."""
     group = data.pod_groups.get(key)
-    if group is None or not viewer.reads_pod_groups_of(key.namespace):
+    if group is None or not viewer.reads_pod_group(key):
         return None
     pods, events, (explanation, problem) = await asyncio.gather(
         pods_of(reader, key.namespace, ""),
-        events_of(reader, key.namespace, [("PodGroup", key.name)]),
+        events_of(reader, key.namespace, [("PodGroup", key.name.removeprefix(PREFIX))]),
         explanation_of(reader, "podgroups", key),
     )
-    members = [pod for pod in pods if pod.metadata.annotations.get(GROUP_NAME) == key.name]
+    members = [pod for pod in pods if pod.pod_group == key.name]
 
     def readable(text: str) -> str:
-        return readable_text(data, viewer, text)
+        return readable_text(data, viewer, group, text)
 
     return PodGroupDetail(
         row=_row(data, viewer, group),
@@ -152,10 +155,11 @@ async def pod_group(
 
 
 def _commands(key: Key) -> Iterator[str]:
-    where = ("-n", key.namespace)
+    where, name = ("-n", key.namespace), key.name.removeprefix(PREFIX)
+    kind = f"podgroups.{VOLCANO if name == key.name else NATIVE}"
     yield command("quorate", "podgroup", "explain", key.name, *where)
-    yield command("kubectl", "get", f"podgroups.scheduling.volcano.sh/{key.name}", *where, "-o", "yaml")
-    yield command("kubectl", "get", "events", *where, "--field-selector", f"involvedObject.name={key.name}")
+    yield command("kubectl", "get", f"{kind}/{name}", *where, "-o", "yaml")
+    yield command("kubectl", "get", "events", *where, "--field-selector", f"involvedObject.name={name}")
 
 
 def gang_queues(data: ClusterData, viewer: Viewer) -> tuple[GangQueueRow, ...]:
@@ -171,7 +175,7 @@ def _queue_rows(data: ClusterData, viewer: Viewer) -> Iterator[GangQueueRow]:
     for key, group in data.pod_groups.items():
         of_group = group.spec.queue or DEFAULT_QUEUE
         phases.setdefault(of_group, Counter())[phase_of(group)] += 1
-        if viewer.reads_pod_groups_of(key.namespace):
+        if viewer.reads_pod_group(key):
             own.add(of_group)
     for name, queue in sorted(data.gang_queues.items()):
         if viewer.pod_group_namespaces is None or name in own:

@@ -42,7 +42,7 @@ def _hits(data: ClusterData, viewer: Viewer, wanted: str) -> Iterator[SearchHit]
             if wanted in listed.text:
                 yield _hit("Workload", key, listed.text, wanted)
     for key, group in sorted(data.pod_groups.items()):
-        if viewer.reads_pod_groups_of(key.namespace) and wanted in (text := searched_text(group.metadata)):
+        if viewer.reads_pod_group(key) and wanted in (text := searched_text(group.metadata)):
             yield _hit("PodGroup", key, text, wanted)
 
 

@@ -68,7 +68,7 @@ def _matching(data: ClusterData, viewer: Viewer, query: WorkloadQuery) -> list[L
     def matches(group: Group) -> bool:
         return (
             query.state in ("", data.state_of(group))
-            and query.code in ("", group.code)
+            and query.code in ("", data.reason_of(group)[0] or group.code)
             and query.namespace in ("", group.local_queue.namespace)
             and query.local_queue in ("", group.local_queue.name)
             and query.cluster_queue in ("", data.cluster_queue_of(group))
@@ -113,7 +113,7 @@ def row_of(data: ClusterData, viewer: Viewer, listed: Listed, estimates: Estimat
     metadata, spec, owner = workload.metadata, workload.spec, owner_of(workload)
     state = data.state_of(group)
     code, reason = data.reason_of(group)
-    if not code:
+    if code in ("", listed.code):  # its own text may say more: what it was evicted for
         code, reason = listed.code, data.readable_text(listed.message, viewer.scope.namespaces)
     place = position_of(data, listed.key) if state in TAKES_TURNS else None
     p50, p90 = estimates.starts.get(listed.key, (None, None)) if state in TAKES_TURNS else (None, None)
