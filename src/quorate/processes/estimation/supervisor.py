@@ -35,7 +35,7 @@ from quorate.simulate.estimates.exchange import Refresh
 FIRST_AFTER_S: Final = 10.0  # of waiting: most workloads of a cluster with room start sooner
 INTERVAL_S: Final = 10.0  # between refreshes, at least
 BUDGET_S: Final = 10.0  # of processor time, for one refresh: the most that is saved
-FIRST_S: Final = 2.0  # of processor time that a new process may use before it has saved any
+FIRST_S: Final = 1.0  # of processor time that a new process may use before it has saved any
 RESERVE: Final = 2.0  # times the cost of the last refresh: more may wait, or it was cut
 IDLE_S: Final = 600.0  # without a waiting workload, after which the process ends and frees its memory
 _POLL_S: Final = 1.0
