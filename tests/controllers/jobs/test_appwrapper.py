@@ -121,6 +121,29 @@ def test_a_wrapper_has_failed_when_its_resources_are_deleted(deployed: bool, wan
     assert WRAPPER.finished(job) == want
 
 
+def test_the_pods_that_an_operator_adds_to_a_component_are_counted() -> None:
+    cluster = {"headGroupSpec": {"template": PODS}, "workerGroupSpecs": [], "enableInTreeAutoscaling": True}
+    parts = [
+        an_object("ray.io/v1", "RayJob", rayClusterSpec=cluster),
+        an_object("sparkoperator.k8s.io/v1beta2", "SparkApplication", driver={}, executor={"instances": 3}),
+    ]
+    job = foreign_job({"components": [{"template": part} for part in parts]})
+    pod_sets = {pod_set.name: pod_set for pod_set in WRAPPER.pod_sets(job)}
+    assert {name: pod_set.count for name, pod_set in pod_sets.items()} == {
+        "train-0": 1, "train-1": 1, "train-2": 1, "train-3": 3
+    }  # fmt: skip
+    names = [container["name"] for container in content(pod_sets["train-0"])["spec"]["containers"]]
+    assert names[-1] == "autoscaler"
+    (submitter,) = content(pod_sets["train-1"])["spec"]["containers"]
+    assert submitter["resources"]["requests"] == {"cpu": "500m", "memory": "200Mi"}
+    started = WRAPPER.start(
+        job, [PodSetInfo(name=name, count=pod_set.count) for name, pod_set in pod_sets.items()]
+    )
+    assert not isinstance(started, InjectionConflict)
+    (patch,) = started
+    assert [len(component["podSetInfos"]) for component in patch.body["spec"]["components"]] == [2, 2]
+
+
 def an_application(driver: Any = None, executor: Any = None, **spec: Any) -> UnstructuredJob:
     return foreign_job({"mode": "cluster", "driver": driver or {}, "executor": executor or {}, **spec})
 

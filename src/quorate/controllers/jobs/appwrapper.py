@@ -6,10 +6,10 @@ merges it when it creates them.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
-from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.field_path import (
@@ -23,7 +23,7 @@ from quorate.api.field_path import (
     read_field,
 )
 from quorate.api.kueue import PodSet
-from quorate.api.kueue.topology_annotations import NO_INDEX, PodIndex
+from quorate.api.kueue.topology_annotations import PodIndex
 from quorate.api.syntax import signed_int32
 from quorate.controllers.jobframework.interface import EndStatus, ManagedBy, Outcome
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject, read_template
@@ -69,10 +69,9 @@ class AppWrapper(UnstructuredJobKind):
         specs: list[PodSetSpec] = []
         for index in range(len(read_entries(job.document, _COMPONENTS))):
             component: Path = (*_COMPONENTS, index)
-            for number, (template, count, pod_index) in enumerate(self._templates(job, component)):
+            for number, spec in enumerate(self._specs(job, component)):
                 name = f"{job.metadata.name}-{len(specs)}"
-                info: Path = (*component, _INFOS, number)
-                specs.append(PodSetSpec(name, template, count, injection_path=info, index=pod_index))
+                specs.append(replace(spec, name=name, injection_path=(*component, _INFOS, number)))
             if len(specs) > MAX_POD_SETS:
                 raise InvalidTemplate(_COMPONENTS, _TOO_MANY)
         return tuple(specs)
@@ -83,7 +82,7 @@ class AppWrapper(UnstructuredJobKind):
         A Kueue worker cluster compares them with those of the wrapper.
         """
         return tuple(
-            replace(pod_set, template=_with_library_containers(pod_set.template))
+            msgspec.structs.replace(pod_set, template=_with_library_containers(pod_set.template))
             for pod_set in super().pod_sets(job)
         )
 
@@ -105,7 +104,7 @@ class AppWrapper(UnstructuredJobKind):
         return condition_message(job, "PodsReady") is not None
 
     def inject(self, document: Json, spec: PodSetSpec, info: PodSetInfo) -> InjectionConflict | None:
-        conflict = inject(raw(read_field(document, spec.template, dict)), info)
+        conflict = inject(raw(read_field(document, spec.template, dict, spec.effective_template)), info)
         if isinstance(conflict, InjectionConflict):
             return conflict
         component, number = _position(spec)
@@ -118,8 +117,8 @@ class AppWrapper(UnstructuredJobKind):
         component, _ = _position(spec)
         look_up(document, component).pop(_INFOS, None)
 
-    def _templates(self, job: UnstructuredJob, component: Path) -> list[tuple[Path, int, PodIndex]]:
-        """Return the path of each pod template of a component, the number of its pods, and their index."""
+    def _specs(self, job: UnstructuredJob, component: Path) -> list[PodSetSpec]:
+        """Return the groups of equal pods of a component, without names."""
         declared: Path = (*component, "podSets")
         entries: list[Path] = [
             (*declared, index) for index in range(len(read_entries(job.document, declared)))
@@ -128,29 +127,31 @@ class AppWrapper(UnstructuredJobKind):
             raise InvalidTemplate(declared, _TOO_MANY)
         if entries:
             return [
-                (_template(job, component, entry), _replicas(job, entry), _index(job, entry))
+                PodSetSpec(
+                    "", _template(job, component, entry), _replicas(job, entry), index=_index(job, entry)
+                )
                 for entry in entries
             ]
         return self._inferred(job, (*component, "template"))
 
-    def _inferred(self, job: UnstructuredJob, wrapped: Path) -> list[tuple[Path, int, PodIndex]]:
+    def _inferred(self, job: UnstructuredJob, wrapped: Path) -> list[PodSetSpec]:
         content = read_field(job.document, wrapped, dict)
+        spec: Path = (*wrapped, "spec")
         match content.get("apiVersion"), content.get("kind"):
             case "v1", "Pod":
-                return [(wrapped, 1, NO_INDEX)]
+                return [PodSetSpec("", wrapped, 1)]
             case "apps/v1", "Deployment" | "StatefulSet":
-                template: Path = (*wrapped, "spec", "template")
-                return [(template, read_count(job.document, (*wrapped, "spec", "replicas"), 1), NO_INDEX)]
+                return [PodSetSpec("", (*spec, "template"), read_count(job.document, (*spec, "replicas"), 1))]
             case "batch/v1", "Job":
-                spec: Path = (*wrapped, "spec")
                 parallelism = read_count(job.document, (*spec, "parallelism"), 1)
                 completions = read_count(job.document, (*spec, "completions"), parallelism)
-                return [((*spec, "template"), min(parallelism, completions), COMPLETION_INDEX)]
+                pods = min(parallelism, completions)
+                return [PodSetSpec("", (*spec, "template"), pods, index=COMPLETION_INDEX)]
             case version, kind if (wrapped_kind := self._kinds.get((str(version), str(kind)))) is not None:
                 inner = codec.convert(UnstructuredJob, {"metadata": {}, **content})
                 return [
-                    ((*wrapped, *pod_set_spec.template), pod_set_spec.count, pod_set_spec.index)
-                    for pod_set_spec in wrapped_kind.pod_set_specs(inner)
+                    replace(inner_spec, template=(*wrapped, *inner_spec.template), min_count=None)
+                    for inner_spec in wrapped_kind.pod_set_specs(inner)
                 ]
         return []
 
