@@ -21,7 +21,6 @@ from quorate.api.meta import Condition, Key, at_epoch
 from quorate.api.scheduler_configuration import load_scheduler_configuration
 from quorate.api.volcano import PodGroupCondition
 from quorate.gang.actions import native_preemption
-from quorate.gang.actions.native_victims import NativeVictims
 from quorate.gang.cache.native_groups import (
     as_volcano_group,
     native_key,
@@ -29,7 +28,6 @@ from quorate.gang.cache.native_groups import (
     native_topology,
     scheduled_condition,
 )
-from quorate.gang.session_opening import open_session
 from quorate.gang.session_run import run_session
 from tests.gang.native_world import CONFIGURATION, PRIORITIES, NativeWorld
 
@@ -182,17 +180,16 @@ def test_searches_that_found_no_victims_are_repeated_when_a_write_fails() -> Non
     assert model.version != version
 
 
-@pytest.mark.parametrize("names", [("own", "other"), ("other", "own")])
-def test_pods_of_a_group_are_victims_of_others_alone(names: tuple[str, str]) -> None:
+@pytest.mark.parametrize("disruption", ["Pod", "PodGroup"])
+@pytest.mark.parametrize(("of_group", "of_pods", "bound"), [("high", "low", 0), ("low", "high", 1)])
+def test_pods_are_evicted_by_the_priority_of_their_group(
+    of_group: str, of_pods: str, bound: int, disruption: str
+) -> None:
     world = NativeWorld({"nodes": [{"name": "n0", "cpu": 2}]})
-    group = {"cpu": 2, "minCount": 1, "priority": "high", "podPriority": "low"}
-    world.play({"add": group | {"name": "own", "pods": 2}})
-    world.play({"add": group | {"name": "other", "pods": 1, "cpu": 4}})
-    victims = NativeVictims(open_session(world.model, CONFIGURATION, 2_000.0))
-    gangs = {name: world.model.gangs[native_key(Key("default", name))] for name in names}
-    units = {name: victims.units(gang) for name, gang in gangs.items()}
-    assert units["own"] == []
-    assert [task.gang for unit in units["other"] for task in unit.tasks] == [gangs["own"].key]
+    first = {"name": "first", "priority": of_group, "podPriority": of_pods, "disruption": disruption}
+    world.play({"add": {"pods": 1, "cpu": 2, "minCount": 1, **first}})
+    urgent = {"name": "urgent", "pods": 1, "cpu": 2, "minCount": 1, "priority": "mid"}
+    assert world.play({"add": urgent})["urgent"]["bound"] == bound
 
 
 @pytest.mark.parametrize("most_placements", [pytest.param(5_000, id="few"), pytest.param(0, id="many")])

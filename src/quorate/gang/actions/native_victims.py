@@ -1,8 +1,9 @@
 """What may be evicted for native pod groups, and a bound of what that frees.
 
-Of equal priority gangs are more important than pods, larger gangs than smaller ones, and older than newer
-ones.  Most groups that wait for pods which cannot be evicted are recognized by amounts alone: without all
-possible victims too few members fit the nodes.
+The priority of a pod is that of its group, as in kube-scheduler 1.37.  Of equal priority gangs are more
+important than pods, larger gangs than smaller ones, and older than newer ones.  Most groups that wait for
+pods which cannot be evicted are recognized by amounts alone: without all possible victims too few members
+fit the nodes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,18 +51,11 @@ class NativeVictims:
         self._found: dict[tuple[str, int], _Victims] = {}
 
     def units(self, gang: Gang) -> Sequence[VictimUnit]:
-        """Return the victims of lower priority in the queue of ``gang``, the least important first.
-
-        None is of ``gang`` itself: its pods may have a lower priority than the group.
-        """
-        gang_of = self._session.gang_of
-        return [unit for unit in self._victims_of(gang).units if gang_of(unit.tasks[0]) is not gang]
+        """Return the victims of lower priority in the queue of ``gang``, the least important first."""
+        return self._victims_of(gang).units
 
     def may_suffice(self, gang: Gang, tasks: Sequence[Task], needed: int) -> bool:
-        """Return False if fewer than ``needed`` of ``tasks`` fit the nodes by amounts without any victim.
-
-        Pods of ``gang`` itself may count as victims here: the bound is not lower for it.
-        """
+        """Return False if fewer than ``needed`` of ``tasks`` fit the nodes by amounts without any victim."""
         victims = self._victims_of(gang)
         if not victims.units:
             return False
@@ -85,13 +79,13 @@ class NativeVictims:
         session = self._session
         protections = session.callbacks.protected
         for gang in session.gangs:
-            if gang.queue != queue:
+            if gang.queue != queue or gang.priority >= priority:
                 continue
             if gang.native is None or gang.native.is_disrupted_as_a_whole:
-                if gang.priority < priority and is_evictable(session, gang):
+                if is_evictable(session, gang):
                     yield VictimUnit(gang.with_status(*EVICTABLE_STATUSES), gang.priority, is_gang=True)
                 continue
             for task in gang.with_status(*EVICTABLE_STATUSES):
                 is_protected = task.critical or any(protects(task) for protects in protections)
-                if task.priority < priority and task.preemptable and not is_protected:
-                    yield VictimUnit((task,), task.priority, is_gang=False)
+                if task.preemptable and not is_protected:
+                    yield VictimUnit((task,), gang.priority, is_gang=False)
