@@ -8,6 +8,7 @@ from quorate.api.volcano import COMPLETED
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import EVICTABLE_STATUSES
 from quorate.gang.outcome import Outcome
+from quorate.gang.pending_reasons import GangUnschedulable
 from tests.gang.world import World
 
 Json = dict[str, Any]
@@ -35,6 +36,7 @@ def violations(world: World, before: SessionStart, outcome: Outcome) -> list[str
         *_overfull_nodes(world),
         *_vain_evictions(before, outcome, gangs),
         *_broken_victims(world, before, outcome, gangs),
+        *_wrong_numbers(world),
         *(
             f"{key} was over and is {gangs[key].phase}"
             for key in before.over
@@ -51,6 +53,15 @@ def _partial_gangs(world: World, before: SessionStart, outcome: Outcome, gangs: 
         if not is_whole:
             found.append(f"{key} was bound in part: {gang.task_counts.ready} of {gang.min_member}")
     return found
+
+
+def _wrong_numbers(world: World) -> list[str]:
+    reasons = {key: gang.reported.reason for key, gang in world.model.gangs.items()}
+    return [
+        f"{key} waits although it lacks no member: {reason}"
+        for key, reason in reasons.items()
+        if isinstance(reason, GangUnschedulable) and reason.missing < 1
+    ]
 
 
 def _overfull_nodes(world: World) -> list[str]:

@@ -7,7 +7,7 @@ pipelined nodes until the session ends, so that no other gang gets them.  The al
 are undone.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 
@@ -22,8 +22,7 @@ from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.pending_reasons import Cause, GangUnschedulable
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Statement
-from quorate.gang.session.waiting_causes import cause_without_refusals, refusal_by_queue
-from quorate.gang.shortage import no_fit_message
+from quorate.gang.session.waiting_causes import cause_of_refusals, refusal_by_queue, requests_until
 from quorate.placement.colocation import choose_anchor_node, requires_affinity
 from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.framework import Capacity
@@ -251,26 +250,22 @@ class GangPlacement:
         if self._refused is not None:
             self._failed_shapes = dict(self._refused.failed_shapes)
             self._refused_requests = self._refused.by_queue
-            self._session.pending_reasons[self._gang.key] = self._reason(self._refused.placed)
+            self._session.pending_reasons[self._gang.key] = self._reason(self._refused)
             return False
         tasks = tuple(self._tasks) if self._is_first_turn else ()
         self._is_first_turn = False
         before = self._trials.version.current
-        placed = self._try()
-        if placed is None:
+        refused = self._try()
+        if refused is None:
             return bool(self._tasks)
         self._trials.version.restored(before)
         if tasks:
-            refused = RefusedPlacement(placed, self._failed_shapes, self._refused_requests)
             self._trials.refused.add(self._gang, tasks, refused)
-        self._session.pending_reasons[self._gang.key] = self._reason(placed)
+        self._session.pending_reasons[self._gang.key] = self._reason(refused)
         return False
 
-    def _try(self) -> int | None:
-        """Place tasks until the gang is ready.
-
-        Return how many had nodes if it fails, in which case the moves are undone; else None.
-        """
+    def _try(self) -> RefusedPlacement | None:
+        """Place tasks until the gang is ready; if it fails, undo the moves and return how it ended."""
         session, gang = self._session, self._gang
         with session.statement() as statement:
             while self._tasks:
@@ -295,16 +290,16 @@ class GangPlacement:
                 session.hold(statement.commit())
                 self._tasks.clear()
                 return None
-            return len(statement.moves)
+            placed = len(statement.moves)
+            return RefusedPlacement(
+                placed, self._failed_shapes, self._refused_requests, short_of_parts=gang.short_of_parts
+            )
 
     def _note_refused_by_queue(self, task: Task, statement: Statement) -> None:
         """Note that the queue may not allocate ``task`` now, and what the nodes lack for it."""
         shape = task.shape
         if self._refused_requests is None:
-            together = Counter(task.request)
-            for move in statement.moves:
-                together.update(move.task.request)
-            self._refused_requests = task.request, together
+            self._refused_requests = requests_until(task, statement)
         if shape not in self._failed_shapes:
             choice = self._best(shape)
             if isinstance(choice, Diagnosis):
@@ -386,23 +381,18 @@ class GangPlacement:
             for role, minimum in gang.role_minima.items()
         )
 
-    def _reason(self, placed: int) -> GangUnschedulable:
-        """Return why the gang waits.  ``placed``: how many members had nodes before one found none."""
+    def _reason(self, refused: RefusedPlacement) -> GangUnschedulable:
+        """Return why the gang waits."""
         gang = self._gang
-        missing = gang.min_member - gang.task_counts.ready - gang.task_counts.pipelined - placed
+        placed = gang.task_counts.ready + gang.task_counts.pipelined + refused.placed
+        missing = max(gang.min_member - placed, refused.short_of_parts)
         never = sum(gang.shapes[shape] for shape, no_fit in self._failed_shapes.items() if no_fit.never_fits)
         never_fits = gang.task_counts.valid - never < gang.min_member
         return GangUnschedulable(missing, gang.min_member, self._cause(never_fits=never_fits), never_fits)
 
     def _cause(self, *, never_fits: bool = False, is_placed: bool = False) -> Cause:
         """Return why members have no node.  ``is_placed``: the members before them keep theirs."""
-        causes = sorted({no_fit_message(no_fit) for no_fit in self._failed_shapes.values()})
-        refused = self._refused_requests
-        share = None
-        if refused is not None and not (causes and never_fits):
-            by_queue = refusal_by_queue(self._session, self._gang, refused[0] if is_placed else refused[1])
-            causes.append(by_queue.text)
-            share = by_queue.share
-        if not causes:
-            return cause_without_refusals(self._session, self._gang)
-        return Cause("; ".join(causes), tuple(self._failed_shapes.values()), share)
+        refused, no_fits = self._refused_requests, self._failed_shapes.values()
+        is_of_queue = refused is not None and not (no_fits and never_fits)
+        by_queue = refused[0 if is_placed else 1] if refused is not None and is_of_queue else None
+        return cause_of_refusals(self._session, self._gang, no_fits, by_queue)

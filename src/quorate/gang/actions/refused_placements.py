@@ -7,7 +7,7 @@ equal members, some of which had nodes in a trial of the last session, needs non
 """
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskCounts
@@ -64,6 +64,7 @@ class RefusedPlacement:
     failed_shapes: Mapping[Shape, Diagnosis]  # shapes without a node, in the order found
     # The request of the first member that the queue may not allocate, and with those placed before it.
     by_queue: tuple[Amounts, Amounts] | None = None
+    short_of_parts: int = 0  # ``Gang.short_of_parts`` then
 
 
 class RefusedPlacements:
@@ -123,7 +124,7 @@ class RefusedPlacements:
         """Keep the result for ``gang`` as it was before, and is again after, the trial with ``tasks``."""
         key = self._shape_key(gang)
         if key is not None and _missing(gang) > refused.placed:
-            self._by_shape[key] = refused
+            self._by_shape[key] = replace(refused, short_of_parts=0)
         else:
             self._by_tasks[self._tasks_key(gang, tasks)] = refused
 

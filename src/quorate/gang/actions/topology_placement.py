@@ -29,14 +29,14 @@ from quorate.gang.pending_reasons import Cause, GangUnschedulable, PendingReason
 from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Move, Statement
-from quorate.gang.session.waiting_causes import cause_without_refusals
-from quorate.gang.shortage import no_fit_message
+from quorate.gang.session.waiting_causes import cause_of_refusals, requests_until
 from quorate.gang.topology_reasons import NetworkTopologyUnsatisfied
 from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.framework import Capacity
 from quorate.placement.hyper_nodes.domains import Domain, DomainSearch, PodGroupRoom
 from quorate.placement.hyper_nodes.part_finder import PartFinder
 from quorate.placement.node_finder import Choice
+from quorate.placement.resources import Amounts
 from quorate.placement.shapes import Shape
 from quorate.placement.vectors import Mask, np
 
@@ -119,7 +119,9 @@ class TopologyPlacement:
         self._filling: _Filling | None = None  # of the last turn: later members go there if they fit
         self._failed: dict[Shape, Diagnosis | None] = {}
         self._sub_group_reason: PendingReason | None = None  # of the first sub group that has no place
+        self._refused: tuple[Amounts, Amounts] | None = None  # by the queue: see ``requests_until``
         self._most_placed = 0  # in one trial
+        self._least_shortage = gang.shortage  # after one trial
 
     def run_turn(self) -> bool:
         """Place members until the gang is ready; return True if others are left for a later turn."""
@@ -142,6 +144,7 @@ class TopologyPlacement:
                     if self._limit is not None and self._limit.is_hard:
                         break
                 self._most_placed = max(self._most_placed, len(statement.moves))
+                self._least_shortage = min(self._least_shortage, gang.shortage)
                 statement.undo_after(0)
             if waiting:
                 statement.undo_after(0)
@@ -157,7 +160,9 @@ class TopologyPlacement:
             if key is not None:
                 self._trials.refused_topologies[key] = reason
         elif self._tasks:
-            session.report_further_members(gang, self._cause())
+            session.report_further_members(
+                gang, self._cause(self._refused[0] if self._refused is not None else None)
+            )
         return False
 
     def _dispatch(self, statement: Statement) -> bool:
@@ -219,7 +224,7 @@ class TopologyPlacement:
         """Place ``tasks`` until the gang is ready; return True if any has a node."""
         session, placed = self._session, False
         for task in tasks:
-            if task.status is not TaskStatus.PENDING or not self._has_share(task):
+            if task.status is not TaskStatus.PENDING or not self._has_share(task, statement):
                 continue
             if filling.place(task, statement):
                 placed = True
@@ -230,8 +235,11 @@ class TopologyPlacement:
         self._failed |= filling.failed
         return placed
 
-    def _has_share(self, task: Task) -> bool:
-        return has_share(self._session, self._gang, task, of_nominated=self._is_nominated)
+    def _has_share(self, task: Task, statement: Statement) -> bool:
+        allowed = has_share(self._session, self._gang, task, of_nominated=self._is_nominated)
+        if not allowed and self._refused is None:
+            self._refused = requests_until(task, statement)
+        return allowed
 
     # Sub groups.
 
@@ -294,7 +302,7 @@ class TopologyPlacement:
             if left < needed:
                 return False
             left -= 1
-            if self._has_share(task) and filling.place(task, statement):
+            if self._has_share(task, statement) and filling.place(task, statement):
                 needed -= 1
                 if not needed:
                     return True
@@ -328,7 +336,6 @@ class TopologyPlacement:
         gang, counts = self._gang, self._gang.task_counts
         if self._sub_group_reason is not None:
             return self._sub_group_reason
-        missing = gang.min_member - counts.ready - counts.pipelined
         if self._limit is not None and self._limit.is_hard:
             reason = self._unsatisfied(self._limit, self._gang_room(), None, "")
             if reason is not None:
@@ -339,18 +346,16 @@ class TopologyPlacement:
             if diagnosis is not None and diagnosis.never_fits
         )
         return GangUnschedulable(
-            missing - self._most_placed,
+            self._least_shortage,
             gang.min_member,
-            cause=self._cause(),
+            cause=self._cause(self._refused[1] if self._refused is not None else None),
             never_fits=counts.valid - never < gang.min_member,
         )
 
-    def _cause(self) -> Cause:
-        """Return why members have no node."""
-        refusals = tuple(diagnosis for diagnosis in self._failed.values() if diagnosis is not None)
-        if not refusals:
-            return cause_without_refusals(self._session, self._gang)
-        return Cause("; ".join(sorted(set(map(no_fit_message, refusals)))), refusals)
+    def _cause(self, refused: Amounts | None) -> Cause:
+        """Return why members have no node.  ``refused``: the request that the queue may not allocate."""
+        refusals = [diagnosis for diagnosis in self._failed.values() if diagnosis is not None]
+        return cause_of_refusals(self._session, self._gang, refusals, refused)
 
     def _unsatisfied(
         self, limit: TierLimit, room: PodGroupRoom, within: Mask | None, sub_group: str

@@ -336,6 +336,21 @@ class Gang:
         return max(0, self.min_member - counted)
 
     @property
+    def short_of_parts(self) -> int:
+        """How many more members with a node, or pipelined, the minima of its roles and sub groups need."""
+        of_roles = sum(
+            max(0, minimum - self.role(role).ready - self.role(role).pipelined)
+            for role, minimum in self.role_minima.items()
+        )
+        return max(of_roles, 0 if self.sub_groups is None else self.sub_groups.missing_members())
+
+    @property
+    def shortage(self) -> int:
+        """How many more members with a node, or pipelined, its minima need, with those of its parts."""
+        counts = self.task_counts
+        return max(self.min_member - counts.ready - counts.pipelined, self.short_of_parts)
+
+    @property
     def is_starving(self) -> bool:
         """Whether fewer than ``min_member`` members of any role have a node or are pipelined."""
         return self.task_counts.ready + self.task_counts.pipelined < self.min_member

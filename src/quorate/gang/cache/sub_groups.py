@@ -148,6 +148,15 @@ class SubGroups:
                 missing[key.policy] -= 1
         return missing
 
+    def missing_members(self) -> int:
+        """Return how many more members need a node for the sub groups that the policies require."""
+        missing = 0
+        for at, policy in enumerate(self._policies):
+            counts = (group.task_counts for key, group in self.groups.items() if key.policy == at)
+            short = sorted(max(0, policy.sub_group_size - of.ready - of.pipelined) for of in counts)
+            missing += sum(short[: policy.min_sub_groups])
+        return missing
+
     def incomplete(self) -> Iterator[SubGroup]:
         """Yield the sub groups below their size, of which no further member gets a node."""
         for group in self.groups.values():

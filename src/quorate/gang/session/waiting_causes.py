@@ -1,9 +1,15 @@
-"""Why members of an admitted gang have no node although no node refused them."""
+"""Why members of an admitted gang have no node."""
+
+from collections import Counter
+from collections.abc import Collection
 
 from quorate.gang.cache.gang import Gang
-from quorate.gang.cache.task import TaskStatus
+from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.pending_reasons import Cause, QueueNotOpen, no_share_message
 from quorate.gang.session.session import Session
+from quorate.gang.session.statement import Statement
+from quorate.gang.shortage import no_fit_message
+from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.resources import Amounts
 
 
@@ -20,6 +26,29 @@ def refusal_by_queue(session: Session, gang: Gang, request: Amounts | None = Non
     if gang.quota_admission is not None:
         text = f"they request more than minResources, or {text}"
     return Cause(text, share=share)
+
+
+def requests_until(task: Task, statement: Statement) -> tuple[Amounts, Amounts]:
+    """Return the request of ``task``, and its sum with those of the tasks that ``statement`` has placed."""
+    together = Counter(task.request)
+    for move in statement.moves:
+        together.update(move.task.request)
+    return task.request, together
+
+
+def cause_of_refusals(
+    session: Session, gang: Gang, refusals: Collection[Diagnosis], refused: Amounts | None
+) -> Cause:
+    """Return why members have no node.  ``refused``: the request that the queue may not allocate, if any."""
+    causes = sorted(set(map(no_fit_message, refusals)))
+    share = None
+    if refused is not None:
+        by_queue = refusal_by_queue(session, gang, refused)
+        causes.append(by_queue.text)
+        share = by_queue.share
+    if not causes:
+        return cause_without_refusals(session, gang)
+    return Cause("; ".join(causes), tuple(refusals), share)
 
 
 def cause_without_refusals(session: Session, gang: Gang) -> Cause:
