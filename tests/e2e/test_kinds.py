@@ -1,11 +1,13 @@
 """The lifecycle of a job of each kind, over HTTP; tests imitate the controller of the kind."""
 
 import copy
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from quorate.api import codec
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.integrations import Integrations
 from quorate.api.configuration.pods_ready import WaitForPodsReady
@@ -14,15 +16,16 @@ from quorate.api.field_path import look_up, parse_path, write_field
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition, is_true
 from quorate.controllers.integrations import BATCH_JOB, FRAMEWORK_KINDS
+from quorate.controllers.jobframework.construct_workload import owner_of
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import named_targets
 from quorate.kube.errors import NotFound
-from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, JOBS, PODS, WORKLOADS
+from quorate.kube.resources import CLUSTER_QUEUES, CONFIG_MAPS, EVENTS, JOBS, PODS, WORKLOADS
 from quorate.processes.local.apply import install_definitions
 from quorate.queueing.conditions import has_quota_reservation, is_finished
-from tests.e2e.kinds import EXAMPLES, JOB_SET, Added, Example, Json, pods, without_times
+from tests.e2e.kinds import EXAMPLES, JOB_SET, TRAIN_JOB, Added, Example, Json, pods, without_times
 from tests.e2e.minimal_definitions import definition
 from tests.e2e.world import NAMESPACE, World, run_story
 
@@ -255,6 +258,39 @@ def test_quota_is_not_released_while_a_pod_runs_that_the_status_does_not_count(e
         await world.client.delete(PODS, pod, grace_period_s=0)
         uid = workload.metadata.uid
         await managed.until_workload("another one", lambda it: it.metadata.uid != uid)
+
+    run_story(story)
+
+
+def test_a_train_job_has_the_pods_of_the_runtime_that_the_trainer_stored() -> None:
+    async def story(world: World) -> None:
+        await install(world, TRAIN_JOB)
+        await world.start_queueing(running(TRAIN_JOB.integrations))
+        managed = ManagedJob(world, TRAIN_JOB)
+        await managed.create()
+        await stays_suspended(managed)
+        resource, runtime = TRAIN_JOB.dependencies[1]
+
+        def with_data_pods(count: int) -> Json:
+            changed = copy.deepcopy(runtime)
+            path = parse_path("spec.template.spec.replicatedJobs[0].template.spec.parallelism")
+            write_field(changed, path, count)
+            return changed
+
+        owner = owner_of(managed.resource, (await managed.job()).metadata)
+        body = {
+            "metadata": {"name": "train-runtime-snapshot", "ownerReferences": [codec.to_builtins(owner)]},
+            "data": {"runtime": json.dumps(with_data_pods(2))},
+        }
+        await world.client.create(CONFIG_MAPS, body, NAMESPACE)
+        await world.client.patch(resource, Key("", KEY.name), with_data_pods(5))
+        await managed.until_workload("the stored size", lambda workload: workload.spec.pod_sets[0].count == 2)
+        await world.client.delete(resource, Key("", KEY.name))
+        await world.queues(TRAIN_JOB.cpu)
+        await managed.until_suspended(False)
+        admitted = await managed.until_workload("admitted", lambda workload: workload.status.admission)
+        assert admitted.status.admission is not None
+        assert [each.count for each in admitted.status.admission.pod_set_assignments] == [2, 3]
 
     run_story(story)
 

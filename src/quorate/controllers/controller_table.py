@@ -1,6 +1,6 @@
 """The table of controllers: when each of them runs, and how it is made."""
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
@@ -92,7 +92,7 @@ class ControllerRun:
         return self._informers[resource]
 
     def queue(
-        self, kind: JobKind[J], jobs: Informer[J], completed: Callable[[J], J] = as_stored
+        self, kind: JobKind[J], jobs: Informer[J], completed: Callable[[J], Awaitable[J]] = as_stored
     ) -> JobController[J]:
         """Return the controller that queues the jobs of a kind."""
         self.ancestors.add(kind.resource, jobs.get)

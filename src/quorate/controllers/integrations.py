@@ -5,7 +5,7 @@ watched as soon as the cluster serves it.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,6 +33,7 @@ from quorate.controllers.jobs.rayjob import RayJob
 from quorate.controllers.jobs.spark import SparkApplication
 from quorate.controllers.jobs.trainjob import TrainJob
 from quorate.controllers.jobs.unstructured import UnstructuredJob, UnstructuredJobKind, unstructured_resource
+from quorate.controllers.runtime_snapshots import RuntimeSnapshots
 from quorate.controllers.serving.kinds import SETS
 from quorate.controllers.volcano.job.queued_job import VolcanoJob
 from quorate.controllers.volcano.pod_groups.queued_group import VolcanoPodGroup
@@ -86,7 +87,7 @@ INTEGRATIONS: Final[Mapping[str, Integration]] = {
 }
 _REPLICA_SETS: Final = unstructured_resource("apps", "v1", "replicasets", "ReplicaSet")
 
-Complete = Callable[[UnstructuredJob], UnstructuredJob]
+Complete = Callable[[UnstructuredJob], Awaitable[UnstructuredJob]]
 ControllerFor = Callable[
     [UnstructuredJobKind, Informer[UnstructuredJob], Complete], JobController[UnstructuredJob]
 ]
@@ -132,15 +133,21 @@ async def run_kind(
         for informer in (jobs, *referenced.values()):
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
         await synced(jobs, *referenced.values())
-        controller = controller_for(kind, jobs, _with_referenced_spec(kind, referenced))
+        snapshots = RuntimeSnapshots(context.client)
+        controller = controller_for(kind, jobs, _with_referenced_spec(kind, referenced, snapshots))
         _watch_referenced(kind, jobs, referenced, controller)
         tasks.create_task(controller.reconciler.run(), name=controller.reconciler.name)
 
 
 def _with_referenced_spec(
-    kind: UnstructuredJobKind, referenced: Mapping[str, Informer[UnstructuredJob]]
+    kind: UnstructuredJobKind,
+    referenced: Mapping[str, Informer[UnstructuredJob]],
+    snapshots: RuntimeSnapshots,
 ) -> Complete:
-    def complete(job: UnstructuredJob) -> UnstructuredJob:
+    async def complete(job: UnstructuredJob) -> UnstructuredJob:
+        spec = await snapshots.of(job) if kind.stores_referenced_object else None
+        if spec is not None:
+            return msgspec.structs.replace(job, referenced_spec=spec)
         reference = kind.referenced_object(job)
         obj = None if reference is None else referenced[reference.resource.kind].get(reference.key)
         if obj is None:

@@ -131,6 +131,7 @@ CONTROLLER_RULES: Final = (
     PolicyRule("reading ClusterProfiles of worker clusters", PROFILE_GROUP, ("clusterprofiles",),
                ("get", "watch"), OWN),
     *_job_rules(),
+    PolicyRule("reading snapshots of the runtimes of TrainJobs", "", ("configmaps",), ("get",)),
     PolicyRule("reading runtimes of TrainJobs", "trainer.kubeflow.org",
                ("trainingruntimes", "clustertrainingruntimes"), READ),
     PolicyRule("finding the owners of jobs and pods", "apps", ("replicasets",), ("get",)),

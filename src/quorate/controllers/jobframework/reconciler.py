@@ -88,6 +88,10 @@ class JobSource(ABC, Generic[J]):
         """Return the object with which a new workload of the job is labelled instead of the job."""
         return None
 
+    async def completed(self, job: J) -> J:
+        """Return the job with what other objects say about it."""
+        return job
+
     def uids(self, job: J) -> tuple[Uid, ...]:
         """Return the uids of the job's objects, which own its workloads."""
         return (job.metadata.uid,)
@@ -207,6 +211,7 @@ class JobReconciler(Generic[J]):
         self._set_ancestor(key, ancestor)
         context = self._reconcile_context(key, job, ancestor)
         if job is not None:
+            job = await self._source.completed(job)
             if not workloads:
                 context = replace(context, parent=await self._source.parent(job))
             elif self._starts_as_native_gang(job, workloads):
@@ -364,7 +369,7 @@ def _record_ungated_pods(record: Record, ungated: UngatedPods, now: float) -> No
         record("kueue_pod_scheduling_gate_removal_seconds", labels, seconds)
 
 
-def as_stored(job: J) -> J:
+async def as_stored(job: J) -> J:
     return job
 
 
@@ -381,7 +386,7 @@ class JobController(JobSource[J]):
         jobs: Informer[J],
         ancestors: AncestorFinder,
         native_groups: NativeGroups,
-        completed: Callable[[J], J] = as_stored,
+        completed: Callable[[J], Awaitable[J]] = as_stored,
         memberships: Memberships | None = None,
     ) -> None:
         self._client = context.client
@@ -403,12 +408,13 @@ class JobController(JobSource[J]):
         native_groups.subscribe(self._native_group_changed)
 
     def cached(self, key: Key) -> J | None:
-        job = self._jobs.get(key)
-        return None if job is None else self._completed(job)
+        return self._jobs.get(key)
 
     async def live(self, key: Key) -> J | None:
-        job = await self._client.find(self._kind.resource, key)
-        return None if job is None else self._completed(job)
+        return await self._client.find(self._kind.resource, key)
+
+    async def completed(self, job: J) -> J:
+        return await self._completed(job)
 
     def is_queued(self, job: J) -> bool:
         """Return True if the job starts only with a workload of its own; what a queued job owns has none."""

@@ -51,6 +51,7 @@ class TrainJob(UnstructuredJobKind):
     success_condition = "Complete"
     managed_by = ManagedBy(("spec", "managedBy"), f"{_GROUP}/trainjob-controller")
     referenced_kinds = (_RUNTIME, _CLUSTER_RUNTIME)
+    stores_referenced_object = True
 
     def __init__(self) -> None:
         super().__init__(unstructured_resource(_GROUP, _VERSION, "trainjobs", "TrainJob"))

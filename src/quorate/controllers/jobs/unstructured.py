@@ -137,6 +137,7 @@ class UnstructuredJobKind(JobKind[UnstructuredJob]):
 
     groups_pod_sets = True
     referenced_kinds: tuple[Resource[UnstructuredJob], ...] = ()
+    stores_referenced_object: bool = False  # the kind's controller stores it at first, and reads no later one
     success_condition: str = ""  # of a kind that shows a failure with the condition Failed; empty: no end
 
     def __init__(
