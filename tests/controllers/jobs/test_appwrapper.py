@@ -343,7 +343,14 @@ def test_an_application_that_has_failed_is_retried_as_often_as_its_policy_allows
 
 
 @pytest.mark.parametrize(
-    ("state", "active"), [("RUNNING", True), ("SUBMITTED", True), ("SUSPENDING", True), ("SUSPENDED", False)]
+    ("state", "active"),
+    [
+        ("RUNNING", True),
+        ("RESUMING", True),
+        ("PENDING_RERUN", True),
+        ("SUSPENDING", True),
+        ("SUSPENDED", False),
+    ],
 )
 def test_an_application_holds_capacity_until_it_is_suspended(state: str, active: bool) -> None:
     status = {"applicationState": {"state": state}}

@@ -37,10 +37,13 @@ _SELECTOR: Final[Path] = ("spec", "nodeSelector")
 _RESTART_POLICY: Final[Path] = ("spec", "restartPolicy")
 _GATES: Final[Path] = ("template", "spec", "schedulingGates")
 _STATE: Final[Path] = ("status", "applicationState", "state")
-# States in which the application may have pods; a suspension ends in SUSPENDED.
+# States in which the application may have pods, or is submitted; a suspension ends in SUSPENDED.
 _ACTIVE: Final = frozenset(
-    {"SUBMITTED", "RUNNING", "SUCCEEDING", "FAILING", "INVALIDATING", "SUSPENDING", "UNKNOWN"}
-)
+    {
+        "SUBMITTED", "RUNNING", "SUCCEEDING", "FAILING", "INVALIDATING", "SUSPENDING", "UNKNOWN",
+        "RESUMING", "PENDING_RERUN",
+    }
+)  # fmt: skip
 
 
 class SparkApplication(UnstructuredJobKind):
