@@ -165,7 +165,7 @@ def test_a_required_request_is_placed_if_any_domain_can_hold_it(
 ) -> None:
     """The slices, if any, are of racks, of pods that may be on several hosts; the last may be smaller.
 
-    Only room for whole slices counts.
+    The smaller slice needs room for its own pods, in a domain with no slice after it.
     """
     tree, hosts = tree_of(blocks)
     layers = (SliceLayer("rack", size),) if size > 1 and level != HOSTNAME else ()
@@ -175,11 +175,16 @@ def test_a_required_request_is_placed_if_any_domain_can_hold_it(
         block, rack, _ = hosts[host]
         return {"block": (block,), "rack": (block, rack), HOSTNAME: (host,)}[level]
 
-    room: dict[object, int] = {}
-    for domain, rack in product({key(h) for h in hosts}, {hosts[h][:2] for h in hosts}):
+    whole, rest = divmod(count, size if layers else 1)
+    slices: dict[object, int] = {}  # of racks before
+    holding: set[object] = set()
+    for domain, rack in product({key(h) for h in hosts}, sorted({hosts[h][:2] for h in hosts})):
         free = sum(hosts[h][2] for h in hosts if key(h) == domain and hosts[h][:2] == rack)
-        room[domain] = room.get(domain, 0) + (free // size * size if layers else free)
-    if max(room.values()) < (-(-count // size) * size if layers else count):
+        before = slices.get(domain, 0)
+        if free >= rest and before + (free - rest) // (size if layers else 1) >= whole:
+            holding.add(domain)
+        slices[domain] = before + free // (size if layers else 1)
+    if not holding:
         assert isinstance(found, str)
         return
     assert isinstance(found, dict), found

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -65,7 +66,7 @@ def requests(draw: st.DrawFn, most: int = 10, kinds: Sequence[str] = KINDS, lead
         layers=tuple(layers),
         pod=draw(st.integers(1, 2)),
         leader=draw(st.integers(1, 3))
-        if leaders and not layers and kind != "unconstrained" and draw(st.booleans())
+        if leaders and kind != "unconstrained" and draw(st.booleans())
         else None,
         mixed=draw(st.booleans()),
     )
@@ -195,6 +196,21 @@ def test_leader_gets_a_host_that_accepts_it_in_the_domain_of_its_workers(
     if found is not None:
         assert_sound(hosts, asked, found)
         assert all(host in leading for host, (_, leaders) in found.items() if leaders)
+
+
+@given(trees(), requests(), st.integers(0, 2), st.integers(2, 3))
+@examples(150)
+def test_a_smaller_slice_is_in_the_last_domain(hosts: Hosts, pods: Asked, below: int, size: int) -> None:
+    """Pods have their ranks in the order of the leaves, and the smaller slice has the last ones."""
+    level = min(2, (pods.required or pods.preferred or 0) + below)
+    asked = replace(pods, layers=((level, size),))
+    found = placed(hosts, asked)
+    assert found is not None or placed(hosts, replace(asked, count=-(-asked.count // size) * size)) is None
+    if found is not None:
+        assert_sound(hosts, replace(asked, layers=()), found)
+        by_slices = by_domain(found, level)
+        smaller = {domain: number % size for domain, number in by_slices.items() if number % size}
+        assert smaller == ({max(by_slices): asked.count % size} if asked.count % size else {})
 
 
 @given(trees(), requests(), st.lists(st.booleans(), min_size=12, max_size=12))

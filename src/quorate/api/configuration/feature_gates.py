@@ -102,8 +102,7 @@ ABSENT_FEATURES: Final = frozenset(
         "FairSharingRefill", "KueueDRADeviceFeasibility", "KueueDRAIntegrationDeviceTaints",
         "KueueDRAIntegrationPrioritizedList",
         "MultiKueueRayInTreeAutoscaling", "SchedulerLibraryIntegration", "SchedulerLongRequeueInterval",
-        "SkipChildJobSuspension", "TASGroupedPodSetSlicing",
-        "TASReplaceMultipleFailedNodes", "TASTopologySpreading",
+        "SkipChildJobSuspension", "TASReplaceMultipleFailedNodes", "TASTopologySpreading",
     )
 )  # fmt: skip
 # Gates that have one value here, and why.
@@ -116,6 +115,7 @@ FIXED_GATES: Final = {
     "RemoveFinalizersWithStrictPatch": "a finalizer is removed only from the version that was read",
     "ReservedResourceNameValidation": "the name pods is reserved for the number of pods",
     "SkipAncestorCheckForDeletedWorkloads": "the ancestors of a deleted job are not read",
+    "TASGroupedPodSetSlicing": "the workers of a pod set group may have slices",
     "TASLeaderPodSetFeasibility": "the constraints of a leader are always checked",
     "TASNodeFeasibilityForAllLevels": "nodes are checked in every topology",
     "TASPartialSlices": "the last slice of a pod set may have fewer pods",

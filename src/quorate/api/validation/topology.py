@@ -99,7 +99,6 @@ def _group_name(pod_set: AnnotatedPodSet) -> Findings:
     # Numbers identify pod sets without a group.
     if name.isascii() and name.isdigit() and (len(name) < 20 or int(name[:40]) <= _MAX_UINT64):
         yield Finding(path, name, "must not be a number")
-    yield from _excluded(pod_set, GROUP_NAME, (SLICE_SIZE, SLICE_LEVEL, SLICE_CONSTRAINTS))
     if REQUIRED not in pod_set.annotations and PREFERRED not in pod_set.annotations:
         rule = f"may not be set when neither '{PREFERRED}' nor '{REQUIRED}' is specified"
         yield Finding(path, name, rule)
