@@ -9,7 +9,7 @@ from quorate.api.meta import Key
 from quorate.gang.cache.model import Model
 from tests.gang.resting_histories import CONFIGURATIONS, History, failure
 
-BLOCK = 25  # worlds of one test
+BLOCK = 12  # worlds of one test
 
 
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
@@ -17,8 +17,8 @@ BLOCK = 25  # worlds of one test
 @pytest.mark.parametrize(
     "first",
     [
-        pytest.param(first, marks=() if first < 50 else pytest.mark.slow if first < 500 else pytest.mark.long)
-        for first in range(0, 2_000, BLOCK)
+        pytest.param(first, marks=() if first < 24 else pytest.mark.slow if first < 240 else pytest.mark.long)
+        for first in range(0, 960, BLOCK)
     ],
 )
 def test_at_rest_a_new_scheduler_does_nothing(first: int) -> None:

@@ -121,7 +121,7 @@ def decisions(case: Case, events: list[Event], memory: RefusedSearches) -> list[
 
 
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
-@examples(500)
+@examples(200)
 @given(histories())
 @pytest.mark.large
 def test_a_session_decides_the_same_without_the_memory(history: tuple[Case, list[Event]]) -> None:

@@ -183,8 +183,11 @@ class PairWorld:
             if world.now in (begins_s, begins_s + lasts_s):
                 self._change(begins=world.now == begins_s)
             for _ in range(4):
+                before = dict(world.workloads)
                 world.run({"cycle": 1})
                 self._follow()
+                if world.workloads == before:
+                    break
             if self.row["change"] not in ("quota", "cohort") or world.now < begins_s:
                 over |= dict.fromkeys(self._over_quota())
             if not arrivals and world.now > begins_s + lasts_s and not self._waiting():

@@ -12,7 +12,7 @@ from tests.queueing.notation import Json
 from tests.queueing.resting_histories import History, Kind, failure
 from tests.queueing.resting_world import one_queue
 
-BLOCK = 20  # worlds of one test
+BLOCK = 10  # worlds of one test
 
 
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
@@ -21,8 +21,8 @@ BLOCK = 20  # worlds of one test
 @pytest.mark.parametrize(
     "first",
     [
-        pytest.param(first, marks=() if first < 40 else pytest.mark.slow if first < 300 else pytest.mark.long)
-        for first in range(0, 2_000, BLOCK)
+        pytest.param(first, marks=() if first < 20 else pytest.mark.slow if first < 150 else pytest.mark.long)
+        for first in range(0, 1_000, BLOCK)
     ],
 )
 def test_at_rest_a_new_process_decides_nothing(first: int, kind: Kind) -> None:

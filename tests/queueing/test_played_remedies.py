@@ -11,7 +11,7 @@ from tests.queueing.played_remedies import Wait, explained, false_remedies, gene
 from tests.queueing.resting_histories import HistoryKind
 from tests.queueing.resting_world import RestingWorld
 
-BLOCK = 10  # worlds of one test: about 30 waits with as many remedies
+BLOCK = 5  # worlds of one test: about 15 waits with as many remedies
 
 
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
@@ -19,8 +19,8 @@ BLOCK = 10  # worlds of one test: about 30 waits with as many remedies
 @pytest.mark.parametrize(
     "first",
     [
-        pytest.param(first, marks=() if first < 20 else pytest.mark.slow if first < 60 else pytest.mark.long)
-        for first in range(0, 200, BLOCK)
+        pytest.param(first, marks=() if first < 10 else pytest.mark.slow if first < 30 else pytest.mark.long)
+        for first in range(0, 100, BLOCK)
     ],
 )
 def test_every_remedy_lets_the_workload_start(first: int, kind: HistoryKind) -> None:

@@ -119,7 +119,7 @@ def run_to_rest(world: World) -> None:
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 10])
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @example(EARLIER_AT_THE_COST_OF_LATER, 50, 20)
 @given_by(Jobs, st.sampled_from([0, 25, 50, 75, 100, 150]), st.sampled_from([0, 5, 20]))
 def test_no_announced_start_is_passed(depth: int, jobs: list[Job], slack: int, after_s: int) -> None:
