@@ -10,13 +10,16 @@ from tests.faults.history import Recorded, Step
 from tests.faults.topology_promises import HOST, TopologyPromises
 
 
-def workload(name: str, places: int, ended: int = 0) -> Workload:
-    """Return a workload with ``places`` on the only host, of which ``ended`` pods need none any more."""
+def workload(name: str, places: int, ended: int = 0, unplaced: int = 0) -> Workload:
+    """Return a workload with ``places`` on the only host and none for ``unplaced`` pods.
+
+    ``ended`` pods need no place any more.
+    """
     values = {"domainCount": 1, "valuesPerLevel": [{"universal": "n"}], "podCounts": {"universal": places}}
     assigned = {
         "name": "main",
         "flavors": {"cpu": "tas"},
-        "count": places,
+        "count": places + unplaced,
         "topologyAssignment": {"levels": [HOST], "slices": [values]},
     }
     status = {
@@ -42,6 +45,11 @@ def pod(name: str, of: str) -> Pod:
             [workload("a", 2), workload("b", 1)],
             ["n has 2 cpus and places for 3 pods (at version 1)"],
             id="two workloads",
+        ),
+        pytest.param(
+            [workload("a", 1, unplaced=1)],
+            ["ns/a has places for 1 pods instead of 2 (at version 0)"],
+            id="a pod without a place",
         ),
         pytest.param(
             [workload("a", 2), pod("a1", "a"), workload("a", 2, ended=1), workload("b", 1)],

@@ -3,8 +3,6 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from msgspec import UNSET
-
 from quorate.api.core import Pod
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
@@ -67,13 +65,9 @@ class TopologyPromises:
         return places & Counter({host: self._ungated_pods(workload.metadata.key, host) for host in places})
 
     def _counts(self, workload: Workload, places: Counter[str]) -> Iterator[str]:
-        """Check that each pod has a place, except ended ones and those beyond the last whole slice."""
-        requests = {each.name: each.topology_request for each in workload.spec.pod_sets}
-        admission, want = workload.status.admission, 0
-        for assigned in admission.pod_set_assignments if admission is not None else ():
-            request, count = requests[assigned.name], assigned.count or 0
-            size = 1 if request is UNSET else request.pod_set_slice_size or 1
-            want += count if count < size else count // size * size
+        """Check that each pod has a place, except ended ones."""
+        admission = workload.status.admission
+        want = sum(of.count or 0 for of in admission.pod_set_assignments) if admission is not None else 0
         ended = sum(each.count for each in workload.status.reclaimable_pods)  # these need no other host
         if not want - ended <= places.total() <= want:
             yield f"{workload.metadata.key} has places for {places.total()} pods instead of {want}"
