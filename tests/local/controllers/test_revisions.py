@@ -69,6 +69,10 @@ async def story(cluster: LocalCluster, plural: str) -> None:
     assert again[1]["revision"] == 3
     await set_image("three")
     await until_images("one", "three")
+    if plural == "statefulsets":  # a negative limit keeps all revisions
+        await cluster.client.patch(kind, key, {"spec": {"revisionHistoryLimit": -1}})
+        await set_image("four")
+        await until_images("one", "three", "four")
 
 
 @pytest.mark.parametrize("plural", KINDS)

@@ -54,7 +54,7 @@ class RevisionHistory:
         """Record the present template as the newest revision, and delete old revisions.
 
         ``used``: the revisions of present pods, by the value of the pods' label.  These revisions are kept,
-        and in addition the ``limit`` newest revisions.
+        and in addition the ``limit`` newest revisions; all revisions if the limit is negative.
         """
         hash_ = template_hash(template)
         name = f"{owner.name}-{hash_}"
@@ -74,7 +74,8 @@ class RevisionHistory:
             if revision.metadata.name != name
             and not {revision.metadata.name, revision.metadata.labels.get(self._hash_label, "")} & set(used)
         ]
-        for revision in old[: max(len(old) - limit, 0)]:
+        surplus = max(len(old) - limit, 0) if limit >= 0 else 0
+        for revision in old[:surplus]:
             with suppress(NotFound):
                 await self._client.delete(
                     CONTROLLER_REVISIONS, revision.metadata.key, uid=revision.metadata.uid

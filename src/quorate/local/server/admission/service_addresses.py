@@ -23,7 +23,7 @@ def allocate(context: RequestContext, new: Json, old: Json | None = None) -> lis
     if context.kind.resource != "services":
         return []
     spec, former = new["spec"], old["spec"] if old else {}
-    store, own = context.server.store, (context.namespace, new["metadata"]["name"])
+    store, own = context.server.store, (context.namespace, new["metadata"].get("name"))
     services = [
         (address, ports)
         for name, address, ports in store.usable("services", _allocated_addresses, "service addresses")

@@ -3,7 +3,7 @@
 import re
 
 from quorate.api.codec import Json
-from quorate.local.objects.errors import already_exists, bad_request, internal, invalid
+from quorate.local.objects.errors import already_exists, bad_request, conflict, internal, invalid
 from quorate.local.server.admission import plugins, resource_quota, service_addresses
 from quorate.local.server.admission import webhooks as webhooks
 from quorate.local.server.admission.escalation import check_escalation
@@ -83,6 +83,16 @@ async def create_object(
     except StaleRevision:
         require_absent(context, key)
         raise
+
+
+def refuse_uid(context: RequestContext, uid: object) -> None:
+    """Refuse to create an object for a request that names an existing one by its uid.
+
+    Raises StatusError(409).
+    """
+    if uid:
+        missing = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise conflict(context.kind.group, context.kind.plural, context.name, missing)
 
 
 def _prepare(context: RequestContext, obj: Json) -> None:

@@ -7,7 +7,6 @@ from quorate.local.objects.errors import (
     Cause,
     StatusError,
     bad_request,
-    conflict,
     format_value,
     invalid,
     invalid_value,
@@ -151,9 +150,7 @@ async def _apply(context: RequestContext, dry_run: bool) -> ApiResponse:
         raise context.not_found()
     context.require("create")
     update.check_name(context, (configuration.get("metadata") or {}).get("name"))
-    if uid := (configuration.get("metadata") or {}).get("uid"):
-        missing = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-        raise conflict(context.kind.group, context.kind.plural, context.name, missing)
+    create.refuse_uid(context, (configuration.get("metadata") or {}).get("uid"))
     bare = object_encoding.empty_object(context.kind) | {
         "apiVersion": context.kind.api_version,
         "kind": context.kind.kind,

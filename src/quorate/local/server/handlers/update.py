@@ -44,6 +44,7 @@ async def replace(context: RequestContext) -> ApiResponse:
     _check_namespace(context, obj["metadata"])
     if context.server.store.get(context.key) is None and context.kind.allow_create_on_update:
         context.require("create")
+        create.refuse_uid(context, obj["metadata"].get("uid"))
         obj["metadata"].pop("resourceVersion", None)
         return await create.create_object(context, obj, dry_run)
     if context.kind.require_resource_version and not obj["metadata"].get("resourceVersion"):

@@ -38,6 +38,7 @@ from quorate.local.server.registry.validation.field_rules import (
 from quorate.local.server.registry.validation.pod_warnings import (
     job_warnings,
     pod_warnings,
+    stateful_set_warnings,
     template_warnings,
 )
 
@@ -110,7 +111,7 @@ _OWN_FUNCTIONS: dict[str, Strategy] = {
         default=workload_defaults.default_stateful_set,
         validate=workloads.validate_stateful_set,
         validate_update=workloads.validate_stateful_set_update,
-        warnings=TEMPLATE_WARNINGS,
+        warnings=stateful_set_warnings,
     ),
     "namespaces": Strategy(
         default=cluster_defaults.default_namespace,

@@ -4,7 +4,14 @@ import re
 
 from quorate.api.codec import Json
 from quorate.api.quantity import InvalidQuantity, parse_quantity
-from quorate.local.objects.errors import duplicate, invalid_value, missing_reference, not_supported, required
+from quorate.local.objects.errors import (
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    missing_reference,
+    not_supported,
+    required,
+)
 from quorate.local.server.registry.defaults.pod_resources import is_huge_pages
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, relation
 from quorate.local.server.registry.validation.formats import FORMATS, check_format, label
@@ -104,9 +111,12 @@ def seccomp_file(profile: Json, path: str, _: Scope) -> Causes:
 
 
 @relation
-def proc_mount_in_user_namespace(container: Json, path: str, scope: Scope) -> Causes:
+def needs_of_user_namespace(container: Json, path: str, scope: Scope) -> Causes:
     mount = (container.get("securityContext") or {}).get("procMount")
-    if mount == "Unmasked" and scope.container.obj.get("hostUsers") is not False:
+    if scope.container.obj.get("hostUsers") is False:
+        if container.get("volumeDevices"):
+            yield forbidden_field(f"{path}.volumeDevices", "when `hostUsers` is false")
+    elif mount == "Unmasked":
         message = "`hostUsers` must be false to use `Unmasked`"
         yield invalid_value(f"{path}.securityContext.procMount", mount, message)
 

@@ -305,7 +305,12 @@ def _checks(rule: FieldRule) -> Iterator[Check]:
         yield _invalid_if(lambda _: True, rule.invalid)
     if (max_items := rule.max_items) is not None:
         yield _cause_if(
-            lambda value: len(value) > max_items, lambda path, value: too_many(path, len(value), max_items)
+            lambda value: len(value) > max_items,
+            lambda path, value: (
+                invalid_value(path, value, rule.message)
+                if rule.message
+                else too_many(path, len(value), max_items)
+            ),
         )
     if (max_characters := rule.max_characters) is not None:
         yield _invalid_if(

@@ -116,7 +116,7 @@ def port_name(value: str) -> Iterator[str]:
         yield "must not begin or end with a hyphen"
 
 
-search_domain = _pattern(
+_search_domain = _pattern(
     SEARCH_DOMAIN,
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and"
     " must start and end with an alphanumeric character "
@@ -124,6 +124,14 @@ search_domain = _pattern(
     253,
     "characters",
 )
+
+
+def search_domain(value: str) -> Iterator[str]:
+    """Check a search domain, which may end in a dot or be the root."""
+    if value != ".":
+        yield from _search_domain(value.removesuffix("."))
+
+
 sysctl = _pattern(SYSCTL, f"must have at most 253 characters and match regex ^{SYSCTL.pattern}$")
 http_header = _pattern(
     HTTP_HEADER,

@@ -76,6 +76,14 @@ def job_warnings(*path: str) -> Callable[[Json], list[str]]:
     return warnings
 
 
+def stateful_set_warnings(obj: Json) -> list[str]:
+    warnings = template_warnings("spec", "template")(obj)
+    if obj["spec"].get("revisionHistoryLimit", 0) < 0:
+        kept = "a negative value retains all historical revisions; a value >= 0 is recommended"
+        warnings.append(f"spec.revisionHistoryLimit: {kept}")
+    return warnings
+
+
 def _spec_warnings(spec: Json, path: str) -> Iterator[str]:
     """Yield the warnings about a pod spec in kube-apiserver's order."""
     for key in spec.get("nodeSelector") or {}:
