@@ -104,17 +104,19 @@ class SessionStart:
 
 
 def _evictable(model: Model, key: Key, actions: Sequence[str]) -> Counter[str]:
-    """Return what groups have that the configured actions may evict for the group at all."""
+    """Return what groups have, or get first, that the configured actions may evict for the group at all."""
     gang = model.gangs[key]
-    found: Counter[str] = Counter()
+    evictable: Counter[str] = Counter()
     for other in model.gangs.values():
         if other.queue == gang.queue:
             may_lose = "preempt" in actions and other.priority <= gang.priority
         else:
             may_lose = "reclaim" in actions
         if may_lose and other is not gang:
-            found.update(other.requests.allocated)
-    return found
+            evictable.update(other.requests.allocated)
+            if other.is_active:  # allocate gives its members nodes in the same session
+                evictable.update(other.requests.pending)
+    return evictable
 
 
 def _room(world: World) -> Mapping[str, int]:
