@@ -1,7 +1,7 @@
 """What each surface says of the same objects of one cluster: one truth, or a line for each difference.
 
 The explanation that the controllers serve is compared with lists, conditions, ``quorate status``, positions,
-queue statuses, metrics, the dashboard and the model of a command.
+queue statuses, events, estimates, metrics, the dashboard, the model of a command, simulation and witness.
 """
 
 import asyncio
@@ -14,27 +14,45 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
+from msgspec.structs import replace
+
 from quorate.api.configuration import default_configuration
+from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.events import Event
-from quorate.api.explanation import TAKES_TURNS, Explanation, ExplanationSummary, PodCounts, summary_of
+from quorate.api.explanation import (
+    NO_START,
+    TAKES_TURNS,
+    Explanation,
+    ExplanationSummary,
+    PodCounts,
+    summary_of,
+)
 from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
 from quorate.api.meta import Key, find_condition, true_condition
 from quorate.dashboard.model.explanation_feed import ExplanationFeed
 from quorate.dashboard.model.model import DashboardModel, run_model
 from quorate.dashboard.queries import ADMINISTRATOR, NO_ESTIMATES, PodGroupQuery, WorkloadQuery
 from quorate.dashboard.views import overview, pod_group_views, queue_views, workload_views
+from quorate.inspect.cluster_model import effective_configuration
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.own_model import OwnModel
 from quorate.inspect.explain.served import served_estimates, served_explanation, served_summaries
 from quorate.inspect.explain.summaries import Summaries, summaries
 from quorate.inspect.listed_groups import native_pod_groups
+from quorate.inspect.live_cluster import read_objects
 from quorate.inspect.status.cluster import read_status
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, LOCAL_QUEUES, POD_GROUPS, WORKLOADS
+from quorate.kube.resources import CLUSTER_QUEUES, COHORTS, EVENTS, LOCAL_QUEUES, NODES, POD_GROUPS, WORKLOADS
 from quorate.queueing import conditions as c
 from quorate.sdk.blocking import run_blocking
 from quorate.sdk.cluster import Cluster
+from quorate.simulate.engine.player import play
+from quorate.simulate.estimates.snapshot import run_times, snapshot_world
+from quorate.witness.admissions import WITNESSED_WORKLOADS
+from quorate.witness.pods import WITNESSED_PODS
+from quorate.witness.process import OwnerLookup
+from quorate.witness.witness import Facts, Witness
 
 Explained = dict[Key, tuple[Workload, Explanation]]
 _VISIBILITY = "/apis/visibility.kueue.x-k8s.io/v1beta2"
@@ -60,6 +78,8 @@ def differences(cluster: Cluster, metrics_url: str) -> list[str]:
                 *_of_metrics(_series(metrics_url), queues, local_queues),
                 *await _of_dashboard(client, explained, states, queues, local_queues),
                 *await _of_pod_groups(client, states),
+                *await _of_simulation(client, explained),
+                *await _of_witness(client, queues),
             ]
 
     return run_blocking(read)
@@ -81,9 +101,8 @@ async def _of_workloads(client: Client, explained: Explained) -> Any:
     jobs = {(job.namespace, job.kind, job.name): job for job in status.jobs}
     own = await OwnModel.load(client, None)
     for key, (workload, explanation) in explained.items():
-        for line in _unequal(f"{key} in lists", list=summaries.get(key), explain=summary_of(
-            explanation, workload.metadata
-        )):  # fmt: skip
+        summary = summary_of(explanation, workload.metadata)
+        for line in _unequal(f"{key} in lists", list=_at_rest(summaries.get(key)), explain=_at_rest(summary)):
             yield line
         for line in _of_events(key, workload, events, explanation):
             yield line
@@ -117,6 +136,13 @@ async def _of_workloads(client: Client, explained: Explained) -> Any:
             yield line
         if explanation.estimate is not None and not takes_turns:
             yield f"{key}: {explanation.state}, and has an estimated start"
+
+
+def _at_rest(summary: ExplanationSummary | None) -> ExplanationSummary | None:
+    """Return the summary without the text of a raised priority, which counts the seconds of waiting."""
+    if summary is None or summary.priority is None:
+        return summary
+    return replace(summary, priority=replace(summary.priority, text=""))
 
 
 def _of_events(
@@ -164,6 +190,49 @@ async def _of_pod_groups(client: Client, states: Summaries) -> list[str]:
                 list=(listed.state, listed.code, listed.message if waits else "", listed.enough),
             )
     return lines
+
+
+async def _of_simulation(client: Client, explained: Explained) -> list[str]:
+    """Return differences of the reasons for which workloads wait when a simulation of the cluster ends."""
+    objects = {resource: found async for resource, found in read_objects(client)}
+    configuration = (await effective_configuration(client, None)).configuration
+    times = run_times(objects[WORKLOADS], assumed_s=60.0)
+    run = play(snapshot_world(objects, times, WallClock().now(), configuration))
+    waiting = {unended.name: unended.reason for unended in run.waiting}
+    lines = []
+    for key, (_, explanation) in explained.items():
+        reason = waiting.get(key.name, "nothing")
+        if explanation.state in NO_START and not explanation.message.endswith(reason):
+            lines.append(f"{key}: a simulation says {reason}, explain {explanation.message}")
+    return lines
+
+
+async def _of_witness(client: Client, queues: Sequence[ClusterQueue]) -> list[str]:
+    """Return faults of the witness, and cluster queues of which it sees more used than their status says."""
+    pods = (await client.list(WITNESSED_PODS)).items
+    owners = OwnerLookup(client)
+    await owners.look_up(pods)
+    facts = Facts(
+        resources=ResourceOptions(), pods=pods, workloads=(await client.list(WITNESSED_WORKLOADS)).items,
+        cluster_queues=queues, cohorts=(await client.list(COHORTS)).items,
+        nodes=(await client.list(NODES)).items, owners=owners.controllers,
+    )  # fmt: skip
+    report = Witness(0.0).observe(facts, WallClock().now())
+    counted = {
+        (queue.metadata.name, usage.name, resource.name): resource.total.nanos
+        for queue in queues
+        for usage in queue.status.flavors_usage
+        for resource in usage.resources
+    }
+    return [
+        *(f"witness: {difference.message}" for difference in report.differences),
+        *(
+            f"cluster queue {usage.holder.name}: pods use {usage.used} of {usage.of}, its status less"
+            for usage in report.usage
+            if usage.holder.kind == "ClusterQueue"
+            and usage.used > counted.get((usage.holder.name, usage.of.flavor, usage.of.resource), 0)
+        ),
+    ]
 
 
 async def _of_queues(client: Client, explained: Explained, queues: Any, local_queues: Any) -> Any:

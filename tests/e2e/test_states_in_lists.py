@@ -68,6 +68,9 @@ OTHER_QUEUES = "---".join((
     cpu_queue("planned", 2, "others/planned").replace(
         "{name: planned}", "{name: planned, annotations: {quorate.dev/backfill: EASY}}", 1
     ),
+    cpu_queue("aging", 1, "others/aging").replace(
+        "{name: aging}", "{name: aging, annotations: {quorate.dev/priority-aging: '{every: 1s, atMost: 1}'}}"
+    ),
     cpu_queue("borrows", 2, "others/borrows", field="cohortName: lab"),
     cpu_queue("lends", 2, "team/lends", field="cohortName: lab"),
     cpu_queue("checked", 2, "others/checked", field=f"admissionChecksStrategy: {LICENSED}"),
@@ -109,6 +112,7 @@ OTHER_JOBS: dict[str, tuple[str, str, dict[str, str]]] = {
     "low": ("preempting", "500m", {}), "high": ("preempting", "1600m", URGENT),
     "planned-1": ("planned", "1", AT_MOST), "planned-2": ("planned", "2", AT_MOST),
     "planned-3": ("planned", "1", {}),
+    "aging-1": ("aging", "10m", {}), "aging-2": ("aging", "1", {}), "aging-3": ("aging", "1", URGENT),
     "borrows": ("borrows", "3", {}), "borrows-more": ("borrows", "5", {}),
     "checked": ("checked", "1", {}), "flavorless": ("flavorless", "1", {}), "window": ("reserved", "9", {}),
     "astray": ("astray", "1", {}), "closed": ("closed", "1", {}), "typo": ("mian", "1", {}),
