@@ -1,7 +1,7 @@
 """The status of ResourceQuotas: limits and current usage.
 
-The API server enforces quotas and adds usage at creation; this controller recomputes it, so that deletions
-release quota.
+The API server enforces quotas and adds usage; this controller recomputes it, so that deletions and smaller
+requests release quota.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import RESOURCE_QUOTAS, SERVICES, untyped
 from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache
+from quorate.local.controllers.pod_control import is_pod_finished
 from quorate.local.resource_quota import (
     CLASS_INFIX,
     SERVICE_NAMES,
@@ -35,7 +36,7 @@ KINDS: Final = {
 
 
 class QuotaController(Controller):
-    """Recomputes usage after deletions.  The caller runs the informer of pods."""
+    """Recomputes usage after deletions and changes.  The caller runs the informer of pods."""
 
     def __init__(
         self, context: ControllerContext, pods: Informer[Pod], metadata_cache: MetadataCache
@@ -62,11 +63,12 @@ class QuotaController(Controller):
             self._reconciler.enqueue(new.metadata.key)
 
     def _on_pod(self, change: Change[Pod]) -> None:
-        if change.new is None or change.new.status.phase in ("Succeeded", "Failed"):
+        new, old = change.new, change.old
+        if new is None or is_pod_finished(new) or (old is not None and _request(old) != _request(new)):
             self._enqueue_all(change.key.namespace)
 
     def _on_object(self, change: Change[CachedObject]) -> None:
-        if change.new is None:
+        if change.new is None or change.new.resource.plural in KINDS:
             self._enqueue_all(change.key.namespace)
 
     def _enqueue_all(self, namespace: str) -> None:
@@ -101,3 +103,9 @@ class QuotaController(Controller):
             for obj in (await self._client.list(kind, quota.metadata.namespace)).items
         ]
         return sum_resources(objects)
+
+
+def _request(pod: Pod) -> tuple[object, ...]:
+    """Return what decides which quotas count a pod, and with which amounts."""
+    spec = pod.spec
+    return spec.containers, spec.init_containers, spec.resources, spec.active_deadline_seconds

@@ -1,8 +1,8 @@
-"""Admission plugin ResourceQuota: charge the quotas of a namespace when an object is created.
+"""Admission plugin ResourceQuota: charge the quotas of a namespace when objects are created or use more.
 
-The used amounts are in the status of the quota, which each creation updates by compare-and-swap.  A
-controller recomputes them when objects are deleted.  A quota is enforced once that controller has set its
-status.
+The used amounts are in the status of the quota, which each charge updates by compare-and-swap.  A
+controller recomputes them when objects are deleted or use less.  A quota is enforced once that controller
+has set its status.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from quorate.api import codec
 from quorate.api.codec import Json
 from quorate.api.core import Pod, ResourceQuotaSpec, Resources
-from quorate.api.quantity import parse_quantity
+from quorate.api.quantity import Quantity, parse_quantity
 from quorate.local.resource_quota import has_scopes, matches_scopes, object_amounts, quota_usage
 from quorate.local.server.registry.defaults.pod_resources import is_pod_level
 from quorate.local.server.requests.context import RequestContext
@@ -19,20 +19,23 @@ from quorate.local.server.storage.store import Entry, StaleRevision
 
 REQUIRED_IN_CONTAINERS = ("cpu", "memory")
 """If a quota limits these, every container must specify them."""
+CHANGING_USAGE = ("services", "persistentvolumeclaims")
+"""Kinds besides pods of which an update may change what an object uses."""
+NONE = Quantity(0)
 
 
-async def charge_quota(context: RequestContext, obj: Json, dry_run: bool) -> None:
-    """Charge a new object to every quota of its namespace.
+async def charge_quota(context: RequestContext, obj: Json, dry_run: bool, old: Json | None = None) -> None:
+    """Charge an object to every quota of its namespace: a new object, or what an update of ``old`` adds.
 
     Raises StatusError(403) if a quota would be exceeded, or if a pod does not specify a limited resource.
     """
-    if not context.namespace:
+    if not context.namespace or (old is not None and not _may_use_more(context, obj, old)):
         return
     store = context.server.store
     for quota in list(store.usable("resourcequotas", _read_quota, "ResourceQuota", context.namespace)):
         current: _Quota | None = quota
         while current is not None:
-            updated = _charged(context, obj, current)
+            updated = _charged(context, obj, old, current)
             if updated is None or dry_run:
                 break
             try:
@@ -59,8 +62,17 @@ def _read_quota(entry: Entry) -> _Quota:
     return _Quota(entry, document, limits, used, codec.convert(ResourceQuotaSpec, scopes))
 
 
-def _charged(context: RequestContext, obj: Json, quota: _Quota) -> Json | None:
-    """Return the quota with the usage of the object added; None if it uses no limited resource."""
+def _may_use_more(context: RequestContext, new: Json, old: Json) -> bool:
+    """Return True for an update that may change the usage of an object, or the quotas that count it."""
+    if context.kind.resource != "pods":
+        return context.kind.resource in CHANGING_USAGE and not context.info.subresource
+    if context.info.subresource:
+        return context.info.subresource == "resize"
+    return ("activeDeadlineSeconds" in new["spec"]) != ("activeDeadlineSeconds" in old["spec"])
+
+
+def _charged(context: RequestContext, obj: Json, old: Json | None, quota: _Quota) -> Json | None:
+    """Return the quota with the added usage of the object; None if it uses no more limited resources."""
     name, limits, used = quota.entry.key.name, quota.limits, quota.used
     if not _matches(quota.scopes, context, obj):
         return None
@@ -69,7 +81,12 @@ def _charged(context: RequestContext, obj: Json, quota: _Quota) -> Json | None:
         if unspecified:
             message = f"failed quota: {name}: must specify {'; '.join(unspecified)}"
             raise context.forbidden(obj, message)
-    requested = {name: amount for name, amount in _requested(context, obj, limits).items() if amount}
+    is_counted = old is not None and _matches(quota.scopes, context, old)
+    before = _requested(context, old, limits) if old is not None and is_counted else {}
+    added = {
+        name: amount - before.get(name, NONE) for name, amount in _requested(context, obj, limits).items()
+    }
+    requested = {name: amount for name, amount in added.items() if amount > NONE}
     if not requested:
         return None
     new_used = {name: amount + used[name] if name in used else amount for name, amount in requested.items()}

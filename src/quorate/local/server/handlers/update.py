@@ -7,7 +7,7 @@ from contextlib import suppress
 from quorate.api.codec import Json
 from quorate.local.objects.errors import bad_request, conflict, internal, invalid, invalid_value
 from quorate.local.objects.patch import managed_fields
-from quorate.local.server.admission import plugins, service_addresses
+from quorate.local.server.admission import plugins, resource_quota, service_addresses
 from quorate.local.server.admission import webhooks as webhooks
 from quorate.local.server.admission.escalation import check_escalation
 from quorate.local.server.handlers import create, field_tracking
@@ -115,6 +115,7 @@ async def guaranteed_update(
             await webhooks.validate(context, "UPDATE", updated, old)
         if await context.compute(size, managed_fields.is_equal_except_times, old, updated):
             return responses.stored_object(context, entry)
+        await resource_quota.charge_quota(context, updated, dry_run, old)
         if dry_run:
             return responses.single_object(context, updated)
         with suppress(StaleRevision):
