@@ -12,6 +12,7 @@ SIGNING_REQUESTS = "certificatesigningrequests.certificates.k8s.io"
 STORAGE_CLASSES = "storageclasses.storage.k8s.io"
 DEFAULT_CLASS_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
 PERMANENT_NAMESPACES = ("default", "kube-public", "kube-system")
+TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 NOT_READY = ("node.kubernetes.io/not-ready", "NoSchedule")
 
 
@@ -45,6 +46,8 @@ def run_mutating_plugins(context: RequestContext, obj: Json) -> None:
         add_default_tolerations(obj["spec"])
         limit_ranger.set_defaults(obj, limit_ranger.limit_ranges_of(context))
         apply_runtime_class(context, obj)
+        if labels := topology_labels(context, obj["spec"].get("nodeName", "")):
+            obj["metadata"].setdefault("labels", {}).update(labels)
     elif context.kind.resource == pod_groups.POD_GROUPS:
         pod_groups.protect(obj)
         priority.set_pod_group_priority(context, obj)
@@ -126,6 +129,15 @@ def _storage_class(context: RequestContext, spec: Json) -> None:
             default_classes, key=lambda candidate: (candidate["creationTimestamp"], candidate["name"])
         )
         spec["storageClassName"] = newest["name"]
+
+
+def topology_labels(context: RequestContext, node: str) -> Json:
+    """Return the labels of a node that its pods get from it; none if the node does not exist."""
+    entry = context.server.store.get(Key("nodes", "", node)) if node else None
+    if entry is None or TOPOLOGY_LABELS[0].rpartition("/")[0].encode() not in entry.data:
+        return {}
+    labels = entry.decode()["metadata"].get("labels", {})
+    return {name: labels[name] for name in TOPOLOGY_LABELS if name in labels}
 
 
 def _taint_not_ready(node: Json) -> None:

@@ -101,6 +101,9 @@ async def bind(context: RequestContext) -> ApiResponse:
     if target.get("kind") not in (None, "", "Node"):
         rule = f'target.kind: Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
         raise internal(rule)
+    labels: Json = dict(binding["metadata"].get("labels") or {})
+    if target.get("kind") == "Node":
+        labels |= plugins.topology_labels(context, target["name"])
 
     def bound(pod: Json) -> Json:
         update.check_uid(context, uid, pod["metadata"]["uid"])
@@ -114,8 +117,9 @@ async def bind(context: RequestContext) -> ApiResponse:
             message = f"pod {context.name} has non-empty .spec.schedulingGates"
             raise conflict("", "pods/binding", context.name, message)
         pod["spec"]["nodeName"] = target["name"]
-        for name, value in (binding["metadata"].get("annotations") or {}).items():
-            pod["metadata"].setdefault("annotations", {})[name] = value
+        for field, values in (("annotations", binding["metadata"].get("annotations")), ("labels", labels)):
+            if values:
+                pod["metadata"].setdefault(field, {}).update(values)
         status = pod.setdefault("status", {})
         status.pop("nominatedNodeName", None)
         conditions = [c for c in status.get("conditions", []) if c.get("type") != "PodScheduled"]
