@@ -27,7 +27,7 @@ def _cells(pod: Json, now: float) -> list[Any]:
 
     word = _pod_reason(status)
     counted = [c for c in initial if c["name"] in sidecars]
-    ready = sum(bool(c.get("ready")) for c in counted)
+    ready = sum(bool(c.get("ready") and c.get("started")) for c in counted)
     if initializing and not _is_condition_true(status, "Initialized"):
         word, counted = initializing, initial
     else:
@@ -77,15 +77,20 @@ def _init_reason(initial: list[Json], sidecars: set[str], total: int) -> str:
 
 def _container_reason(containers: list[Json], word: str, is_ready: bool) -> str:
     """Return the reason of a container's state; the pod's own reason if no container has one."""
+    failure = ""
     for container in reversed(containers):
         state = container.get("state") or {}
         if (state.get("waiting") or {}).get("reason"):
             word = state["waiting"]["reason"]
         elif state.get("terminated"):
             word = _termination_reason(state["terminated"])
-    if word == "Completed" and any(map(_is_running_and_ready, containers)):
-        return "Running" if is_ready else "NotReady"
-    return word
+            failure = word if state["terminated"]["exitCode"] else failure
+    if word != "Completed":
+        return word
+    is_running = any(map(_is_running_and_ready, containers))
+    if is_running and is_ready:
+        return "Running"
+    return failure or ("NotReady" if is_running else word)
 
 
 def _termination_reason(terminated: Json) -> str:
