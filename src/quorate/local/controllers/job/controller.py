@@ -142,12 +142,16 @@ def _has_not_started(job: Job) -> bool:
 
 
 def job_key(pod: Pod) -> Key | None:
-    """Return the key of a pod's job: its owner, or the job label of an orphaned pod."""
+    """Return the key of a pod's job: its owner, or the job label of an orphaned pod.
+
+    An orphan without the label has the key of no job, and loses its tracking finalizer.
+    """
     owner = pod.metadata.controller
     if owner is not None:
-        return Key(pod.metadata.namespace, owner.name) if owner.kind == "Job" else None
-    name = pod.metadata.labels.get(JOB_NAME_LABEL)
-    return Key(pod.metadata.namespace, name) if name and pod.has_tracking_finalizer else None
+        is_job = owner.kind == JOBS.kind and owner.api_version.startswith(f"{JOBS.group}/")
+        return Key(pod.metadata.namespace, owner.name) if is_job else None
+    name = pod.metadata.labels.get(JOB_NAME_LABEL, "")
+    return Key(pod.metadata.namespace, name) if pod.has_tracking_finalizer else None
 
 
 def expires_at(job: Job) -> float | None:

@@ -36,7 +36,6 @@ from quorate.local.server.registry.validation.field_rules import (
     validate_update_as,
 )
 from quorate.local.server.registry.validation.pod_warnings import (
-    job_warnings,
     pod_warnings,
     stateful_set_warnings,
     template_warnings,
@@ -82,21 +81,21 @@ _OWN_FUNCTIONS: dict[str, Strategy] = {
         default_on_read=workload_defaults.default_job_on_read,
         validate_update=workloads.validate_job_update,
         validate_status=job_status.validate_status,
-        warnings=job_warnings("spec", "template"),
+        warnings=TEMPLATE_WARNINGS,
     ),
     "cronjobs.batch": Strategy(
         default=workload_defaults.default_cron_job,
-        warnings=job_warnings("spec", "jobTemplate", "spec", "template"),
+        warnings=template_warnings("spec", "jobTemplate", "spec", "template"),
     ),
     "daemonsets.apps": Strategy(
         default=workload_defaults.default_daemon_set,
         prepare_for_create=workload_defaults.prepare_daemon_set_for_create,
         prepare_for_update=workload_defaults.prepare_daemon_set_for_update,
         validate_update=validate_update_as("Deployment.update"),
-        warnings=TEMPLATE_WARNINGS,
+        warnings=template_warnings("spec", "template", named=False),
     ),
     "podtemplates": Strategy(
-        default=workload_defaults.default_pod_template, warnings=template_warnings("template")
+        default=workload_defaults.default_pod_template, warnings=template_warnings("template", named=False)
     ),
     "replicationcontrollers": Strategy(
         default=workload_defaults.default_replication_controller, warnings=TEMPLATE_WARNINGS

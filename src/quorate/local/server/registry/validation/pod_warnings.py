@@ -45,39 +45,33 @@ FIELD_OF_TERMS = "DuringSchedulingIgnoredDuringExecution"
 
 
 def pod_warnings(pod: Json) -> list[str]:
-    return list(_spec_warnings(pod["spec"], "spec"))
+    return [*_name_warnings(pod, "the Pod's hostname"), *_spec_warnings(pod["spec"], "spec")]
 
 
-def template_warnings(*path: str) -> Callable[[Json], list[str]]:
-    """Return the function that warns about the pod template at a path, such as ``spec``, ``template``."""
+def template_warnings(*path: str, named: bool = True) -> Callable[[Json], list[str]]:
+    """Return the function that warns about the pod template at a path, such as ``spec``, ``template``.
+
+    ``named``: the names of the pods begin with that of the object, about which it warns, too.
+    """
 
     def warnings(obj: Json) -> list[str]:
         template = obj
         for name in path:
             template = template.get(name) or {}
-        return list(_spec_warnings(template.get("spec") or {}, f"{'.'.join(path)}.spec"))
+        names = _name_warnings(obj, "Pod names and hostnames") if named else ()
+        return [*names, *_spec_warnings(template.get("spec") or {}, f"{'.'.join(path)}.spec")]
 
     return warnings
 
 
-def job_warnings(*path: str) -> Callable[[Json], list[str]]:
-    """Return the function that warns about a job, or about a CronJob, with the template at a path."""
-    of_template = template_warnings(*path)
-
-    def warnings(obj: Json) -> list[str]:
-        name = obj["metadata"]["name"]
-        problems = list(label(name))
-        surprising = (
-            "metadata.name: this is used in Pod names and hostnames, which can result in surprising behavior;"
-            f" a DNS label is recommended: [{' '.join(problems)}]"
-        )
-        return [*([surprising] if problems else []), *of_template(obj)]
-
-    return warnings
+def _name_warnings(obj: Json, use: str) -> Iterator[str]:
+    if problems := list(label(obj["metadata"]["name"])):
+        surprise = f"metadata.name: this is used in {use}, which can result in surprising behavior"
+        yield f"{surprise}; a DNS label is recommended: [{' '.join(problems)}]"
 
 
 def stateful_set_warnings(obj: Json) -> list[str]:
-    warnings = template_warnings("spec", "template")(obj)
+    warnings = template_warnings("spec", "template", named=False)(obj)
     if obj["spec"].get("revisionHistoryLimit", 0) < 0:
         kept = "a negative value retains all historical revisions; a value >= 0 is recommended"
         warnings.append(f"spec.revisionHistoryLimit: {kept}")
