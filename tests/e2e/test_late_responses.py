@@ -87,6 +87,24 @@ def test_a_reservation_is_not_lost_to_another_write_of_our_own() -> None:
     run_story(story, Configuration())
 
 
+def test_a_reason_is_written_after_the_admissions_before_it() -> None:
+    """An admission that the server has not stored counts as made now, however long the server takes."""
+
+    async def story(world: World) -> None:
+        async def waits() -> bool:
+            workload = await world.client.get(WORKLOADS, Key(NAMESPACE, "second"))
+            return bool(workload.status.conditions)
+
+        await world.queues("1")
+        world.queueing_client.reservation_delay_s = 2.0
+        await workload(world, "first", priority=1)
+        await workload(world, "second", priority=0)
+        await world.until("second has a reason", waits)
+        assert await admitted_workloads(world) == {"first"}
+
+    run_story(story, Configuration())
+
+
 async def has_no_queue(world: World, name: str) -> bool:
     conditions = (await world.client.get(WORKLOADS, Key(NAMESPACE, name))).status.conditions
     return any("doesn't exist" in condition.message for condition in conditions)

@@ -297,6 +297,8 @@ class AdmissionDriver:
 
     def _due_reasons(self, now: float) -> Iterator[_Write]:
         """Yield the current reasons of the pending workloads that are due."""
+        if self._writer.is_admitting:
+            self._pending_reasons.record_admission(now)  # a slow server stores it long after the decision
         due = [(key, False) for key in self._pending_reasons.take_due(now)]
         # Neither the workload nor its shape has been evaluated.
         due += [(key, True) for key in self._pending_reasons.take_unevaluated(now)]

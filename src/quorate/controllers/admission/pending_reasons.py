@@ -55,7 +55,7 @@ class PendingReasonThrottle:
         self._unwritten_since.setdefault(key, now)
 
     def record_admission(self, now: float) -> None:
-        """Record that a workload was admitted or preempted."""
+        """Record that a workload is being admitted or preempted."""
         self._admission_at = now
 
     def remove(self, key: Key) -> None:

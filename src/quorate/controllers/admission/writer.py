@@ -62,6 +62,7 @@ class AdmissionWriter:
         self._last: dict[Key, asyncio.Task[Workload | None]] = {}
         self._stale: dict[Key, Decision] = {}  # refused by a conflict, newer version not delivered yet
         self._in_flight = 0
+        self._unwritten = 0  # decisions without a result that are no reasons
         self._has_capacity = asyncio.Event()  # set while fewer than WRITES_IN_FLIGHT are in flight
         self._has_capacity.set()
         self._failures: dict[Key, int] = {}  # consecutive failures other than conflicts
@@ -72,7 +73,13 @@ class AdmissionWriter:
         key = decision.key
         write = writes.create_task(self._write(writes, decision, workload, self._last.get(key)))
         self._last[key] = write
-        write.add_done_callback(partial(self._completed, workload.metadata))
+        self._unwritten += not isinstance(decision, Hold)
+        write.add_done_callback(partial(self._completed, decision, workload.metadata))
+
+    @property
+    def is_admitting(self) -> bool:
+        """Return True while an admission, eviction or assignment of places is on its way to the server."""
+        return self._unwritten > 0
 
     async def wait_for_capacity(self) -> None:
         """Return once a new decision could be written soon.
@@ -92,7 +99,10 @@ class AdmissionWriter:
             self._failures.pop(key, None)
         return self._stale.pop(key, None)
 
-    def _completed(self, decided_on: ObjectMeta, write: asyncio.Task[Workload | None]) -> None:
+    def _completed(
+        self, decision: Decision, decided_on: ObjectMeta, write: asyncio.Task[Workload | None]
+    ) -> None:
+        self._unwritten -= not isinstance(decision, Hold)
         newest = self._workloads.get(decided_on.key)
         delivered = newest is None or newest.metadata.resource_version != decided_on.resource_version
         if delivered and self._last.get(decided_on.key) is write:
