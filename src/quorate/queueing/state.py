@@ -16,6 +16,7 @@ from quorate.queueing import queue_status
 from quorate.queueing.cluster_queue import Reservation, counts_quota, usage_of
 from quorate.queueing.inactive_reasons import is_terminating
 from quorate.queueing.inadmissible_reasons import Misconfiguration
+from quorate.queueing.ledger import Ledger
 from quorate.queueing.lifecycle.transition import ClusterQueueView, LocalQueueView, QueueView
 from quorate.queueing.outside_quota import ANNOTATION, recorded_use
 from quorate.queueing.pending.ordering import may_queue, queue_order
@@ -66,16 +67,7 @@ class State(QueueObjects):
         for key, queue in old.local_queues.items():
             if key in ledger.local_queues:
                 ledger.local_queues[key].consumed_usage = queue.consumed_usage
-        for reservation in old.reservations.values():
-            entry, name = ledger.entries.get(reservation.key), reservation.admission.cluster_queue
-            if reservation.assumed is not None and entry is not None and name in ledger.cluster_queues:
-                ledger.assume(entry, reservation.admission, reservation.usage, admitted=reservation.admitted)
-                ledger.reservations[entry.key].is_preemption_target = reservation.is_preemption_target
-            former = ledger.reservations.get(reservation.key)
-            replaced = reservation.replaced_admission
-            if former is not None and former.admission == replaced and not former.evicted:
-                ledger.assume_places(former, reservation.admission)
-                ledger.second_pass.remove(former.key)
+        _assume_again(old, ledger)
         for name, queue_state in ledger.cluster_queues.items():
             if name in old.cluster_queues:
                 root, old_root = queue_state.node.root, old.cluster_queues[name].node.root
@@ -347,3 +339,17 @@ def _frees_quota(old: Reservation, new: Reservation) -> bool:
         if amount > new.usage.get(pair, 0):
             return True
     return False
+
+
+def _assume_again(old: Ledger, ledger: Ledger) -> None:
+    """Assume the reservations and places of ``old`` that were decided and are not known to be written."""
+    for reservation in old.reservations.values():
+        entry, name = ledger.entries.get(reservation.key), reservation.admission.cluster_queue
+        if reservation.assumed is not None and entry is not None and name in ledger.cluster_queues:
+            ledger.assume(entry, reservation.admission, reservation.usage, admitted=reservation.admitted)
+            ledger.reservations[entry.key].is_preemption_target = reservation.is_preemption_target
+        former = ledger.reservations.get(reservation.key)
+        replaced = reservation.replaced_admission
+        if former is not None and former.admission == replaced and not former.evicted:
+            ledger.assume_places(former, reservation.admission)
+            ledger.second_pass.remove(former.key)

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Iterator
 
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement import failures
-from quorate.placement.claim_requirements import NO_DEVICES, NO_VOLUMES, Attachment
+from quorate.placement.claim_requirements import NO_DEVICES, NO_VOLUMES, Attachment, VolumeRequirements
 from quorate.placement.failures import NodeStatuses
 from quorate.placement.filters import taints, topology_spread
 from quorate.placement.filters.devices.index import DeviceIndex
@@ -125,22 +125,11 @@ class NodeConstraintIndex:
         of the placed pods.
         """
         enabled = self.enabled_predicates
-        nodes, pods, volumes = self.nodes, self.pods, requirements.volumes
+        nodes, pods = self.nodes, self.pods
         if enabled.node_ports and requirements.host_ports:
             conflicts = self.host_ports.conflicts(requirements.host_ports, nodes.size, capacity)
             statuses.reject(conflicts, failures.PORT_CONFLICT)
-        if enabled.volume_binding and self._any_in_use(volumes.read_write_once_pod, capacity):
-            statuses.reject(~nodes.vacant, failures.CLAIM_IN_USE)
-        if enabled.node_volume_limits and volumes.attachments:
-            over_limit = self.volumes.over_limit(nodes, volumes.attachments, capacity)
-            statuses.reject(over_limit, failures.TOO_MANY_VOLUMES)
-        if enabled.volume_binding:
-            filter_volume_binding(nodes, volumes, statuses)
-            for volume in volumes.unselected:
-                elsewhere = self.volumes.other_nodes(volume, nodes.size)
-                statuses.reject(elsewhere, failures.NO_VOLUME_TO_BIND)
-        if enabled.volume_zone:
-            filter_volume_zone(nodes, volumes, statuses)
+        self._filter_by_volumes(requirements.volumes, capacity, statuses)
         if enabled.devices:
             self.devices.filter(requirements.devices, capacity, statuses)
         if enabled.pod_topology_spread:
@@ -153,6 +142,23 @@ class NodeConstraintIndex:
             )
             pod_affinity.filter_anti_affinity(pods, requirements.required_anti_affinity, capacity, statuses)
             pod_affinity.filter_existing_anti_affinity(pods, label_set, capacity, statuses)
+
+    def _filter_by_volumes(
+        self, volumes: VolumeRequirements, capacity: Capacity, statuses: NodeStatuses
+    ) -> None:
+        enabled, nodes = self.enabled_predicates, self.nodes
+        if enabled.volume_binding and self._any_in_use(volumes.read_write_once_pod, capacity):
+            statuses.reject(~nodes.vacant, failures.CLAIM_IN_USE)
+        if enabled.node_volume_limits and volumes.attachments:
+            over_limit = self.volumes.over_limit(nodes, volumes.attachments, capacity)
+            statuses.reject(over_limit, failures.TOO_MANY_VOLUMES)
+        if enabled.volume_binding:
+            filter_volume_binding(nodes, volumes, statuses)
+            for volume in volumes.unselected:
+                elsewhere = self.volumes.other_nodes(volume, nodes.size)
+                statuses.reject(elsewhere, failures.NO_VOLUME_TO_BIND)
+        if enabled.volume_zone:
+            filter_volume_zone(nodes, volumes, statuses)
 
     def spread_skews(self, requirements: PodRequirements) -> Iterator[SpreadSkew]:
         """Return the skew of each required topology spread constraint."""
