@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from quorate.api.meta import Key
 from quorate.kube.informer import Change
@@ -114,6 +115,26 @@ def test_series_of_a_cohort_end_when_it_has_neither_queues_nor_an_object() -> No
     world.state.remove_cluster_queue("a")
     recorder.cluster_queue_changed(Change(cluster_queue, None), world.state)
     assert value() is None
+
+
+def test_the_next_workload_counts_in_the_cohort_to_which_its_queue_has_moved() -> None:
+    name = "kueue_cohort_subtree_admitted_workloads_total"
+    world = World({"flavors": ["default"], "clusterQueues": {"a": queue(4, cohort="c")}, "workloads": [
+        {"name": "w", "queue": "a", "requests": {"cpu": 1}}
+    ]})  # fmt: skip
+    recorder = Recorder(lambda: "leader", CustomLabels())
+    before = world.workloads["w"]
+    world.carry_out(world.admission_cycle.run(world.now).decisions)
+    counted = []
+    for cohort in ("c", "c", "d"):
+        old = world.state.ledger.cluster_queues["a"].object
+        new = replace(old, spec=replace(old.spec, cohort_name=cohort))
+        world.state.put_cluster_queue(new)
+        recorder.cluster_queue_changed(Change(old, new), world.state)
+        recorder.workload_changed(Change(before, world.workloads["w"]), world.state)
+        labels = {"cohort": cohort, "priority_class": "", "replica_role": "leader"}
+        counted.append(recorder.registry.get_sample_value(name, labels))
+    assert counted == [1, 2, 1]
 
 
 def test_a_cohort_without_a_parent_is_its_own_root() -> None:

@@ -27,6 +27,11 @@ class CustomLabels:
             self._of_source.setdefault(label.source, []).append(label)
         self._values: dict[tuple[LabelSource, tuple[str, ...]], Values] = {}  # of existing objects
 
+    @property
+    def is_empty(self) -> bool:
+        """Return True if no custom labels are configured."""
+        return not self._of_source
+
     def names(self, sources: Iterable[LabelSource]) -> tuple[str, ...]:
         """Return the label names in the order of the sources, then of the configuration."""
         return tuple(

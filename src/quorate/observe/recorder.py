@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
-from quorate.api.meta import find_condition
+from quorate.api.meta import Key, find_condition
 from quorate.api.quorate import Reservation
 from quorate.kube.informer import Change
 from quorate.kube.object_faults import ObjectFault
@@ -25,7 +25,12 @@ from quorate.observe.api_requests import is_refused_write, resource_of
 from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.families import BY_NAME, FAMILIES, ROLE, Family
 from quorate.observe.view import is_shown, local_queue_labels, local_queue_of
-from quorate.observe.workload_transitions import planned_start_samples, transition_samples, wait_by_size
+from quorate.observe.workload_transitions import (
+    Sample,
+    planned_start_samples,
+    transition_samples,
+    wait_by_size,
+)
 from quorate.queueing.conditions import PLANNED_START
 from quorate.queueing.decisions import CycleResult, Decision, Hold, Preempt, Reserve
 from quorate.queueing.inadmissible_reasons import ReservedWindow
@@ -50,6 +55,13 @@ class _Series:
         self.counts[bisect_left(self._bounds, value)] += 1
         self.total += value
 
+    def add(self, seconds: float | None, count: int = 1) -> None:
+        """Add ``count`` to a counter, or observe ``seconds``."""
+        if seconds is None:
+            self.total += count
+        else:
+            self.observe(seconds)
+
 
 class Recorder(Collector):
     def __init__(self, role: Callable[[], str], custom: CustomLabels) -> None:
@@ -67,6 +79,8 @@ class Recorder(Collector):
         }
         # The same by name and labels as they are recorded.
         self._by_recorded_labels: dict[tuple[object, ...], _Series] = {}
+        # By what decides, without custom labels, in which series a sample of a workload is recorded.
+        self._by_sample: dict[tuple[object, ...], tuple[_Series, ...]] = {}
         self.registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
@@ -105,6 +119,12 @@ class Recorder(Collector):
         ``labels`` has neither the role nor custom labels, except the labels of a workload.
         ``about``: labels that identify the source of custom labels, if the series does not have them.
         """
+        self._series_with(name, labels, about).add(seconds, count)
+
+    def _series_with(
+        self, name: str, labels: Mapping[str, str], about: Mapping[str, str] = NO_LABELS
+    ) -> _Series:
+        """Return the series of a family; ``labels`` and ``about`` as of ``record``."""
         family, role = BY_NAME[name], self._role()
         custom = self.custom.of(family.sources, labels, about)
         key = (name, role, *custom.items(), *labels.items())
@@ -115,10 +135,7 @@ class Recorder(Collector):
             assert labels.keys() <= set(names), f"{name} has no labels {labels.keys() - set(names)}"
             values = tuple(all_labels[label] for label in names)
             series = self._by_recorded_labels[key] = self._series[name].setdefault(values, _Series(family))
-        if seconds is None:
-            series.total += count
-        else:
-            series.observe(seconds)
+        return series
 
     def cycle_ended(self, cycle: CycleResult, seconds: float) -> None:
         if not cycle.decisions:
@@ -174,27 +191,44 @@ class Recorder(Collector):
         old, new = change.old, change.new
         if old is None or new is None or old.metadata.uid != new.metadata.uid:
             return  # an earlier process recorded what was true already
+        self._record_plans(old, new, state)
+        samples = tuple(transition_samples(old, new))
+        if not samples:
+            return  # also none of ``wait_by_size``
         admission = new.status.admission or old.status.admission
         queue = admission.cluster_queue if admission is not None else ""
-        samples = tuple(transition_samples(old, new))
         if admission is not None and (admitted_to := state.ledger.cluster_queues.get(queue)) is not None:
-            for sample in wait_by_size(old, new, admitted_to):
-                self.record(sample.name, {"cluster_queue": queue, **sample.labels}, sample.seconds)
-        self._record_plans(old, new, state)
-        local_labels = self._local_queue_labels(new, state) if samples else None
+            samples += tuple(wait_by_size(old, new, admitted_to))
+        local_queue = self._shown_local_queue(new, state)
         for sample in samples:
-            self.record(f"kueue_{sample.name}", {"cluster_queue": queue, **sample.labels}, sample.seconds)
-            name = f"kueue_local_queue_{sample.name}"
-            if local_labels is not None and name in BY_NAME:
-                labels = {**local_labels, **sample.labels}
-                if "Workload" in BY_NAME[name].sources:
-                    labels |= self.custom.values_of("Workload", new.metadata)
-                self.record(name, labels, sample.seconds)
-            if sample.name == "admitted_workloads_total" and queue in state.ledger.cluster_queues:
-                for cohort in state.ledger.cluster_queues[queue].node.path():
-                    self._counted_cohorts.add(cohort.name)
-                    name = "kueue_cohort_subtree_admitted_workloads_total"
-                    self.record(name, {"cohort": cohort.name, **sample.labels})
+            key = (self._role(), queue, local_queue, sample.name, *sample.labels.items())
+            of_sample = self._by_sample.get(key)
+            if of_sample is None:
+                of_sample = tuple(self._series_of(sample, queue, local_queue, new, state))
+                if self.custom.is_empty:
+                    self._by_sample[key] = of_sample
+            for series in of_sample:
+                series.add(sample.seconds)
+
+    def _series_of(
+        self, sample: Sample, queue: str, local_queue: Key | None, workload: Workload, state: State
+    ) -> Iterator[_Series]:
+        """Yield the series of a sample of ``workload``: of its cluster queue, local queue and cohorts."""
+        of_queue = f"kueue_{sample.name}"
+        yield self._series_with(
+            of_queue if of_queue in BY_NAME else sample.name, {"cluster_queue": queue, **sample.labels}
+        )
+        name = f"kueue_local_queue_{sample.name}"
+        if local_queue is not None and name in BY_NAME:
+            labels = {**local_queue_labels(local_queue), **sample.labels}
+            if "Workload" in BY_NAME[name].sources:
+                labels |= self.custom.values_of("Workload", workload.metadata)
+            yield self._series_with(name, labels)
+        if sample.name == "admitted_workloads_total" and queue in state.ledger.cluster_queues:
+            for cohort in state.ledger.cluster_queues[queue].node.path():
+                self._counted_cohorts.add(cohort.name)
+                name = "kueue_cohort_subtree_admitted_workloads_total"
+                yield self._series_with(name, {"cohort": cohort.name, **sample.labels})
 
     def _record_plans(self, old: Workload, new: Workload, state: State) -> None:
         """Record what became of a planned start."""
@@ -207,13 +241,11 @@ class Recorder(Collector):
         for sample in planned_start_samples(old, new):
             self.record(sample.name, {"cluster_queue": queue.name, **sample.labels}, sample.seconds)
 
-    def _local_queue_labels(self, workload: Workload, state: State) -> Mapping[str, str] | None:
-        """Return None if the local queue has no series."""
+    def _shown_local_queue(self, workload: Workload, state: State) -> Key | None:
+        """Return the local queue of a workload; None if the local queue has no series."""
         key = local_queue_of(workload)
         queue = state.ledger.local_queues.get(key)
-        if queue is None or not is_shown(queue, state.configuration.metrics):
-            return None
-        return local_queue_labels(key)
+        return None if queue is None or not is_shown(queue, state.configuration.metrics) else key
 
     def cluster_queue_changed(self, change: Change[ClusterQueue], state: State) -> None:
         if change.new is None:
@@ -227,6 +259,7 @@ class Recorder(Collector):
 
     def cohorts_changed(self, state: State) -> None:
         """Drop the series of cohorts that have ended; a cohort may have queues and no object."""
+        self._by_sample.clear()
         for name in sorted(self._counted_cohorts - state.ledger.cohorts.keys()):
             self._counted_cohorts.remove(name)
             self.forget({"cohort": name})
@@ -234,6 +267,7 @@ class Recorder(Collector):
     def forget(self, labels: Mapping[str, str]) -> None:
         """Drop all series with ``labels``, which name a deleted object."""
         self._by_recorded_labels.clear()
+        self._by_sample.clear()
         for name, series in self._series.items():
             names = self.labels_of(BY_NAME[name])
             if labels.keys() <= set(names):

@@ -34,6 +34,8 @@ def transition_samples(old: Workload, new: Workload) -> Iterator[Sample]:
     """Yield a sample for each condition that became true from ``old`` to ``new``."""
     before, after = _true_conditions(old), _true_conditions(new)
     became_true = {type_: condition for type_, condition in after.items() if type_ not in before}
+    if not became_true and c.EVICTED not in before:
+        return  # as mostly
     class_ref = new.spec.priority_class_ref
     class_label = {"priority_class": class_ref.name if class_ref is not None else ""}
     waiting_since = c.queued_since(new)

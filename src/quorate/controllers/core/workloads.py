@@ -120,7 +120,9 @@ class WorkloadController:
             self._configuration,
             self._clock.now(),
             self._rng.random(),
-            unscheduled_since(self._informers.unscheduled_pods, key),
+            None
+            if self._configuration.wait_for_pods_ready is None
+            else unscheduled_since(self._informers.unscheduled_pods, key),
             self._state.replaced_by(key),
         )
         writes = _writes(workload, transition)  # after most changes there are none
