@@ -61,11 +61,24 @@ class WorkloadController:
         else:
             if change.old is None and self._is_evaluated_now(change.new):
                 self.reconciler.enqueue_in(change.key, NEW_WORKLOAD_S)
-            else:
+            elif not self._is_at_rest(change.new):
                 self.reconciler.enqueue(change.key)
             replaced = replaced_slice(change.new, self._configuration.gates)
             if replaced is not None:
                 self.reconciler.enqueue(replaced)
+
+    def _is_at_rest(self, workload: Workload) -> bool:
+        """Return True if nothing is to be written, as after most changes: a run would only find that out.
+
+        Before the controllers run, the model is not complete.
+        """
+        if not self.reconciler.is_running:
+            return False
+        try:
+            transition = self._decide(workload)
+        except Exception:  # of a bug: the run reports it
+            return False
+        return transition == Transition()
 
     def _is_evaluated_now(self, workload: Workload) -> bool:
         """Return True if a reservation may be written at this moment, which has the states of the checks."""
@@ -114,20 +127,23 @@ class WorkloadController:
         workload = self._informers.workloads.get(key)
         if workload is None:
             return None
-        transition = decide_workload(
-            workload,
-            self._state.queue_view(workload),
-            self._configuration,
-            self._clock.now(),
-            self._rng.random(),
-            None
-            if self._configuration.wait_for_pods_ready is None
-            else unscheduled_since(self._informers.unscheduled_pods, key),
-            self._state.replaced_by(key),
-        )
+        transition = self._decide(workload)
         writes = _writes(workload, transition)  # after most changes there are none
         is_done = not writes and not transition.events
         return transition.wake_at if is_done else self._carry_out(workload, transition, writes)
+
+    def _decide(self, workload: Workload) -> Transition:
+        key, configuration = workload.metadata.key, self._configuration
+        pods = self._informers.unscheduled_pods
+        return decide_workload(
+            workload,
+            self._state.queue_view(workload),
+            configuration,
+            self._clock.now(),
+            self._rng.random(),
+            None if configuration.wait_for_pods_ready is None else unscheduled_since(pods, key),
+            self._state.replaced_by(key),
+        )
 
     async def _carry_out(self, workload: Workload, transition: Transition, writes: list[Write]) -> NextRun:
         await send(self._client, writes)

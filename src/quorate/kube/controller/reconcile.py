@@ -46,6 +46,7 @@ class Reconciler:
         self._queue = WorkQueue()  # its moments are steady time
         self._failures: dict[Key, int] = {}  # consecutive failed runs; no key after a successful run
         self._busy = 0  # runs in progress, at most _workers
+        self.is_running = False
         self._stopping = False
         self._queue_changed = asyncio.Event()  # set when a run may start or a delay may have changed
         self._timer = Timer(clock.steady, self._queue_changed)
@@ -81,6 +82,7 @@ class Reconciler:
 
     async def run(self) -> None:
         """Run until ``stop`` or cancellation; a cancelled run is repeated after the next start."""
+        self.is_running = True
         try:
             async with asyncio.TaskGroup() as tasks:
                 while not self._stopping:
@@ -92,6 +94,7 @@ class Reconciler:
                         self._timer.reset(self._queue.next_due())
                     await self._queue_changed.wait()
         finally:
+            self.is_running = False
             self._timer.reset(None)
 
     def _start_runs(self, tasks: asyncio.TaskGroup) -> int:
