@@ -72,7 +72,7 @@ async def _changing(client: Client, pid: int, reading: list[Reader], seconds: fl
 async def _change(client: Client, number: int) -> None:
     name = number % WORKLOADS_CHANGED
     patch = {"metadata": {"labels": {"change": str(number)}}}
-    await client.patch_metadata(WORKLOADS, Key(f"team-{name % 20}", f"workload-{name}"), patch)
+    await client.patch_for_version(WORKLOADS, Key(f"team-{name % 20}", f"workload-{name}"), patch)
 
 
 async def _create(client: Client) -> None:

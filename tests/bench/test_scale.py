@@ -95,7 +95,7 @@ def test_writes_and_changes_are_delivered_by_the_watch() -> None:
         async def admit() -> None:
             await client.add(WORKLOADS, "large", range(SIZE.pending))
             patch = {"status": {"conditions": [condition]}}
-            await client.patch_metadata(WORKLOADS, Key("scale", "large-1"), patch, subresource="status")
+            await client.patch_for_version(WORKLOADS, Key("scale", "large-1"), patch, subresource="status")
             await client.add(WORKLOADS, "fits", range(1))
 
         workloads = await _followed(client, WORKLOADS, admit)

@@ -86,7 +86,7 @@ def test_explain_states_the_decision_of_the_scheduler_for_a_pending_group(
         )
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "owner", "uid": job.metadata.uid}
         references = {"metadata": {"ownerReferences": [owner | {"controller": True}]}}
-        await world.client.patch_metadata(POD_GROUPS, Key(NAMESPACE, "second"), references)
+        await world.client.patch_for_version(POD_GROUPS, Key(NAMESPACE, "second"), references)
         of_job = json.loads(await command.output_of("explain", "job/owner", "-n", NAMESPACE, "-o", "json"))
         assert (of_job["object"], of_job["reasons"]) == (typed["object"], typed["reasons"])
         (capacity,) = (

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Final, Self
 
 from quorate.api import codec
-from quorate.api.meta import Key, ObjectMeta
+from quorate.api.meta import Key
 from quorate.kube.cancellation import end_tasks, retrieve_exception
 from quorate.kube.errors import (
     AnswerTooLarge,
@@ -41,9 +41,9 @@ from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.connection import TransportFailed
 from quorate.kube.rest.connection_pool import ConnectionPool, Permit, Request
 from quorate.kube.rest.decoding import (
+    AnyObject,
     Bookmark,
     Listing,
-    PartialObjectMetadata,
     WatchEvent,
     decode_answer,
     decode_frame,
@@ -218,10 +218,10 @@ class Client:
         )
         return decode_answer(resource.type, f"PATCH {path}", answer)
 
-    async def patch_metadata(
+    async def patch_for_version(
         self, resource: Resource[Any], key: Key, patch: Mapping[str, Any], *, subresource: str = ""
-    ) -> ObjectMeta:
-        """Apply a merge patch and return only the metadata of the object as stored.
+    ) -> str:
+        """Apply a merge patch and return only the resource version of the object as stored.
 
         The response costs the server less to encode.  One that has no such form sends the whole object.
         """
@@ -229,7 +229,7 @@ class Client:
         headers = {"Content-Type": PatchKind.MERGE.value, "Accept": METADATA_ONLY}
         body = await encode_patch(resource, patch)
         answer = await self.request("PATCH", path, query=self._query(False), body=body, headers=headers)
-        return decode_answer(PartialObjectMetadata, f"PATCH {path}", answer).metadata
+        return decode_answer(AnyObject, f"PATCH {path}", answer).metadata.resource_version
 
     async def apply(
         self,

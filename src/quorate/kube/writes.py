@@ -107,10 +107,10 @@ async def send(client: Client, writes: Iterable[Write]) -> list[Any]:
     return answers
 
 
-async def send_for_metadata(client: Client, patch: Patch) -> ObjectMeta:
-    """Send ``patch`` in the turn of the caller; return only the metadata of the object as stored."""
+async def send_for_version(client: Client, patch: Patch) -> str:
+    """Send ``patch`` in the turn of the caller; return only the resource version of the object as stored."""
     body = _expecting(patch.resource_version, patch.body)
-    return await client.patch_metadata(patch.resource, patch.key, body, subresource=patch.subresource)
+    return await client.patch_for_version(patch.resource, patch.key, body, subresource=patch.subresource)
 
 
 async def send_concurrently(client: Client, sequences: Iterable[Iterable[Write]]) -> None:

@@ -14,7 +14,6 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from quorate.api.interning import share_unchanged_metadata
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, is_older
 from quorate.controllers.context import ControllerContext
@@ -25,7 +24,7 @@ from quorate.kube.limits import OWN_WRITE_TIMEOUT_S
 from quorate.kube.log import logger
 from quorate.kube.object_faults import fault_of
 from quorate.kube.resources import WORKLOADS, reference_to
-from quorate.kube.writes import send_for_metadata, status_patch
+from quorate.kube.writes import send_for_version, status_patch
 from quorate.queueing.decisions import (
     AssignTopology,
     Decision,
@@ -176,12 +175,12 @@ class AdmissionWriter:
         if self._in_flight == WRITES_IN_FLIGHT:
             self._has_capacity.clear()
         try:
-            metadata = await send_for_metadata(self._client, patch)
+            version = await send_for_version(self._client, patch)
         finally:
             if self._in_flight == WRITES_IN_FLIGHT:
                 self._has_capacity.set()
             self._in_flight -= 1
-        share_unchanged_metadata(workload.metadata, metadata)
+        metadata = replace(workload.metadata, resource_version=version)
         stored = replace(workload, metadata=metadata, status=status)
         self._client.own_writes.record(WORKLOADS, decision.key, stored)
         self._failures.pop(decision.key, None)

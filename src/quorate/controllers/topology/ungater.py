@@ -48,7 +48,7 @@ from quorate.kube.informer import Change
 from quorate.kube.log import logger
 from quorate.kube.resources import PLACEABLE_PODS, WORKLOADS
 from quorate.kube.selection import Selection
-from quorate.kube.writes import Patch, send, send_for_metadata, status_patch
+from quorate.kube.writes import Patch, send, send_for_version, status_patch
 from quorate.queueing.conditions import ADMITTED, transition_time
 from quorate.queueing.topology.shrunk_places import shrunk_domains
 from quorate.queueing.topology.ungating import PodPlace, choose_domains, pod_rank, pod_set_ranks
@@ -300,7 +300,7 @@ class Ungater:
         """Return False if the pod cannot be ungated, or only after a change that reconciles it again."""
         self._sent.sending(ungating)
         try:
-            await send_for_metadata(self._context.client, ungating.patch)
+            await send_for_version(self._context.client, ungating.patch)
         except (Conflict, NotFound):
             self._sent.replaced(ungating)
             return False

@@ -120,7 +120,7 @@ def _patching(resource: Resource[Any], spec: dict[str, Any], done: str) -> Handl
 
     async def patch(request: web.Request, caller: Caller) -> None:
         key = Key(request.match_info.get("namespace", ""), request.match_info["name"])
-        await caller.session.client.patch_metadata(resource, key, {"spec": spec})
+        await caller.session.client.patch_for_version(resource, key, {"spec": spec})
         logger(__name__).info(done, kind=resource.kind, object=key, user=caller.session.user.name)
 
     return patch

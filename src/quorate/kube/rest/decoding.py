@@ -75,7 +75,7 @@ class PartialObjectMetadata(Struct):
     metadata: ObjectMeta
 
 
-class _AnyObject(Struct):
+class AnyObject(Struct):
     """What identifies an object of any kind."""
 
     metadata: _Identity = _Identity()
@@ -134,7 +134,7 @@ def _decode_other_frame(
         if frame.type == "ERROR":
             raise error_from_status(request, codec.decode(Status, frame.object))
         if frame.type == "BOOKMARK":
-            return Bookmark(codec.decode(_AnyObject, frame.object).metadata.resource_version)
+            return Bookmark(codec.decode(AnyObject, frame.object).metadata.resource_version)
     except msgspec.DecodeError as error:
         raise Unreadable(request, str(error)) from error
     if undecodable is None or frame.type not in _CHANGES:
@@ -231,7 +231,7 @@ def _undecodable(
     resource: Resource[Any], request: str, raw: msgspec.Raw, error: Exception, *, deleted: bool = False
 ) -> ObjectFault:
     try:
-        metadata = codec.decode(_AnyObject, raw).metadata
+        metadata = codec.decode(AnyObject, raw).metadata
     except msgspec.DecodeError as unidentified:
         raise Unreadable(request, str(unidentified)) from unidentified
     is_expected = isinstance(error, msgspec.DecodeError)
