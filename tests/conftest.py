@@ -62,6 +62,13 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         commands.forked_command()
 
 
+def pytest_sessionfinish() -> None:
+    """End the clusters that stories left for the next, in each worker."""
+    shared_clusters = sys.modules.get("tests.e2e.shared_clusters")
+    if shared_clusters is not None:
+        shared_clusters.end_all()
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test marked ``extra`` if its package is not installed."""
     for mark in item.iter_markers("extra"):

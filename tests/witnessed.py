@@ -30,6 +30,10 @@ class Witnessed:
     """What the witness of one cluster has found."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin again, for the next story in the same cluster."""
         self.resources = ResourceOptions()  # of the Configuration with which the controllers were started
         self.reports = 0
         self.report = Report((), (), ())

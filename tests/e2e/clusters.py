@@ -21,6 +21,7 @@ from quorate.kube.clock import WallClock
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import JOBS, KUBECONFIG_SECRETS, MULTIKUEUE_CLUSTERS, PODS, WORKLOADS
 from quorate.local.nodes import NodePool
+from tests.e2e import shared_clusters
 from tests.e2e.worker_clusters import (
     CONTROLLERS,
     create_check,
@@ -273,4 +274,4 @@ def run_clusters_story(
         async with running_clusters(count, configuration) as clusters:
             await story(clusters)
 
-    asyncio.run(run())
+    shared_clusters.run(run())

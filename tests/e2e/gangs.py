@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar
 
@@ -24,21 +25,21 @@ from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import HYPER_NODES, NODES, PLACEABLE_PODS, POD_GROUPS, QUEUES
-from quorate.local.controllers.start import run_controllers
-from quorate.local.nodes import NodePool, run_nodes
+from quorate.local.nodes import NodePool
 from quorate.local.nodes.fleet import ORIGIN, register
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import run_scheduler
 from quorate.scheduler.scheduler import Options
+from tests.e2e import shared_clusters
 from tests.e2e.world import (
     NAMESPACE,
     WITHIN_S,
     FaultyClient,
-    api_server_with,
+    built_in_cluster,
     poll_until_true,
+    running_nodes,
     world_has_namespace,
 )
-from tests.witnessed import witnessed
 
 T = TypeVar("T")
 NAME = "quorate"
@@ -243,28 +244,19 @@ _definitions = cache(gang_definitions)
 async def running_gang_cluster(fleet: NodePool) -> AsyncIterator[GangWorld]:
     """Run a cluster with the gang CRDs, nodes and a namespace, without a gang scheduler."""
     rng = random.Random(1)
-    clock = WallClock()
     async with (
-        api_server_with(_definitions()) as cluster,
-        Client(cluster, rng) as client,
-        Client(cluster, rng) as own_client,
-        FaultyClient(cluster, rng) as scheduler_client,
+        built_in_cluster(_definitions(), has_queues=False) as cluster,
+        Client(replace(cluster.config, connect=None), rng) as client,
+        FaultyClient(cluster.config, rng, streams_lists=cluster.store is not None) as scheduler_client,
+        running_nodes(cluster.config, fleet),
     ):
-        parts = [
-            asyncio.create_task(run_controllers(own_client, clock, rng)),
-            asyncio.create_task(run_nodes(own_client, clock, [fleet], 1.0)),
-        ]
         world = GangWorld(client, scheduler_client)
         try:
-            async with witnessed(cluster, has_queues=False) as found:
-                await world.until("the default namespace", world_has_namespace(client))
-                yield world
-                await found.check()
+            await world.until("the default namespace", world_has_namespace(client))
+            yield world
+            await cluster.witnessed.check()
         finally:
             await world.stop_scheduler()
-            for part in parts:
-                part.cancel()
-            await asyncio.gather(*parts, return_exceptions=True)
 
 
 def run_gang_story(
@@ -279,4 +271,4 @@ def run_gang_story(
             await world.start_scheduler(configuration or default_scheduler_configuration())
             await story(world)
 
-    asyncio.run(run())
+    shared_clusters.run(run())

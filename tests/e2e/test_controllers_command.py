@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e import shared_clusters
 from tests.e2e.world import running_cluster
 from tests.forked_command import forked_command
 from tests.local.clusters import api_server
@@ -70,7 +71,7 @@ def test_the_controllers_admit_jobs_and_exit_with_0_on_sigterm(tmp_path: Path) -
             assert [line["message"] for line in lines if line["level"] not in ("info", "debug")] == []
             assert "stopping" in [line["message"] for line in lines]  # writes in flight are logged after it
 
-    asyncio.run(story())
+    shared_clusters.run(story())
 
 
 def test_missing_crds_end_the_controllers_with_the_command_that_installs_them(tmp_path: Path) -> None:

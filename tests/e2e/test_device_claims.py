@@ -1,6 +1,5 @@
 """Devices that pods claim: they need quota, and gangs get them all or none."""
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -27,6 +26,7 @@ from quorate.kube.resources import (
 from quorate.local.nodes import NodePool
 from quorate.queueing.state import State
 from quorate.scheduler.scheduler import Options
+from tests.e2e import shared_clusters
 from tests.e2e.gangs import GangWorld, running_gang_cluster
 from tests.e2e.service_accounts import as_account
 from tests.e2e.test_rights import running_controllers
@@ -247,7 +247,7 @@ def test_roles_without_slices_hold_only_claims_of_classes_with_sources() -> None
                 await world.client.patch(kind, Key("", role["metadata"]["name"]), {"rules": role["rules"]})
                 await world.until_condition("mig", "QuotaReserved")
 
-    asyncio.run(story())
+    shared_clusters.run(story())
 
 
 SYSTEM = scheduler.NAMESPACE
@@ -320,4 +320,4 @@ def test_a_gang_gets_all_its_devices_or_none_of_its_pods_is_bound() -> None:
                 await live_with_devices(world)
             assert client.forbidden == []
 
-    asyncio.run(story())
+    shared_clusters.run(story())

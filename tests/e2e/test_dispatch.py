@@ -1,6 +1,5 @@
 """Workloads of a manager that run in worker clusters, over HTTP: dispatch, loss, eviction and restarts."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -28,6 +27,7 @@ from quorate.kube.resources import (
     WORKLOADS,
 )
 from quorate.local.nodes import NodePool
+from tests.e2e import shared_clusters
 from tests.e2e.worker_clusters import (
     create_check,
     create_cluster,
@@ -164,7 +164,7 @@ def run(story: Callable[[Clusters], Awaitable[None]], *args: Any, **options: Any
         async with clusters(*args, **options) as found:
             await story(found)
 
-    asyncio.run(with_clusters())
+    shared_clusters.run(with_clusters())
 
 
 def test_a_job_runs_in_one_worker_cluster_and_its_status_comes_back() -> None:

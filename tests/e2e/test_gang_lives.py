@@ -12,6 +12,7 @@ from quorate.api.scheduler_configuration import DEFAULT_FILE
 from quorate.controllers.volcano.pod_groups import pod_group_controller
 from quorate.kube.resources import EVENTS, POD_GROUPS, PODS, PRIORITY_CLASSES, VOLCANO_JOBS, untyped
 from quorate.local.nodes import NodePool
+from tests.e2e import shared_clusters
 from tests.e2e.gangs import NAME, GangWorld, settings
 from tests.e2e.volcano import DEFINITIONS, Gangs
 from tests.e2e.world import NAMESPACE, World, running_cluster
@@ -71,7 +72,7 @@ def run_life(
             finally:
                 await gangs.stop_scheduler()
 
-    asyncio.run(run())
+    shared_clusters.run(run())
 
 
 @pytest.mark.parametrize("profile", ["design", "compat"])

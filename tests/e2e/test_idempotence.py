@@ -27,6 +27,7 @@ from quorate.kube.writes import status_patch
 from quorate.local.nodes import NodePool
 from quorate.processes.local.apply import install_definitions
 from quorate.queueing.pods_ready import TIMEOUT_ANNOTATION
+from tests.e2e import shared_clusters
 from tests.e2e import world as e2e_world
 from tests.e2e.kinds import EXAMPLES, Example, Json
 from tests.e2e.minimal_definitions import definition
@@ -328,5 +329,5 @@ def test_restarted_controllers_write_nothing(stories: Sequence[tuple[Story, Conf
     async def run_concurrently() -> list[dict[str, int]]:
         return await asyncio.gather(*(written(*each) for each in stories))
 
-    found = asyncio.run(run_concurrently())
+    found = shared_clusters.run(run_concurrently())
     assert {story.__name__: each for (story, _), each in zip(stories, found, strict=True) if each} == {}

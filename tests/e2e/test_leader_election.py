@@ -24,6 +24,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import LEASES, WORKLOADS
 from quorate.observe.replica import Replica
+from tests.e2e import shared_clusters
 from tests.e2e.commands import QUORATE
 from tests.e2e.test_controllers_command import controllers, kubeconfig
 from tests.e2e.test_restarts import NAMES, NODES, each_ran_once, never_over_quota, stop_watching, submit
@@ -161,7 +162,7 @@ def test_the_other_replica_takes_over_and_nothing_is_admitted_twice(tmp_path: Pa
             counting.cancel()
             assert set(reservations.seen.values()) == {1}
 
-    asyncio.run(story())
+    shared_clusters.run(story())
 
 
 def test_a_leader_that_was_suspended_beyond_its_lease_writes_nothing(tmp_path: Path) -> None:
@@ -195,7 +196,7 @@ def test_a_leader_that_was_suspended_beyond_its_lease_writes_nothing(tmp_path: P
             counting.cancel()
             assert set(reservations.seen.values()) == {1}
 
-    asyncio.run(story())
+    shared_clusters.run(story())
 
 
 async def is_held_by_other_than(world: World, former: str) -> bool:
@@ -244,7 +245,7 @@ def test_a_leader_that_cannot_renew_stops_until_it_is_elected_again() -> None:
             assert running.cancelled()
             assert await holder(world) == "", "the lease was not released"
 
-    asyncio.run(story())
+    shared_clusters.run(story())
 
 
 async def has_role(replica: Replica, role: str) -> bool:

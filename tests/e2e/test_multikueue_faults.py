@@ -1,6 +1,5 @@
 """A manager and its workers through cut connections, restarts, wrong credentials and other clocks."""
 
-import asyncio
 from contextlib import AsyncExitStack
 
 import pytest
@@ -10,6 +9,7 @@ from quorate.api.meta import Key
 from quorate.api.names.multikueue import INCREMENTAL
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import CLUSTER_QUEUES, JOBS, MULTIKUEUE_CLUSTERS, WORKLOADS
+from tests.e2e import shared_clusters
 from tests.e2e.clusters import PROMPT, Clusters, run_clusters_story, running_clusters
 from tests.e2e.test_multikueue import ENDLESS, fill
 from tests.e2e.worker_clusters import kubeconfig, until_active
@@ -91,7 +91,7 @@ def test_a_job_moves_once_its_pods_have_ended() -> None:
             for _, name, step in sorted(steps, key=lambda each: each[0]):
                 assert not [*promises.step(name, step)]
 
-    asyncio.run(run())
+    shared_clusters.run(run())
 
 
 def test_new_processes_of_all_clusters_continue() -> None:
@@ -155,7 +155,7 @@ def test_clocks_of_other_clusters_do_not_matter() -> None:
                 await clusters.manager.until_finished(f"train{number}")
                 await clusters.until_removed(f"train{number}")
 
-    asyncio.run(run())
+    shared_clusters.run(run())
 
 
 def test_the_incremental_dispatcher_adds_clusters_round_by_round() -> None:
@@ -182,4 +182,4 @@ def test_the_incremental_dispatcher_adds_clusters_round_by_round() -> None:
                 await clusters.manager.stop_queueing()
                 await clusters.manager.start_queueing(replace(PATIENT, multikueue=multikueue), clock=clock)
 
-    asyncio.run(run())
+    shared_clusters.run(run())

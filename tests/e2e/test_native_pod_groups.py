@@ -1,6 +1,5 @@
 """Plain pods and queued jobs with Kubernetes' own pod groups: one workload each, over HTTP."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from quorate.controllers.pods.queued_pod import is_gated
 from quorate.install.crds import queueing_definitions
 from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, TOPOLOGIES, WORKLOADS
 from quorate.local.nodes import NodePool
+from tests.e2e import shared_clusters
 from tests.e2e.stock_kubernetes import create_group
 from tests.e2e.test_pods import FLEET, FOREVER, PODS_QUEUED, has, pod, pods_of, until_pod, until_workload
 from tests.e2e.verbs import CommandLine
@@ -114,12 +114,14 @@ def test_a_queued_job_and_its_group_are_counted_once() -> None:
     async def story(world: World) -> None:
         await world.queues("3")
         labels = {"kueue.x-k8s.io/queue-name": "queue"}
-        await native_group(world, {"gang": {"minCount": 3}})
-        await world.job("a", pods=3, runs=FOREVER, pod_labels=labels, **MEMBER)
+        group = "ignored"  # the scheduler of the cluster says once that it ignores a group of this name
+        await create_group(world.client, group, {"gang": {"minCount": 3}})
+        member: dict[str, Any] = {"schedulingGroup": {"podGroupName": group}}
+        await world.job("a", pods=3, runs=FOREVER, pod_labels=labels, **member)
         await world.until_admitted("a")
         await pod(world, "alone")  # it waits for quota, so that all pods before it have been looked at
         await until_workload_of(world, "alone")
-        await until_event_text(world, f"places each pod of pod group {GROUP} alone")
+        await until_event_text(world, f"places each pod of pod group {group} alone")
         pods = await pods_of(world)
         assert len([name for name in pods if name.startswith("a-")]) == 3
         assert await gated(world) == {"alone"}
@@ -191,4 +193,4 @@ def test_native_groups_are_listed_in_a_cluster_without_volcano(
             assert (f"scheduling.k8s.io/{GROUP}" in listed) == (not output)
             assert f"scheduling.k8s.io/{GROUP}" in await command.output_of("status", "-n", NAMESPACE, *output)
 
-    asyncio.run(story())
+    shared_clusters.run(story())

@@ -1,6 +1,5 @@
 """Queued gangs with an admission that holds places on nodes: the places are for their own pods."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -14,6 +13,7 @@ from quorate.api.configuration.queueing import NodeFit, NodeFitMode
 from quorate.api.scheduler_configuration import DEFAULT_FILE
 from quorate.kube.resources import JOBS, POD_GROUPS, TOPOLOGIES, VOLCANO_JOBS
 from quorate.local.nodes import NodePool
+from tests.e2e import shared_clusters
 from tests.e2e.gangs import NAME, GangWorld, settings
 from tests.e2e.volcano import DEFINITIONS
 from tests.e2e.world import NAMESPACE, World, running_cluster
@@ -121,7 +121,7 @@ def test_a_placed_gang_of_each_kind_starts(node_fit: NodeFitMode, has_topology: 
                         await create(world, gangs, name)
                         await world.until_condition(name, "Finished", "True", "Succeeded")
 
-    asyncio.run(run())
+    shared_clusters.run(run())
 
 
 @pytest.mark.parametrize(
@@ -143,4 +143,4 @@ def test_pod_groups_that_fit_together_run_together(node_fit: NodeFitMode, has_to
                 await a_pod_group(world, gangs, name, pods=8, runs="1h")
                 await gangs.until_phase(name, "Running")
 
-    asyncio.run(run())
+    shared_clusters.run(run())

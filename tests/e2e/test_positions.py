@@ -28,6 +28,7 @@ from quorate.observe.explanations import Explainer
 from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.replica import Replica
 from quorate.observe.visibility import visibility, visibility_access
+from tests.e2e import shared_clusters
 from tests.e2e.test_rights import as_controller_account
 from tests.e2e.verbs import CommandLine
 from tests.e2e.world import World, running_cluster
@@ -101,7 +102,7 @@ def test_pending_workloads_are_listed_with_their_positions(
                 await asyncio.gather(controllers, return_exceptions=True)
             assert client.forbidden == []
 
-    asyncio.run(story())
+    shared_clusters.run(story())
 
 
 async def has_schema(world: World) -> bool:

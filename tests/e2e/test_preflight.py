@@ -1,11 +1,11 @@
 """``quorate preflight`` checks a cluster over HTTP."""
 
-import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
+from tests.e2e import shared_clusters
 from tests.e2e.verbs import CommandLine
 from tests.e2e.world import running_cluster
 
@@ -39,4 +39,4 @@ def test_a_valid_cluster_passes_and_an_error_sets_the_exit_code(
             assert (done.code, done.out) == (2, "")
             assert "is not NAMESPACE/NAME" in done.err
 
-    asyncio.run(story())
+    shared_clusters.run(story())

@@ -1,7 +1,5 @@
 """Pod groups that name a local queue, with controllers and a gang scheduler: quota first, then places."""
 
-import asyncio
-
 import pytest
 
 from quorate.api.configuration import default_configuration
@@ -9,6 +7,7 @@ from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import default_scheduler_configuration
 from quorate.kube.resources import LOCAL_QUEUES, POD_GROUPS
 from quorate.local.nodes import NodePool
+from tests.e2e import shared_clusters
 from tests.e2e.gangs import GangWorld
 from tests.e2e.volcano import DEFINITIONS
 from tests.e2e.world import NAMESPACE, World, running_cluster
@@ -67,4 +66,4 @@ def test_a_pod_group_has_quota_before_it_has_nodes() -> None:
             finally:
                 await gangs.stop_scheduler()
 
-    asyncio.run(run())
+    shared_clusters.run(run())

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e import shared_clusters
 from tests.e2e.test_controllers_command import WITHIN_S, controllers, kubeconfig
 from tests.e2e.world import World, running_cluster
 
@@ -77,7 +78,7 @@ def test_reloadable_settings_apply_without_a_restart(tmp_path: Path) -> None:
                 async with asyncio.timeout(WITHIN_S):
                     assert await process.wait() == 0
 
-    asyncio.run(story())
+    shared_clusters.run(story())
 
 
 def options(world: World, directory: Path, file: Path) -> tuple[str | Path, ...]:

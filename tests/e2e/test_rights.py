@@ -35,7 +35,7 @@ from quorate.kube.resources import (
 from quorate.observe.replica import Replica
 from quorate.webhooks.ca_injection import MUTATING, VALIDATING
 from quorate.webhooks.process import run_webhooks
-from tests.e2e import test_kinds, test_node_failures, test_retention
+from tests.e2e import shared_clusters, test_kinds, test_node_failures, test_retention
 from tests.e2e.kinds import JOB_SET, RAY_CLUSTER, TRAIN_JOB, Example
 from tests.e2e.service_accounts import RecordingClient, as_account
 from tests.e2e.test_provisioning import checked_queue, requested, set_condition
@@ -89,7 +89,7 @@ def test_the_controller_roles_suffice_for_jobs_and_grant_nothing_else() -> None:
             with pytest.raises(Forbidden):
                 await client.delete(CLUSTER_QUEUES, Key("", "research"))
 
-    asyncio.run(story())
+    shared_clusters.run(story())
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_the_controller_roles_suffice_for_other_job_kinds(example: Example) -> N
             assert client.forbidden == []
             assert f"PATCH {example.resource.plural}" in client.succeeded
 
-    asyncio.run(story())
+    shared_clusters.run(story())
 
 
 def test_the_controller_roles_suffice_to_connect_worker_clusters() -> None:
@@ -119,7 +119,7 @@ def test_the_controller_roles_suffice_to_connect_worker_clusters() -> None:
                 await until_active(world, ADMISSION_CHECKS, "remote", "True", "Active")
             assert client.forbidden == []
 
-    asyncio.run(story())
+    shared_clusters.run(story())
 
 
 def test_the_controller_roles_suffice_to_delete_deactivated_jobs() -> None:
@@ -131,7 +131,7 @@ def test_the_controller_roles_suffice_to_delete_deactivated_jobs() -> None:
             assert client.forbidden == []
             assert client.succeeded["DELETE jobs"] == 1
 
-    asyncio.run(story())
+    shared_clusters.run(story())
 
 
 def test_the_controller_roles_suffice_for_provisioning_requests() -> None:
@@ -148,7 +148,7 @@ def test_the_controller_roles_suffice_for_provisioning_requests() -> None:
             assert client.forbidden == []
             assert {"POST provisioningrequests", "POST podtemplates"} <= client.succeeded.keys()
 
-    asyncio.run(story())
+    shared_clusters.run(story())
 
 
 def test_the_controller_roles_suffice_for_places_and_failed_nodes() -> None:
@@ -161,7 +161,7 @@ def test_the_controller_roles_suffice_for_places_and_failed_nodes() -> None:
             assert client.forbidden == []
             assert {"PATCH topologies", "PATCH pods", "PATCH pods/status"} <= client.succeeded.keys()
 
-    asyncio.run(story())
+    shared_clusters.run(story())
 
 
 @asynccontextmanager

@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from quorate.local.nodes import NodePool
+from tests.e2e import shared_clusters
 from tests.e2e.gangs import running_gang_cluster
 from tests.e2e.test_controllers_command import WITHIN_S, kubeconfig
 from tests.forked_command import forked_command
@@ -106,7 +107,7 @@ def test_the_scheduler_places_gangs_serves_probes_and_exits_with_0_on_sigterm(tm
             assert [line["message"] for line in lines if line["level"] not in ("info", "debug")] == []
             assert lines[-1]["message"] == "stopping"
 
-    asyncio.run(story())
+    shared_clusters.run(story())
 
 
 def test_missing_crds_end_the_scheduler_with_the_command_that_installs_them(tmp_path: Path) -> None:

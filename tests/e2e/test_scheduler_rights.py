@@ -32,6 +32,7 @@ from quorate.processes.stored_scheduler_configuration import store_scheduler_in_
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import LEASE_NAME, ElectionOptions, run_scheduler
 from quorate.scheduler.scheduler import Options
+from tests.e2e import shared_clusters
 from tests.e2e.gangs import GangWorld, running_gang_cluster
 from tests.e2e.minimal_definitions import definition
 from tests.e2e.service_accounts import RecordingClient, as_account
@@ -108,7 +109,7 @@ def test_the_scheduler_roles_suffice_for_gangs_and_grant_nothing_else() -> None:
                 with pytest.raises(Forbidden):
                     await forbidden
 
-    asyncio.run(story())
+    shared_clusters.run(story())
 
 
 async def has_stored(client: RecordingClient) -> bool:
@@ -148,7 +149,7 @@ def test_provisioning_requests_need_a_separate_role() -> None:
             assert client.forbidden == []
             assert {"POST podtemplates", "DELETE provisioningrequests"} <= client.succeeded.keys()
 
-    asyncio.run(story())
+    shared_clusters.run(story())
 
 
 def requests(world: GangWorld, count: int) -> Any:

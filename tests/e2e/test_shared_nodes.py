@@ -11,6 +11,7 @@ from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import default_scheduler_configuration
 from quorate.kube.resources import JOBS, PODS
 from quorate.local.nodes import NodePool
+from tests.e2e import shared_clusters
 from tests.e2e.gangs import GangWorld
 from tests.e2e.volcano import DEFINITIONS
 from tests.e2e.world import NAMESPACE, World, running_cluster
@@ -121,4 +122,4 @@ def test_gangs_and_workloads_share_nodes() -> None:
             finally:
                 await gangs.stop_scheduler()
 
-    asyncio.run(run())
+    shared_clusters.run(run())

@@ -1,6 +1,5 @@
 """Jobs request topologies of their workloads; an invalid request leads to an event, and can be corrected."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from quorate.api.names.kueue import TOPOLOGY_GATE
 from quorate.controllers.jobframework.podset_info import PodSetInfo
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.kube.resources import EVENTS, JOBS, PODS
+from tests.e2e import shared_clusters
 from tests.e2e.world import NAMESPACE, World, run_story, running_cluster
 
 pytestmark = pytest.mark.slow
@@ -82,7 +82,7 @@ def test_pods_of_a_placed_job_wait_behind_the_gate_until_it_stops() -> None:
             await world.until("the Job has stopped", has_stopped)
             assert kind.pod_sets(await world.get_job("train")) == originals
 
-    asyncio.run(story())
+    shared_clusters.run(story())
 
 
 async def send(world: World, patches: object) -> None:

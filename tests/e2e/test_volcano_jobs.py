@@ -24,6 +24,7 @@ from quorate.kube.resources import (
     VOLCANO_JOBS,
     Json,
 )
+from tests.e2e import shared_clusters
 from tests.e2e.volcano import DEFINITIONS, Gangs, run_story
 from tests.e2e.world import NAMESPACE, running_cluster
 from tests.kube.virtual_clock import VirtualClock
@@ -289,7 +290,7 @@ def test_a_command_waits_for_its_target_before_it_is_deleted() -> None:
             assert (await client.list(COMMANDS, NAMESPACE)).items == ()
             watching.cancel()
 
-    asyncio.run(run())
+    shared_clusters.run(run())
 
 
 def test_restarted_controllers_continue_and_write_only_what_is_needed() -> None:
@@ -326,7 +327,7 @@ def test_restarted_controllers_continue_and_write_only_what_is_needed() -> None:
             await world.until("the response has arrived", responded)
             assert world.queueing_client.writes == {"POST pods": 1}
 
-    asyncio.run(run())
+    shared_clusters.run(run())
 
 
 def test_a_refused_pod_group_is_an_event_on_the_job() -> None:
@@ -444,4 +445,4 @@ def test_a_job_runs_with_the_crds_of_an_older_volcano() -> None:
             await gangs.set_pod_phase("Succeeded", *names)
             await gangs.until_job("train", "Completed", succeeded=2)
 
-    asyncio.run(run())
+    shared_clusters.run(run())

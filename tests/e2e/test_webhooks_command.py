@@ -8,6 +8,7 @@ import pytest
 
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.kube.serving.tls import KeyPair, server_context
+from tests.e2e import shared_clusters
 from tests.e2e.test_controllers_command import WITHIN_S, controllers, kubeconfig, outcome
 from tests.e2e.world import running_cluster
 from tests.observe.listening import free_port
@@ -72,7 +73,7 @@ def test_the_process_is_ready_once_it_serves_webhooks(tmp_path: Path) -> None:
                     await process.communicate()
             assert process.returncode == 0
 
-    asyncio.run(scenario())
+    shared_clusters.run(scenario())
 
 
 def test_an_address_in_use_ends_the_process_and_names_the_field(tmp_path: Path) -> None:
@@ -91,4 +92,4 @@ def test_an_address_in_use_ends_the_process_and_names_the_field(tmp_path: Path) 
         assert f"error: webhook: 127.0.0.1:{port}: address already in use" in output
         assert "Traceback" not in output
 
-    asyncio.run(scenario())
+    shared_clusters.run(scenario())

@@ -3,7 +3,6 @@
 The test sets the phases of pod groups as the scheduler would; the controllers under test react.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Job
 from quorate.install.crds import gang_definitions, queueing_definitions
 from quorate.kube.resources import COMMANDS, POD_GROUPS, PODS, VOLCANO_JOBS
+from tests.e2e import shared_clusters
 from tests.e2e.world import NAMESPACE, World, running_cluster
 
 DEFINITIONS: Final = (*queueing_definitions(), *gang_definitions())
@@ -126,4 +126,4 @@ def run_story(
             await world.start_queueing(configuration or default_configuration())
             await scenario(Gangs(world))
 
-    asyncio.run(run())
+    shared_clusters.run(run())

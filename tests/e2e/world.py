@@ -7,16 +7,25 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    nullcontext,
+    suppress,
+)
+from dataclasses import replace
 from functools import cache
 from typing import Any, TypeVar
 
+from quorate.api import codec
 from quorate.api.batch import Job
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition
 from quorate.controllers.process import run_queueing
 from quorate.install.crds import gang_definitions, queueing_definitions
+from quorate.kube.cancellation import end_tasks
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Invalid, NotFound, Unreachable
@@ -39,6 +48,8 @@ from quorate.local.controllers.start import run_controllers
 from quorate.local.nodes import NodePool, run_nodes
 from quorate.observe.replica import Replica
 from quorate.processes.local.apply import install_definitions
+from tests.e2e import shared_clusters
+from tests.e2e.shared_clusters import StartedCluster, shared_cluster
 from tests.local import clusters
 from tests.witnessed import GRACE_S, Witnessed, witnessed
 
@@ -359,15 +370,67 @@ queueing_and_gang_definitions = cache(lambda: (*queueing_definitions(), *gang_de
 
 
 @asynccontextmanager
-async def api_server_with(definitions: Sequence[Json]) -> AsyncIterator[RestConfig]:
-    """Run an API server on which ``definitions`` are installed; yield the administrator's configuration."""
+async def api_server_with(
+    definitions: Sequence[Json],
+) -> AsyncIterator[tuple[RestConfig, clusters.RestorableStore | None]]:
+    """Run an API server on which ``definitions`` are installed.
+
+    Yield the administrator's configuration and the store of the local server.  Connections to the local
+    server are socket pairs, which only clients in the same event loop can use.
+    """
     if SERVER is None:
         async with clusters.api_server_with(definitions) as server:
-            yield RestConfig(server.url, credentials=Token(server.token))
+            yield (
+                RestConfig(server.url, credentials=Token(server.token), connect=server.connect),
+                server.store,
+            )
     else:
         async with SERVER() as cluster, Client(cluster, random.Random(1)) as client:
             await install_definitions(client, definitions)
-            yield cluster
+            yield cluster, None
+
+
+@asynccontextmanager
+async def built_in_cluster(
+    definitions: Sequence[Json], *, has_queues: bool, grace_s: float = GRACE_S
+) -> AsyncIterator[StartedCluster]:
+    """Run an API server with its controllers and the witness; the next story may use the local ones again."""
+
+    @asynccontextmanager
+    async def start() -> AsyncIterator[StartedCluster]:
+        rng = random.Random(1)
+        async with (
+            api_server_with(definitions) as (cluster, store),
+            Client(cluster, rng, streams_lists=True) as client,
+            nullcontext() if SCHEDULER is None else SCHEDULER(cluster),
+            nullcontext() if CONTROLLERS is None else CONTROLLERS(cluster),
+            AsyncExitStack() as parts,
+        ):
+            if CONTROLLERS is None:
+                run = run_controllers(client, WallClock(), rng, with_scheduler=SCHEDULER is None)
+                parts.push_async_callback(end_tasks, [asyncio.create_task(run)])
+            found = await parts.enter_async_context(
+                witnessed(cluster, has_queues=has_queues, grace_s=grace_s)
+            )
+            yield StartedCluster(cluster, found, store)
+
+    name = (codec.encode(definitions), has_queues, grace_s)
+    async with start() if SERVER is not None else shared_cluster(name, start) as cluster:
+        yield cluster
+
+
+@asynccontextmanager
+async def running_nodes(cluster: RestConfig, fleet: NodePool) -> AsyncIterator[None]:
+    """Run simulated nodes for the duration of the block, which begins when they are registered."""
+    registered = asyncio.Event()
+    async with Client(cluster, random.Random(1), streams_lists=True) as client:
+        running = asyncio.create_task(run_nodes(client, WallClock(), [fleet], 1.0, registered))
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                await registered.wait()
+            yield
+        finally:
+            await end_tasks([running])
 
 
 @asynccontextmanager
@@ -379,36 +442,22 @@ async def running_cluster(
     ``definitions``: the CRDs, by default those of this release.  ``grace_s``: of the witness.
     """
     rng = random.Random(1)
-    clock = WallClock()
+    definitions = definitions or queueing_and_gang_definitions()
     async with (
-        api_server_with(definitions or queueing_and_gang_definitions()) as cluster,
-        Client(cluster, rng) as client,
-        Client(cluster, rng, streams_lists=True) as own_client,
-        FaultyClient(cluster, rng) as queueing_client,
-        nullcontext() if SCHEDULER is None else SCHEDULER(cluster),
-        nullcontext() if CONTROLLERS is None else CONTROLLERS(cluster),
+        built_in_cluster(definitions, has_queues=True, grace_s=grace_s) as cluster,
+        Client(replace(cluster.config, connect=None), rng) as client,
+        FaultyClient(cluster.config, rng, streams_lists=cluster.store is not None) as queueing_client,
+        nullcontext() if fleet is None else running_nodes(cluster.config, fleet),
     ):
-        parts: list[asyncio.Task[None]] = []
-        if CONTROLLERS is None:
-            run = run_controllers(own_client, clock, rng, with_scheduler=SCHEDULER is None)
-            parts.append(asyncio.create_task(run))
-        if fleet is not None:
-            parts.append(asyncio.create_task(run_nodes(own_client, clock, [fleet], 1.0)))
+        world = World(client, queueing_client, cluster.witnessed)
         try:
-            async with witnessed(cluster, has_queues=True, grace_s=grace_s) as found:
-                world = World(client, queueing_client, found)
-                try:
-                    await world.until("the default namespace", world_has_namespace(client))
-                    yield world
-                    assert not queueing_client.patched_twice, "at most one write to a workload is in flight"
-                    assert not queueing_client.refused_statuses, "the API server accepts every status"
-                    await found.check()
-                finally:
-                    await world.stop_queueing()
+            await world.until("the default namespace", world_has_namespace(client))
+            yield world
+            assert not queueing_client.patched_twice, "at most one write to a workload is in flight"
+            assert not queueing_client.refused_statuses, "the API server accepts every status"
+            await cluster.witnessed.check()
         finally:
-            for part in parts:
-                part.cancel()
-            await asyncio.gather(*parts, return_exceptions=True)
+            await world.stop_queueing()
 
 
 def world_has_namespace(client: Client) -> Callable[[], Awaitable[bool]]:
@@ -432,4 +481,4 @@ def run_story(
                 await world.start_queueing(configuration)
             await story(world)
 
-    asyncio.run(run())
+    shared_clusters.run(run())

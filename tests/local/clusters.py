@@ -25,7 +25,7 @@ from quorate.local.certificates import new_server_keys
 from quorate.local.server.apiserver import NO_CONVERTERS, ApiServer
 from quorate.local.server.auth.authentication import User
 from quorate.local.server.registry.version_conversion import Converter
-from quorate.local.server.storage.store import Store
+from quorate.local.server.storage.store import Entry, Key, Store
 from quorate.processes.local.apply import install_definitions
 
 TOKEN = "let-me-in"
@@ -36,12 +36,25 @@ _databases: dict[bytes, Path] = {}  # by the definitions that are installed in t
 _lock = Lock()  # stories run in several threads
 
 
+class RestorableStore(Store):
+    """A store of which the objects can be read and written without the API."""
+
+    def objects(self) -> dict[Key, Entry]:
+        entries = (entry for resource in list(self._resources) for entry in self.entries(resource))
+        return {entry.key: entry for entry in entries}
+
+    async def written(self) -> None:
+        """Return once all writes are committed that were queued before."""
+        await self._write_queue.join()
+
+
 @dataclass(frozen=True)
 class RunningServer:
     url: str
     token: str
     port: int
     connect: Connect
+    store: RestorableStore
 
 
 @asynccontextmanager
@@ -58,8 +71,9 @@ async def api_server(
 ) -> AsyncIterator[RunningServer]:
     """Run a server on a free loopback port; using the same path twice is a restart."""
     ids = random.Random()
+    store = RestorableStore(path, keep)
     server = ApiServer(
-        Store(path, keep),
+        store,
         {TOKEN: ADMIN},
         clock or WallClock(),
         lambda: str(uuid.UUID(int=ids.getrandbits(128))),
@@ -71,7 +85,7 @@ async def api_server(
     await server.start("127.0.0.1", port, tls)
     try:
         scheme = "https" if tls else "http"
-        yield RunningServer(f"{scheme}://127.0.0.1:{server.port}", TOKEN, server.port, server.connect)
+        yield RunningServer(f"{scheme}://127.0.0.1:{server.port}", TOKEN, server.port, server.connect, store)
     finally:
         await server.stop()
 

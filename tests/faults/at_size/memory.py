@@ -41,7 +41,7 @@ class Scale:
 async def run(scale: Scale, seed: int, show: Show) -> Outcome:
     rng = random.Random(f"memory {seed}")
     definitions = (*queueing_definitions(), *gang_definitions())
-    async with api_server_with(definitions) as cluster, Client(cluster, rng) as client:
+    async with api_server_with(definitions) as (cluster, _), Client(cluster, rng) as client:
         silent = Plan(seed, rate=0.0)
         with TemporaryDirectory() as directory:
             async with Proxy(cluster, silent, STALL_S) as proxy:

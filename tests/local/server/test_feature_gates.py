@@ -10,9 +10,8 @@ import pytest
 from quorate.kube.clock import WallClock
 from quorate.local.server.apiserver import ApiServer
 from quorate.local.server.registry.feature_gates import GATES, InvalidGate, disabled_gates
-from quorate.local.server.storage.store import Store
 from tests.local.api_client import ApiClient, connect
-from tests.local.clusters import ADMIN, KEYS, TOKEN, RunningServer
+from tests.local.clusters import ADMIN, KEYS, TOKEN, RestorableStore, RunningServer
 
 PODS = "/api/v1/namespaces/default/pods"
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
@@ -58,13 +57,12 @@ async def served_with(off: Iterable[str]) -> tuple[tuple[int, Any], tuple[int, A
         "resourceClaims": [{"name": "c", "resourceClaimName": "c"}],
         "disruptionMode": "PodGroup",
     }
-    server = ApiServer(
-        Store(":memory:"), {TOKEN: ADMIN}, WallClock(), iter_uids(), keys=KEYS, disabled_gates=off
-    )
+    store = RestorableStore(":memory:")
+    server = ApiServer(store, {TOKEN: ADMIN}, WallClock(), iter_uids(), keys=KEYS, disabled_gates=off)
     await server.start("127.0.0.1", 0, None)
     try:
         url = f"http://127.0.0.1:{server.port}"
-        async with connect(RunningServer(url, TOKEN, server.port, server.connect)) as client:
+        async with connect(RunningServer(url, TOKEN, server.port, server.connect, store)) as client:
             return await send_all(client, terms)
     finally:
         await server.stop()
