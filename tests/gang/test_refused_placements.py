@@ -174,6 +174,12 @@ TWO_KINDS = [{"cpu": 2}, {"cpu": 1}]
             NO_SHARES,
             id="the minimum of a role",
         ),
+        pytest.param(
+            gang("a", [{"cpu": 2}, {"cpu": 2, "gated": True}]),
+            gang("b", [{"cpu": 2}] * 2, created=1),
+            NO_SHARES,
+            id="members with scheduling gates",
+        ),
     ],
 )
 def test_a_gang_that_differs_is_tried(first: Json, second: Json, conf: Json) -> None:
@@ -202,7 +208,8 @@ def gangs_of_few_kinds(draw: st.DrawFn) -> list[Json]:
         optional={"nodeSelector": st.just({"zone": "x"}), "gated": st.just(True)},
     )
     lists = draw(st.lists(st.lists(pod, min_size=1, max_size=5), min_size=1, max_size=3))
-    kinds = [pods if draw(st.booleans()) else [pods[0]] * len(pods) for pods in lists]
+    gated = st.sampled_from(({}, {"gated": True}))
+    kinds = [pods if draw(st.booleans()) else [pods[0] | draw(gated) for _ in pods] for pods in lists]
     return [
         gang(
             f"g{number}",

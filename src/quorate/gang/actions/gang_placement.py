@@ -237,6 +237,7 @@ class GangPlacement:
         if session.rules.plans_members:
             self._affinity_shapes = dict.fromkeys(shape for shape in gang.shapes if requires_affinity(shape))
         self._is_nominated = is_nominated(gang)  # before any of its tasks has a node
+        self._has_shapes = len(gang.shapes) > 1  # of members without a node
         self._is_first_turn = True
         # How the trial with this gang would end, if that is known without it.
         self._refused = trials.refused.of_shape(gang)
@@ -290,9 +291,11 @@ class GangPlacement:
                 session.hold(statement.commit())
                 self._tasks.clear()
                 return None
-            placed = len(statement.moves)
             return RefusedPlacement(
-                placed, self._failed_shapes, self._refused_requests, short_of_parts=gang.short_of_parts
+                len(statement.moves),
+                self._failed_shapes,
+                self._refused_requests,
+                gang.short_of_parts if self._has_shapes else 0,
             )
 
     def _note_refused_by_queue(self, task: Task, statement: Statement) -> None:
@@ -385,7 +388,8 @@ class GangPlacement:
         """Return why the gang waits."""
         gang = self._gang
         placed = gang.task_counts.ready + gang.task_counts.pipelined + refused.placed
-        missing = max(gang.min_member - placed, refused.short_of_parts)
+        of_parts = max(gang.short_of_parts - refused.placed, refused.short_of_parts)
+        missing = max(1, gang.min_member - placed, of_parts)
         never = sum(gang.shapes[shape] for shape, no_fit in self._failed_shapes.items() if no_fit.never_fits)
         never_fits = gang.task_counts.valid - never < gang.min_member
         return GangUnschedulable(missing, gang.min_member, self._cause(never_fits=never_fits), never_fits)

@@ -7,7 +7,7 @@ equal members, some of which had nodes in a trial of the last session, needs non
 """
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskCounts
@@ -64,7 +64,7 @@ class RefusedPlacement:
     failed_shapes: Mapping[Shape, Diagnosis]  # shapes without a node, in the order found
     # The request of the first member that the queue may not allocate, and with those placed before it.
     by_queue: tuple[Amounts, Amounts] | None = None
-    short_of_parts: int = 0  # ``Gang.short_of_parts`` then
+    short_of_parts: int = 0  # ``Gang.short_of_parts`` then, of a gang of several shapes
 
 
 class RefusedPlacements:
@@ -123,8 +123,10 @@ class RefusedPlacements:
     def add(self, gang: Gang, tasks: tuple[Task, ...], refused: RefusedPlacement) -> None:
         """Keep the result for ``gang`` as it was before, and is again after, the trial with ``tasks``."""
         key = self._shape_key(gang)
-        if key is not None and _missing(gang) > refused.placed:
-            self._by_shape[key] = replace(refused, short_of_parts=0)
+        # If none of its tasks was refused, it has too few: others have scheduling gates.
+        is_refused = bool(refused.failed_shapes or refused.by_queue)
+        if key is not None and is_refused and _missing(gang) > refused.placed:
+            self._by_shape[key] = refused
         else:
             self._by_tasks[self._tasks_key(gang, tasks)] = refused
 
