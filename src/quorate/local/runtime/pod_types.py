@@ -140,7 +140,21 @@ class PodSecurityContext(SecurityContext):
     sysctls: tuple[Mapping[str, Any], ...] = ()
 
 
+class ExitCodes(Struct):
+    operator: str = "In"
+    values: tuple[Int32, ...] = ()
+
+    def match(self, code: int) -> bool:
+        return (code in self.values) == (self.operator == "In")
+
+
+class RestartRule(Struct):
+    action: str
+    exit_codes: ExitCodes = ExitCodes()
+
+
 class Container(pod_types.Container):
+    restart_policy_rules: tuple[RestartRule, ...] = ()
     working_dir: str = ""
     env: tuple[EnvVar, ...] = ()
     env_from: tuple[EnvFromSource, ...] = ()

@@ -147,14 +147,22 @@ def test_the_backoff_doubles_from_ten_seconds_to_five_minutes_and_is_forgotten_a
 
 @given(
     policy=st.sampled_from(["Never", "OnFailure", "Always"]),
+    own=st.sampled_from(["", "Never", "OnFailure", "Always"]),
+    retried=st.none() | st.sets(st.integers(0, 2), min_size=1),
     codes=st.lists(st.integers(0, 2), min_size=1, max_size=6),
     sidecar=st.booleans(),
 )
-def test_a_pod_ends_if_and_only_if_its_policy_restarts_nothing(
-    policy: str, codes: list[int], sidecar: bool
+def test_a_pod_ends_if_and_only_if_its_policies_restart_nothing(
+    policy: str, own: str, retried: set[int] | None, codes: list[int], sidecar: bool
 ) -> None:
-    """Let the main container end with these codes in turn, and the sidecar when it is stopped."""
-    pod = a_pod(policy, inits=(SIDECAR,) if sidecar else ())
+    """Let the main container end with these codes in turn, and the sidecar when it is stopped.
+
+    ``own``: the policy of the container; ``retried``: the codes with which a rule restarts it.
+    """
+    exits = {"operator": "In", "values": sorted(retried or ())}
+    rules = [{"action": "Restart", "exitCodes": exits}] if retried else []
+    main = {"name": "main", "image": "i", "restartPolicy": own, "restartPolicyRules": rules}
+    pod = a_pod(policy, inits=(SIDECAR,) if sidecar else (), containers=[main])
     records: dict[str, ContainerRecord] = {}
     now, left = NOW, list(codes)
     for _ in range(100):
@@ -172,10 +180,14 @@ def test_a_pod_ends_if_and_only_if_its_policy_restarts_nothing(
                 break
             now += 1
             records["main"] = ended(left.pop(0), now, record=records["main"])
-    is_over = policy == "Never" or (policy == "OnFailure" and 0 in codes)
-    assert next_actions(pod, records, {}, None, now).is_finished is is_over
-    starts = records["main"].attempt + 1
-    assert starts == (1 if policy == "Never" else codes.index(0) + 1 if is_over else len(codes) + 1)
+    used = own or policy
+    final = [
+        index
+        for index, code in enumerate(codes)
+        if code not in (retried or ()) and (used == "Never" or (used == "OnFailure" and code == 0))
+    ]
+    assert next_actions(pod, records, {}, None, now).is_finished is bool(final)
+    assert records["main"].attempt == (final[0] if final else len(codes))
 
 
 @given(
@@ -244,6 +256,12 @@ def observe(records: dict[str, ContainerRecord], **fields: Any) -> PodObservatio
             "Failed ContainerStatusUnknown",
             id="deleted before its start",
         ),
+        pytest.param(
+            a_pod("Never", inits=(FIRST,)),
+            observe({"first": ended(3)}, is_finished=True),
+            "Failed PodInitializing",
+            id="a failed init container",
+        ),
     ],
 )
 def test_pod_status(pod: Pod, seen: PodObservation, want: str) -> None:
@@ -254,6 +272,9 @@ def test_pod_status(pod: Pod, seen: PodObservation, want: str) -> None:
     )
     ready = find_condition(status.conditions, "Ready")
     assert ready is not None
+    initialized = find_condition(status.conditions, "Initialized")
+    assert initialized is not None
+    assert (initialized.status == "False") is (reason == "PodInitializing")
     words = [status.phase, reason, *(["Ready"] if ready.status == "True" else []), status.reason]
     assert " ".join(filter(None, words)) == want
 

@@ -73,10 +73,12 @@ def _ran_long(record: ContainerRecord) -> bool:
 def restarts(pod: Pod, container: Container, record: ContainerRecord, *, is_init: bool) -> bool:
     """Return True if a container that has ended is to start again."""
     assert record.ended is not None, "a running container does not start"
-    if is_init and is_sidecar(container):
+    code = record.ended.exit_code
+    rules = (rule for rule in container.restart_policy_rules if rule.action == "Restart")
+    if (is_init and is_sidecar(container)) or any(rule.exit_codes.match(code) for rule in rules):
         return True
-    failed = record.ended.exit_code != 0
-    match pod.spec.restart_policy:
+    failed = code != 0
+    match container.restart_policy or pod.spec.restart_policy:
         case "Never":
             return False
         case "OnFailure":

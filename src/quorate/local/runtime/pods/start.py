@@ -54,6 +54,8 @@ def ignored_fields(pod: Pod, *, is_root: bool) -> list[str]:
     names += _ignored_in_context(context, "securityContext", is_root=is_root)
     for container in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers):
         path = f"containers[{container.name}]"
+        if any(rule.action != "Restart" for rule in container.restart_policy_rules):
+            names.append(f"{path}.restartPolicyRules")
         names += _ignored_in_context(container.security_context, f"{path}.securityContext", is_root=is_root)
     return names
 

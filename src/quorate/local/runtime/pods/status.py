@@ -159,7 +159,7 @@ def _states(
     """Return the state of a container and its last state."""
     previous = _terminated(record.previous) if record and record.previous else ContainerState()
     if record is None or (record.started_at is None and record.ended is None):
-        if seen.is_finished and not is_init:
+        if seen.is_finished and initialized and not is_init:
             unknown = ContainerStateTerminated(exit_code=137, reason="ContainerStatusUnknown")
             return ContainerState(terminated=unknown), previous
         waiting = seen.waiting.get(container.name)
@@ -217,13 +217,13 @@ def _with_conditions(
         values["PodScheduled"] = TRUE
     network = seen.addresses is not None and not seen.is_finished
     values["PodReadyToStartContainers"] = TRUE if network else ConditionValue("False")
+    values["Initialized"] = TRUE if initialized else _incomplete(pod, seen)
     if status.phase in TERMINAL:
         reason = "PodCompleted" if status.phase == "Succeeded" else "PodFailed"
-        values["Initialized"] = ConditionValue("True", reason if reason == "PodCompleted" else "")
-        unready = ConditionValue("False", reason)
-        values["ContainersReady"] = values["Ready"] = unready
+        if status.phase == "Succeeded":
+            values["Initialized"] = ConditionValue("True", reason)
+        values["ContainersReady"] = values["Ready"] = ConditionValue("False", reason)
     else:
-        values["Initialized"] = TRUE if initialized else _incomplete(pod, seen)
         names = _unready_names(pod, status)
         unready = ConditionValue("False", "ContainersNotReady", f"containers with unready status: [{names}]")
         values["ContainersReady"] = unready if names else TRUE
