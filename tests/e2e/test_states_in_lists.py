@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from quorate.api.explanation import state_text
-from quorate.kube.resources import NATIVE_POD_GROUPS
+from quorate.kube.resources import NATIVE_POD_GROUPS, POD_GROUPS
 from quorate.sdk.cluster import Cluster, NotWithin
 from quorate.testing.server import ClusterServer, ClusterSettings, LocalCluster
 from tests.e2e.commands import poll
@@ -120,7 +120,10 @@ OTHER_JOBS: dict[str, tuple[str, str, dict[str, str]]] = {
 }  # fmt: skip
 
 
-def submit_native_gangs(cluster: Cluster) -> None:
+def submit_pod_groups(cluster: Cluster) -> None:
+    spec = {"minMember": 2, "queue": "default"}
+    alone = {"apiVersion": POD_GROUPS.api_version, "kind": "PodGroup", "metadata": {"name": "alone"}}
+    cluster.apply({**alone, "spec": spec})
     for name, cpu in NATIVE_GANGS.items():
         group = {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
         cluster.apply({"apiVersion": NATIVE_POD_GROUPS.api_version, "kind": "PodGroup", **group})
@@ -209,7 +212,7 @@ def test_lists_say_why_jobs_that_were_admitted_cannot_run(
 ) -> None:
     submit(cluster)
     submit_others(cluster)
-    submit_native_gangs(cluster)
+    submit_pod_groups(cluster)
     tenant = tenant_of(cluster, tmp_path / "tenant")
     for reader in (cluster, tenant):
         poll(partial(states, reader), WANTED.__eq__, WITHIN_S)
@@ -242,8 +245,9 @@ def test_lists_say_why_jobs_that_were_admitted_cannot_run(
         return {name[:5]: (group["state"], group.get("code", "")) for name, group in groups.items()}
 
     never, waits = ("NeverFits", "NotEnoughResources"), ("Queued", "NotEnoughResources")
-    poll(partial(gangs, tenant), {"gang-": never}.__eq__, WITHIN_S)
-    wanted = {"gang-": never, "no-po": ("Queued", ""), "block": waits, "too-l": never}
+    of_volcano = {"gang-": never, "alone": ("Admitted", "NotEnoughTasks")}
+    poll(partial(gangs, tenant), of_volcano.__eq__, WITHIN_S)
+    wanted = {**of_volcano, "no-po": ("Queued", ""), "block": waits, "too-l": never}
     poll(partial(gangs, cluster), wanted.__eq__, WITHIN_S)
     (job,) = listed(tenant, "vcjob", "list")
     assert (job["explanation"]["state"], job["explanation"]["code"]) == ("NeverFits", "NotEnoughResources")

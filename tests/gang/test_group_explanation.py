@@ -115,6 +115,16 @@ def test_members_of_an_incomplete_gang_need_no_room_on_a_node() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("phase", "members", "code"),
+    [("Inqueue", 2, "NotEnoughTasks"), ("Inqueue", 3, ""), ("Inqueue", None, ""), ("Running", 2, "")],
+)
+def test_an_admitted_group_waits_for_its_members(phase: str, members: int | None, code: str) -> None:
+    explanation = explain_group(a_group(phase), members=members)
+    assert explanation.code == code
+    assert explanation.message.endswith("2 of 3 members exist") == bool(code)
+
+
 @pytest.mark.parametrize(("phase", "admitted"), [("Pending", 0), ("Inqueue", 3), ("Running", 3)])
 def test_pods_of_a_pending_group_are_not_admitted(phase: str, admitted: int) -> None:
     pods = explain_group(a_group(phase)).pods

@@ -19,20 +19,21 @@ from quorate.api.explanation import ExplanationSummary, ExplanationSummaryList, 
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, at_epoch
 from quorate.api.volcano import PodGroup
-from quorate.gang.explanation import explain_group, waiting_group
+from quorate.gang.explanation import waiting_group
 from quorate.kube.errors import Unreachable
 from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.explanation_lists import (
     ExplanationLists,
     Page,
     encoded_list,
+    explain_with_pods,
     pod_group_summaries,
     workload_summaries,
 )
 from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted, is_finished
 from quorate.queueing.explain import pending_facts, run
-from quorate.queueing.explanation.pods import failed_creation, with_members
+from quorate.queueing.explanation.pods import failed_creation
 from quorate.queueing.explanation.scope import UNLIMITED_SCOPE, Scope
 from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
 from quorate.queueing.scheduling.cycle import AdmissionCycle
@@ -250,8 +251,7 @@ def test_a_list_says_of_every_pod_group_what_its_explanation_says(data: st.DataO
     failures = data.draw(failures_of(workload))
     summaries = asyncio.run(listed(pod_group_summaries(Objects(members, failures=failures), named)))
     for summary, group in zip(summaries, named, strict=True):
-        failure = failed_creation(group.metadata, failures)
-        explanation = with_members(explain_group(group), members, failure)
+        explanation = explain_with_pods(group, None, members, failures)
         event(f"{explanation.state} {explanation.code}")
         assert (summary.state, summary.code, summary.message) == (
             explanation.state, explanation.code, explanation.message,

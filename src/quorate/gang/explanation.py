@@ -33,6 +33,7 @@ from quorate.api.volcano import (
 from quorate.api.volcano.job import INVALID_JOB, Job
 from quorate.gang.admission_record import INQUEUE_SINCE, admission_record
 from quorate.gang.cache.quota_admission import is_suspended
+from quorate.gang.pending_reasons import NotEnoughTasks
 from quorate.gang.shortage import NEVER_FITS
 
 _ENDED_PHASES: Final = ("Completed", "Failed", "Terminated", "Aborted")  # of a Volcano Job
@@ -104,12 +105,17 @@ def _phase_of(group: PodGroup) -> str:
     return PENDING if phase == INQUEUE and _is_native(group) else phase
 
 
-def explain_group(group: PodGroup, facts: GroupFacts | None = None) -> Explanation:
-    """Return the explanation of a pod group; without ``facts`` it is that of its status."""
+def explain_group(
+    group: PodGroup, facts: GroupFacts | None = None, members: int | None = None
+) -> Explanation:
+    """Return the explanation of a pod group; without ``facts`` it is that of its status.
+
+    ``members``: how many of its pods exist, of which an admitted group may wait for more; None: not known.
+    """
     metadata, spec, status = group.metadata, group.spec, group.status
     phase = _phase_of(group)
     state: ExplainedState = _STATES.get(phase, "Queued")
-    reasons, text = _stored_or(facts, group)
+    reasons, text = _stored_or(facts, group, members)
     if is_suspended(metadata.annotations) and phase == PENDING:
         enough = f"quorate explain podgroup/{metadata.name} shows what its Workload waits for"
         text = "its Workload is not admitted by a cluster queue"
@@ -147,10 +153,17 @@ def explain_group(group: PodGroup, facts: GroupFacts | None = None) -> Explanati
     )
 
 
-def _stored_or(facts: GroupFacts | None, group: PodGroup) -> tuple[tuple[Reason, ...], str]:
-    """Return the reasons of ``facts``, or without facts the reason in the status, with their text."""
+def _stored_or(
+    facts: GroupFacts | None, group: PodGroup, members: int | None
+) -> tuple[tuple[Reason, ...], str]:
+    """Return the reasons of ``facts``, or without facts what status and members say, with their text."""
     stored = unschedulable(group)
     if facts is None:
+        if stored is None and _phase_of(group) == INQUEUE and members is not None:
+            needed = group.spec.min_member
+            if members < needed:
+                missing = NotEnoughTasks(members, needed)
+                stored = Reason(code=missing.reason, text=str(missing), enough=_CREATE_PODS)
         return ((), "") if stored is None else ((stored,), stored.text)
     if facts.starts and _phase_of(group) == PENDING:
         text = "there is room for it now (if it stays pending, check that the gang scheduler runs)"

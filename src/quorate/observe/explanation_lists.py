@@ -25,17 +25,23 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.core.started_pod import FailedCreation, StartedPod
-from quorate.api.explanation import ExplanationSummary, ExplanationSummaryList, ListMeta, summary_of
+from quorate.api.explanation import (
+    Explanation,
+    ExplanationSummary,
+    ExplanationSummaryList,
+    ListMeta,
+    summary_of,
+)
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano import PodGroup
-from quorate.gang.explanation import explain_group, groups_by_owner, waiting_group
+from quorate.gang.explanation import GroupFacts, explain_group, groups_by_owner, waiting_group
 from quorate.observe.explanation_tables import table_frame, table_row
 from quorate.observe.limits import KEEP_S, MAX_COMPLETE, SLICE_S
 from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted, is_finished
 from quorate.queueing.explain import PendingFacts, Steps, blocking_workload, outcome_of, pending_facts
-from quorate.queueing.explanation.pods import PodIndex, failed_creation, with_members
+from quorate.queueing.explanation.pods import PodIndex, failed_creation, has_ended, with_members
 from quorate.queueing.explanation.scope import Scope, scoped
 from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
 from quorate.queueing.state import State
@@ -216,12 +222,26 @@ async def pod_group_summaries(
         for pod in pods or ():
             members[pod.pod_group].append(pod)
         for group in of_namespace:
-            explanation = explain_group(group)
-            if pods is not None:
-                explanation = with_members(
-                    explanation, members[group.metadata.name], failed_creation(group.metadata, failures)
-                )
-            yield summary_of(explanation, group.metadata)
+            own = None if pods is None else members[group.metadata.name]
+            yield summary_of(explain_with_pods(group, None, own, failures), group.metadata)
+
+
+def explain_with_pods(
+    group: PodGroup,
+    facts: GroupFacts | None,
+    pods: Sequence[StartedPod] | None,
+    failures: Mapping[Uid, FailedCreation],
+) -> Explanation:
+    """Return the explanation of a pod group with what its pods wait for; ``pods`` may contain others.
+
+    ``pods`` is None if they may not be read.  ``failures``: the last failed creation of a pod, by job.
+    """
+    if pods is None:
+        return explain_group(group, facts)
+    key = group.metadata.key
+    members = sum(Key(pod.metadata.namespace, pod.pod_group) == key and not has_ended(pod) for pod in pods)
+    failure = failed_creation(group.metadata, failures)
+    return with_members(explain_group(group, facts, members), pods, failure)
 
 
 async def encoded_list(

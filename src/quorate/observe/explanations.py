@@ -35,13 +35,19 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.api.volcano import GROUP as VOLCANO
 from quorate.api.volcano import PodGroup
-from quorate.gang.explanation import GroupFacts, explain_group, waiting_group
+from quorate.gang.explanation import GroupFacts, waiting_group
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.log import logger
 from quorate.kube.serving.delegated_auth import Access, ResourceAccess, User
 from quorate.observe.authorization import USER, Auth, refusal
-from quorate.observe.explanation_lists import ExplanationLists, NamespaceReader, Page, in_steps
+from quorate.observe.explanation_lists import (
+    ExplanationLists,
+    NamespaceReader,
+    Page,
+    explain_with_pods,
+    in_steps,
+)
 from quorate.observe.explanation_tables import prefers_table
 from quorate.observe.limits import MAX_DIGITS
 from quorate.observe.replica import Replica
@@ -49,7 +55,7 @@ from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted
 from quorate.queueing.explain import PendingFacts, first_pending, pending_facts
 from quorate.queueing.explanation.jobs import UnqueuedJob, explain_unqueued_job
-from quorate.queueing.explanation.pods import failed_creation, selector_of, with_members
+from quorate.queueing.explanation.pods import failed_creation, selector_of
 from quorate.queueing.explanation.queues import explain_cluster_queue, explain_local_queue
 from quorate.queueing.explanation.scope import UNLIMITED_SCOPE, Scope, namespaces_of, scoped
 from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
@@ -221,12 +227,9 @@ class Explainer:
         )
         if group is None:
             return None
-        explanation = explain_group(group, await self._reader.group_facts(group))
+        facts = await self._reader.group_facts(group)
         pods = await self._reader.pods(key.namespace, "")
-        if pods is None:
-            return explanation
-        failures = await self._reader.failed_creations(key.namespace)
-        return with_members(explanation, pods, failed_creation(group.metadata, failures))
+        return explain_with_pods(group, facts, pods, await self._reader.failed_creations(key.namespace))
 
     async def _job(self, view: View, key: Key, request: web.Request) -> Explanation | None:
         kind = request.query.get("kind", "Job")

@@ -35,7 +35,7 @@ from quorate.dashboard.views.live_reads import (
 )
 from quorate.gang.explanation import explain_group
 from quorate.kube.client import Client
-from quorate.queueing.explanation.pods import with_members
+from quorate.observe.explanation_lists import explain_with_pods
 
 
 def phase_of(group: PodGroup) -> str:
@@ -146,7 +146,7 @@ async def pod_group(
             name: str(amount) for name, amount in sorted((group.spec.min_resources or {}).items())
         },
         milestones=group_milestones(group, recorded, readable),
-        explanation=explanation or readable_explanation(with_members(explain_group(group), pods), readable),
+        explanation=explanation or readable_explanation(explain_with_pods(group, None, pods, {}), readable),
         explanation_problem=problem,
         pods=pod_rows(members),
         events=events,

@@ -10,16 +10,17 @@ from quorate.api.meta import Key
 from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.native_groups import PREFIX
 from quorate.controllers.unserved import why_not_queued
-from quorate.gang.explanation import explain_group, waiting_group
+from quorate.gang.explanation import waiting_group
 from quorate.inspect.cluster_model import effective_configuration, evaluate_all, load_state
 from quorate.inspect.cluster_reader import ClusterReader
 from quorate.inspect.explain.targets import OfJob
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
+from quorate.observe.explanation_lists import explain_with_pods
 from quorate.queueing.conditions import is_admitted
 from quorate.queueing.explain import first_pending, pending_facts, run
 from quorate.queueing.explanation.jobs import UnqueuedJob, explain_unqueued_job
-from quorate.queueing.explanation.pods import failed_creation, selector_of, with_members
+from quorate.queueing.explanation.pods import failed_creation, selector_of
 from quorate.queueing.explanation.queues import explain_cluster_queue, explain_local_queue
 from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
 from quorate.queueing.state import State
@@ -81,12 +82,8 @@ async def explain_stored_group(client: Client, key: Key) -> Explanation | None:
     group = await reader.pod_group(key) or await reader.pod_group(Key(key.namespace, PREFIX + key.name))
     if group is None:
         return None
-    explanation = explain_group(group, await reader.group_facts(group))
-    pods = await reader.pods(key.namespace, "")
-    if pods is None:
-        return explanation
-    failures = await reader.failed_creations(key.namespace)
-    return with_members(explanation, pods, failed_creation(group.metadata, failures))
+    facts, pods = await reader.group_facts(group), await reader.pods(key.namespace, "")
+    return explain_with_pods(group, facts, pods, await reader.failed_creations(key.namespace))
 
 
 async def started_of(reader: ClusterReader, workload: Workload) -> Started:

@@ -259,6 +259,11 @@ def wait_text(pod: StartedPod) -> str:
     return _wait_of(pod).text if _is_waiting(pod) else ""
 
 
+def has_ended(pod: StartedPod) -> bool:
+    """Return True for a pod that failed or is being deleted: another one must take its place."""
+    return pod.status.phase == "Failed" or pod.metadata.deletion_timestamp is not None
+
+
 def _is_running(pod: StartedPod) -> bool:
     return pod.status.phase == "Running" and not _is_waiting(pod)
 
