@@ -220,6 +220,34 @@ def test_a_write_that_is_cancelled_after_any_step_leaves_no_coroutine(steps: int
     assert coroutines == []
 
 
+def test_the_response_to_a_write_is_awaited_although_its_caller_was_cancelled() -> None:
+    async def story() -> None:
+        arrived, answers, codes = asyncio.Event(), asyncio.Event(), list[int]()
+
+        async def answer() -> Answer:
+            arrived.set()
+            await answers.wait()
+            return Answer()
+
+        async with (
+            FakeServer(lambda request: answer()) as server,
+            server.client(on_response=lambda verb, path, code, seconds: codes.append(code)) as client,
+        ):
+            writing = asyncio.create_task(client.patch(PODS, A, {}))
+            await arrived.wait()
+            await end_tasks([writing])
+            finished = asyncio.create_task(client.writes_finished())
+            await asyncio.sleep(0)
+            assert (writing.cancelled(), finished.done(), client.writes_in_flight, codes) == (
+                True, False, 1, []
+            )  # fmt: skip
+            answers.set()
+            await finished
+            assert (client.writes_in_flight, codes) == (0, [200])
+
+    asyncio.run(story())
+
+
 def test_a_refused_connection_is_unreachable_and_not_sent() -> None:
     async def story() -> None:
         async with FakeServer(in_turn()) as server:

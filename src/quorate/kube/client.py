@@ -7,7 +7,7 @@ only the fields we read: patch existing objects, and replace only objects that w
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
 from enum import StrEnum
 from typing import Any, Final, Self
@@ -38,7 +38,7 @@ from quorate.kube.own_writes import OwnWrites
 from quorate.kube.resources import Body, Resource, T
 from quorate.kube.rest.bounded_reads import Lines, batched_pieces, pieces
 from quorate.kube.rest.config import RestConfig
-from quorate.kube.rest.connection import TransportFailed
+from quorate.kube.rest.connection import Connection, TransportFailed
 from quorate.kube.rest.connection_pool import ConnectionPool, Permit, Request
 from quorate.kube.rest.decoding import (
     AnyObject,
@@ -112,15 +112,16 @@ class Client:
         self._deadline_s = deadline_s
         self._field_manager = field_manager
         self._pool = ConnectionPool(config, permit)
-        # Writes without a response yet, including those of cancelled callers.
-        self._writes: set[asyncio.Task[bytes]] = set()
+        self.writes_in_flight = 0  # sent or about to be sent, also of cancelled callers
+        self._no_writes = asyncio.Event()  # set when the last of them ends
+        self._unread: set[asyncio.Task[bytes]] = set()  # reads of responses, for cancelled callers
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         self._pool.refuse()
-        await end_tasks(self._writes)
+        await end_tasks(self._unread)
         await self._pool.close()
 
     async def get(self, resource: Resource[T], key: Key) -> T:
@@ -313,8 +314,7 @@ class Client:
                 authorization = self.config.credentials.authorization()
                 try:
                     sent = self._new_request(method, method, path, query, authorization, body, headers)
-                    exchange = self._exchange(sent, path, deadline)
-                    return await (exchange if method == "GET" else self._shielded(exchange))
+                    return await self._exchange(sent, path, deadline, clock())
                 except Unauthorized:
                     # Credentials expire; the rejected request had no effect and is sent with fresh ones.
                     if attempt > 1 or not await self.config.credentials.refresh(authorization):
@@ -329,35 +329,45 @@ class Client:
                     await asyncio.sleep(delay_s)
                 attempt += 1
 
-    async def _shielded(self, exchange: Coroutine[Any, Any, bytes]) -> bytes:
-        """Await ``exchange``, which continues until its response even if the caller is cancelled."""
-        write = asyncio.create_task(exchange)
-        self._writes.add(write)
-        write.add_done_callback(self._writes.discard)
-        try:
-            return await asyncio.shield(write)
-        except asyncio.CancelledError:
-            write.add_done_callback(retrieve_exception)
-            raise
-
-    @property
-    def writes_in_flight(self) -> int:
-        return len(self._writes)
-
     async def writes_finished(self) -> None:
         """Return once no write is in flight, also of cancelled callers; at most after the deadline."""
-        if self._writes:
-            await asyncio.wait(self._writes)
+        while self.writes_in_flight:
+            self._no_writes.clear()
+            await self._no_writes.wait()
 
-    async def _exchange(self, request: Request, path: str, deadline: float) -> bytes:
-        clock, code = asyncio.get_running_loop().time, 0
-        began = clock()
+    async def _exchange(
+        self, request: Request, path: str, deadline: float, began: float, sent: Connection | None = None
+    ) -> bytes:
+        """Return the response to one attempt, which ``began`` at a loop time.
+
+        If the caller is cancelled once a write is sent, a task of its own reads the response on the
+        connection ``sent``.
+        """
+        is_write, connection, code, goes_on = request.method != "GET", sent, 0, False
+        self.writes_in_flight += is_write and sent is None
         try:
-            code, answer, retry_after_s = await self._pool.exchange(request, self._answer_bytes, deadline)
+            if connection is None:
+                connection = await self._pool.send(request, deadline)
+            answer = await connection.read(request.name, self._answer_bytes, deadline)
+            code, retry_after_s = connection.status, connection.retry_after_s
         except TransportFailed as error:
             raise Unreachable(request.name, self.config.server, str(error), error.sent) from error
+        except asyncio.CancelledError:
+            goes_on = is_write and connection is not None and sent is None
+            if goes_on:
+                rest = asyncio.create_task(self._exchange(request, path, deadline, began, connection))
+                self._unread.add(rest)
+                rest.add_done_callback(self._unread.discard)
+                rest.add_done_callback(retrieve_exception)
+            raise
         finally:
-            self._on_response(request.method, path, code, clock() - began)
+            if not goes_on:
+                if connection is not None:
+                    self._pool.release(connection)
+                self._on_response(request.method, path, code, asyncio.get_running_loop().time() - began)
+                self.writes_in_flight -= is_write
+                if not self.writes_in_flight:
+                    self._no_writes.set()
         if code >= 400:
             raise error_from_answer(request.name, code, answer, retry_after_s)
         return answer

@@ -33,12 +33,6 @@ class Request(NamedTuple):
     body: bytes | None = None
 
 
-class Answer(NamedTuple):
-    status: int
-    body: bytes
-    retry_after_s: float | None
-
-
 class ConnectionPool:
     """Send requests, on connections that are kept for the next ones.
 
@@ -67,30 +61,18 @@ class ConnectionPool:
         self._sweep: asyncio.TimerHandle | None = None
         self._is_closed = False
 
-    async def exchange(self, request: Request, limit: int, deadline: float) -> Answer:
-        """Return the response, with a body of at most ``limit`` bytes, if it has arrived until ``deadline``.
-
-        The deadline is a loop time.  Raises ``TransportFailed``, ``AnswerTooLarge``, ``WriteNotPermitted``.
-        """
-        connection = await self._send(request, deadline)
-        try:
-            body = await connection.read(request.name, limit, deadline)
-            return Answer(connection.status, body, connection.retry_after_s)
-        finally:
-            self._release(connection)
-
     @asynccontextmanager
     async def stream(self, request: Request, deadline: float) -> AsyncIterator[Connection]:
         """Yield the connection of a response if its headers have arrived until ``deadline``.
 
-        Its body is read next.  Raises the same as ``exchange``.
+        The deadline is a loop time.  Its body is read next.  Raises the same as ``send``.
         """
-        connection = await self._send(request, deadline)
+        connection = await self.send(request, deadline)
         try:
             await connection.head(deadline)
             yield connection
         finally:
-            self._release(connection)
+            self.release(connection)
 
     def refuse(self) -> None:
         """Send no more requests."""
@@ -108,15 +90,18 @@ class ConnectionPool:
         if ends:
             await asyncio.wait(ends)
 
-    async def _send(self, request: Request, deadline: float) -> Connection:
-        """Send a request and return its connection."""
+    async def send(self, request: Request, deadline: float) -> Connection:
+        """Send a request and return its connection, on which the response is read before its ``release``.
+
+        A cancelled call has sent nothing.  Raises ``TransportFailed`` and ``WriteNotPermitted``.
+        """
         encoded = self._encode(request)
         if self._is_closed:  # a task that waited for a slot, a rate or an attempt does not know it yet
             raise TransportFailed("this client is closed")
         tls = self._config.credentials.tls or self._tls
         connection = self._take(tls) or await self._connect(tls, deadline)
         if self._permit is not None and request.method != "GET" and (problem := self._permit()):
-            self._release(connection)
+            self.release(connection)
             raise WriteNotPermitted(request.name, self._config.server, problem)
         connection.send(encoded)
         return connection
@@ -144,7 +129,7 @@ class ConnectionPool:
             connection.abort()
         return None
 
-    def _release(self, connection: Connection) -> None:
+    def release(self, connection: Connection) -> None:
         """Keep the connection for the next request; close it if that is not possible."""
         is_kept = connection.is_reusable and not self._is_closed
         if not is_kept or len(self._idle) >= MAX_IDLE_CONNECTIONS:
