@@ -392,7 +392,7 @@ def share_for_a_second_nominated_gang(**limit: Json) -> Case:
 
 
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
-@examples(500)
+@examples(200)
 @example(TWO_NOMINATED_GANGS)
 @example(MEMBERS_START_ONE_BY_ONE)
 @example(PARTLY_PLANNED)
@@ -409,7 +409,7 @@ def test_evictions_keep_the_laws(case: Case) -> None:
 
 
 @pytest.mark.no_cover  # as above
-@examples(250)
+@examples(150)
 @example(MINIMUM_WITHIN_A_HYPER_NODE)
 @example(RECLAIMED_WITHIN_A_HYPER_NODE)
 @example(SHARE_FOR_A_GANG_WITHIN_A_HYPER_NODE)

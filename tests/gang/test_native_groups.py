@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -30,6 +30,7 @@ from quorate.gang.cache.native_groups import (
 )
 from quorate.gang.session_run import run_session
 from tests.gang.native_world import CONFIGURATION, PRIORITIES, NativeWorld
+from tests.search import examples
 
 Json = dict[str, Any]
 
@@ -84,7 +85,7 @@ def worlds(draw: st.DrawFn) -> Json:
     return {"nodes": nodes, "steps": steps}
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(world=worlds())
 def test_groups_are_placed_and_disrupted_by_their_terms(world: Json) -> None:
     played = NativeWorld(world)
@@ -123,7 +124,7 @@ def room_without_less_important_pods(world: Json, played: NativeWorld, group: Js
     return sum(cpu // group["cpu"] for cpu in free.values())
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(world=worlds())
 def test_a_group_waits_only_if_no_evictions_make_room_for_its_minimum(world: Json) -> None:
     played, added = NativeWorld(world), list[Json]()

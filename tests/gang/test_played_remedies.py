@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from quorate.api.explanation import Change, Remedy
@@ -16,6 +16,7 @@ from quorate.placement.supposed_nodes import supposed_nodes
 from tests.gang.enqueue_worlds import group, pod, rq
 from tests.gang.vectors import settings_of
 from tests.gang.world import World, key_of
+from tests.search import examples
 
 Json = dict[str, Any]
 
@@ -164,7 +165,7 @@ def starts(here: World, name: str) -> bool:
     return is_admitted and (members < least or here.placed(name) >= least)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(worlds(), PLUGINS)
 def test_every_remedy_lets_the_group_start(given_: Json, plugins: tuple[str, ...]) -> None:
     here = a_world(given_, plugins)

@@ -1,6 +1,7 @@
 """The runner of vectors; the comment on top of ``gang-cases.yaml`` describes the schema."""
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -72,7 +73,12 @@ def settings_of(conf: Json, profile: str) -> SchedulerConfiguration:
             for name, arguments in conf.get("configurations", {}).items()
         ],
     }
-    return load_scheduler_configuration(fast_yaml.dump(document)).configuration
+    return _loaded(fast_yaml.dump(document))
+
+
+@cache
+def _loaded(text: str) -> SchedulerConfiguration:
+    return load_scheduler_configuration(text).configuration
 
 
 def _entry(plugin: str | Json) -> Json:

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.configuration import load_configuration
@@ -22,6 +22,7 @@ from quorate.queueing.pending.queue import PendingQueue
 from quorate.queueing.planning.work_kinds import WorkKind
 from tests.queueing.notation import Json
 from tests.queueing.world import World
+from tests.search import examples
 
 RULE = PriorityAging(every_s=600, step=1, at_most=50)
 ANNOTATION = "metadata.annotations[quorate.dev/priority-aging]"
@@ -107,7 +108,7 @@ def test_two_workloads_keep_their_difference_until_one_has_the_most(
         assert raised[0][0] - raised[0][1] == raised[1][0] - raised[1][1]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 200), st.integers(1, 3)), min_size=1, max_size=12),
     st.lists(st.integers(0, 400), min_size=1, max_size=6),

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.kueue import ClusterQueue, Cohort
+from tests.search import examples
 from tests.witness.objects import (
     ADMITTED_S,
     GRACE_S,
@@ -51,7 +52,7 @@ def running_within(limits: Mapping[str, Any], wanted: list[str]) -> list[object]
     return running
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(limits=LIMITS, change=CHANGE, wanted=WANTED)
 def test_a_change_of_limits_is_no_fault(
     limits: dict[str, Any], change: tuple[str, Any], wanted: list[str]
@@ -64,7 +65,7 @@ def test_a_change_of_limits_is_no_fault(
     assert [each for each in report.differences if each.reason.is_fault] == []
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(limits=LIMITS, change=CHANGE, wanted=WANTED, is_new=st.booleans())
 def test_limits_between_two_observations_are_no_fault(
     limits: dict[str, Any], change: tuple[str, Any], wanted: list[str], is_new: bool

@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -19,6 +19,7 @@ from quorate.controllers.jobs.kubeflow import TRAINING_JOBS, MPIJob
 from quorate.queueing.pending.effective_requests import held_counts
 from tests.controllers.jobs.test_unstructured import a_job_set, foreign_job, replicated
 from tests.controllers.objects import a_job, a_workload, template, with_admitted_count
+from tests.search import examples
 
 
 def show(counts: PodCounts) -> str:
@@ -354,7 +355,7 @@ CHANGES = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     size=st.integers(2, 6),
     parallelism=st.integers(1, 8),

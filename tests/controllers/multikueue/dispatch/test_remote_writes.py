@@ -4,7 +4,7 @@ import asyncio
 import random
 from typing import Any, Final
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -32,6 +32,7 @@ from quorate.kube.informer import Informer
 from quorate.kube.rest.config import RestConfig
 from tests.controllers.multikueue.dispatch.dispatch_objects import local
 from tests.kube.virtual_clock import VirtualClock
+from tests.search import examples
 
 LOST_S: Final = Configuration().multikueue.worker_lost_timeout_s
 CLUSTERS: Final = ("a", "b")
@@ -179,7 +180,7 @@ KINDS: Final = (
 )
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.sampled_from(CLUSTERS), st.integers(0, 1)), max_size=25))
 def test_nothing_is_kept_of_what_is_gone(steps: list[tuple[str, str, int]]) -> None:
     assert kept(asyncio.run(play(steps)).writes) == {}
