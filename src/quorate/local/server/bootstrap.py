@@ -1,6 +1,8 @@
 """The objects of a new cluster: namespaces, priority classes, RBAC roles and bindings."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Coroutine, Iterator
+from functools import cache
 from importlib.resources import files
 
 import yaml
@@ -8,7 +10,7 @@ import yaml
 from quorate.api.codec import Json
 from quorate.local.server.auth.authorization import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, GROUP, ROLES
 from quorate.local.server.requests.context import ServerContext
-from quorate.local.server.storage.store import Key
+from quorate.local.server.storage.store import Entry, Key
 
 AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -32,7 +34,19 @@ API_SERVICE_ADDRESS = "10.96.0.1"
 
 
 async def create_bootstrap_objects(server: ServerContext) -> None:
-    """Create the missing bootstrap objects; existing ones stay as they are."""
+    """Create the missing bootstrap objects; existing ones stay as they are, except for missing rules."""
+    writes: list[Coroutine[None, None, Entry]] = []  # committed as one group
+    for key, obj in (*_basic_objects(), *_bootstrap_roles()):
+        entry = server.store.get(key)
+        if entry is None:
+            obj["metadata"] |= {"uid": server.new_uid(), "creationTimestamp": server.timestamp()}
+            writes.append(server.store.create(key, obj))
+        elif (completed := _with_missing_rules(entry.decode(), obj)) != entry.decode():
+            writes.append(server.store.update(key, completed, entry.revision))
+    await asyncio.gather(*writes)
+
+
+def _basic_objects() -> Iterator[tuple[Key, Json]]:
     for name in NAMESPACES:
         labels = {"kubernetes.io/metadata.name": name}
         obj = {
@@ -40,7 +54,7 @@ async def create_bootstrap_objects(server: ServerContext) -> None:
             "spec": {"finalizers": ["kubernetes"]},
             "status": {"phase": "Active"},
         }
-        await _ensure(server, Key("namespaces", "", name), obj)
+        yield Key("namespaces", "", name), obj
     for name, value, description in PRIORITY_CLASSES:
         obj = {
             "metadata": {"name": name, "generation": 1},
@@ -48,11 +62,8 @@ async def create_bootstrap_objects(server: ServerContext) -> None:
             "description": description,
             "preemptionPolicy": "PreemptLowerPriority",
         }
-        await _ensure(server, Key("priorityclasses.scheduling.k8s.io", "", name), obj)
-    await _ensure(server, API_SERVICE, _api_service())
-    for key, obj in bootstrap_roles():
-        await _ensure(server, key, obj)
-        await _reconcile_role(server, key, obj)
+        yield Key("priorityclasses.scheduling.k8s.io", "", name), obj
+    yield API_SERVICE, _api_service()
 
 
 def _api_service() -> Json:
@@ -78,10 +89,16 @@ def _api_service() -> Json:
     }
 
 
-def bootstrap_roles() -> Iterator[tuple[Key, Json]]:
-    """Yield the bootstrap roles and bindings of kube-apiserver."""
+@cache
+def _roles_of_the_file() -> Json:
     text = files(__package__).joinpath("bootstrap_roles.yaml").read_text("utf-8")
-    document = yaml.load(text, Loader=yaml.CSafeLoader)
+    document: Json = yaml.load(text, Loader=yaml.CSafeLoader)
+    return document
+
+
+def _bootstrap_roles() -> Iterator[tuple[Key, Json]]:
+    """Yield the bootstrap roles and bindings of kube-apiserver."""
+    document = _roles_of_the_file()
     for name, role in document["cluster-roles"].items():
         obj: Json = {"metadata": _metadata(name, role.get("labels", {})), "rules": None}
         if "aggregates" in role:
@@ -119,22 +136,11 @@ def _rule(verbs: list[str], about: list[str], resources: list[str] | None = None
     return {"verbs": verbs, "apiGroups": about, "resources": resources}
 
 
-async def _reconcile_role(server: ServerContext, key: Key, obj: Json) -> None:
-    """Add missing rules and subjects to a bootstrap role or binding, unless autoupdate is off."""
-    entry = server.store.get(key)
-    assert entry is not None, "it has been made if it was not there"
-    current = entry.decode()
-    if current["metadata"].get("annotations", {}).get(AUTO_UPDATE) != "true":
-        return
-    for field in ("rules", "subjects"):
-        wanted = [part for part in obj.get(field) or () if part not in (current.get(field) or ())]
-        if wanted:
-            current[field] = [*(current.get(field) or ()), *wanted]
-    if current != entry.decode():
-        await server.store.update(key, current, entry.revision)
-
-
-async def _ensure(server: ServerContext, key: Key, obj: Json) -> None:
-    if server.store.get(key) is None:
-        obj["metadata"] |= {"uid": server.new_uid(), "creationTimestamp": server.timestamp()}
-        await server.store.create(key, obj)
+def _with_missing_rules(current: Json, wanted: Json) -> Json:
+    """Return a role or binding with the missing rules and subjects, unless its autoupdate is off."""
+    if (current["metadata"].get("annotations") or {}).get(AUTO_UPDATE) == "true":
+        for field in ("rules", "subjects"):
+            has = current.get(field) or ()
+            if missing := [part for part in wanted.get(field) or () if part not in has]:
+                current[field] = [*has, *missing]
+    return current
