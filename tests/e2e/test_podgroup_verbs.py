@@ -48,7 +48,7 @@ def test_explain_states_the_decision_of_the_scheduler_for_a_pending_group(
         assert titles(listed) == ["NAME", "QUEUE", "PHASE", "MIN", "RUNNING", "AGE", "STATE", "REASON"]
         lines = {line[0]: [*line[1:5], *line[6:]] for line in cells(listed)}
         assert lines == {
-            "first": ["default", "Inqueue", "2", "0", "Admitted"],
+            "first": ["default", "Inqueue", "2", "0", "Admitted", "NotEnoughTasks"],
             "second": ["default", "Pending", "2", "0", "Queued", "NotEnoughResources"],
             "huge": ["default", "Pending", "2", "0", "NeverFits", "NotEnoughResources"],
         }
