@@ -96,6 +96,12 @@ def test_kubectl_reads_logs(tmp_path: Path) -> None:
         assert (code, "container other is not valid for pod again" in errors) == (1, True)
         await world.run_pod("once", one_container("exec sleep 60"))
         await world.running("once")
+        await world.run_pod("unset", {"containers": [{"name": "main", "image": "i"}]})
+        refused = "CreateContainerConfigError"
+        await world.until("unset", lambda pod: state_of(pod).get("waiting", {}).get("reason") == refused)
+        code, _, errors = await kubectl(world, "logs", "unset")
+        assert code == 1
+        assert f"is waiting to start: {refused}" in errors
         code, _, errors = await kubectl(world, "logs", "--previous", "once")
         assert 'previous terminated container "main" in pod "once" not found' in errors
 

@@ -52,6 +52,7 @@ class ContainerLogs:
     latest: Path | None  # None: the container has not been started
     previous: Path | None
     is_running: bool  # the latest log may still grow
+    waiting: str  # the reason in the status of a container that has not been started
 
 
 class PodOnNode(Protocol):

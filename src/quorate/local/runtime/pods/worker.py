@@ -469,8 +469,12 @@ class PodWorker:
             return None
         record = self._containers.records.get(container)
         number = record.attempt if record else -1
+        status = self.pod.status
+        statuses = (*status.init_container_statuses, *status.container_statuses)
+        waiting = next((one.state.waiting for one in statuses if one.name == container), None)
         return ContainerLogs(
             latest=self.files.log(container, number),
             previous=self.files.log(container, number - 1),
             is_running=container in self._containers.processes,
+            waiting=waiting.reason if waiting else "ContainerCreating",
         )

@@ -133,9 +133,7 @@ class KubeletServer:
         if path is None and previous:
             raise Refused(400, f'previous terminated container "{container}" in pod "{pod}" not found')
         if path is None or not path.exists():
-            raise Refused(
-                400, f'container "{container}" in pod "{pod}" is waiting to start: ContainerCreating'
-            )
+            raise Refused(400, f'container "{container}" in pod "{pod}" is waiting to start: {logs.waiting}')
         return path
 
     async def _command(
