@@ -1,8 +1,8 @@
 """The placement of one pod set, alone or with the leader of its group, in the leaves of a topology."""
 
 from bisect import bisect_left
-from collections import Counter
-from itertools import accumulate, starmap
+from collections.abc import Iterator
+from itertools import accumulate
 
 from msgspec.structs import replace
 
@@ -16,7 +16,6 @@ from quorate.placement.topology.request import (
     resolve,
 )
 from quorate.placement.topology.search import GroupPlacement, NotFound, PlacedPods, PlacementFailure, Search
-from quorate.placement.topology.tree import DomainTree
 
 
 def place(
@@ -83,72 +82,60 @@ def _place_smaller_slice(
     """Place the last, smaller slice in the first domain that can take it with all others not after it.
 
     Pods have their ranks in the order of the leaves, so that the domain of the last slice is the last one.
-    Return None if no domain can.
+    It gets as many slices as it holds.  Return None if no domain can.
     """
     tree, layer = capacity.tree, parameters.layers[0]
     whole, rest = divmod(workers.count, layer.size)
+
+    def placed(pods: PodSetRequest, beside: PodSetRequest | None, leaves: slice) -> GroupPlacement | None:
+        outcome = place(capacity, pods, beside, profile=profile, within=_both(leaves, within))
+        return outcome if isinstance(outcome, GroupPlacement) else None
+
     if not whole:
         alone = replace(workers.topology, layers=(layer._replace(size=rest),))
-        outcome = place(capacity, replace(workers, topology=alone), leader, profile=profile, within=within)
-        return outcome if isinstance(outcome, GroupPlacement) else None
-    level = parameters.slice_level
-    counts = count_pods(capacity, workers, None, replace(parameters, has_leader=False), within)[level]
-    pods, before = counts.pods.tolist(), [0, *accumulate(counts.slices.tolist())]
-    part = replace(workers, count=rest, topology=TopologyRequest(required=layer.level))
-    for scope_level in _scopes(parameters):
-        for domain in range(len(pods)):
-            first = 0 if scope_level is None else _first_beside(tree, level, domain, scope_level)
-            room = before[domain] - before[first] + (pods[domain] - rest) // layer.size
-            if pods[domain] < rest or room < whole:
-                continue
-            own = tree.leaves_below(level, domain)
-            scope = slice(tree.leaves_below(level, first).start, own.stop)
-            last = place(capacity, part, profile=profile, within=_both(own, within))
-            assert isinstance(last, GroupPlacement), f"{rest} pods were counted in domain {domain}"
-            beside, others = _beside(capacity, workers, last, whole * layer.size)
-            outcome = place(beside, others, leader, profile=profile, within=_both(scope, within))
-            if isinstance(outcome, GroupPlacement):
-                by_leaf = Counter({placed.leaf: placed.pods for placed in outcome.workers})
-                by_leaf.update({placed.leaf: placed.pods for placed in last.workers})
-                return outcome._replace(workers=tuple(starmap(PlacedPods, sorted(by_leaf.items()))))
+        return placed(replace(workers, topology=alone), leader, slice(0, tree.leaf_count))
+    for before, own, slices in _last_domains(capacity, workers, parameters, within):
+        count, topology = slices * layer.size + rest, TopologyRequest(required=layer.level)
+        last = replace(workers, count=count, topology=topology)
+        if slices == whole:
+            outcome = placed(last, leader, own)
+        elif (outcome := placed(replace(workers, count=workers.count - count), leader, before)) is not None:
+            of_last = placed(last, None, own)
+            assert of_last is not None, f"{count} pods were counted in leaves {own}"
+            outcome = outcome._replace(workers=(*outcome.workers, *of_last.workers))
+        if outcome is not None:
+            return outcome
     return None
 
 
-def _scopes(parameters: SearchParameters) -> tuple[int | None, ...]:
-    """Return the levels of which one domain is to hold all slices, in order; None: several domains may."""
-    if parameters.required:
-        return (parameters.level,)
-    return (None,) if parameters.unconstrained else (*range(parameters.level, -1, -1), None)
+def _last_domains(
+    capacity: Capacity, workers: PodSetRequest, parameters: SearchParameters, within: slice | None
+) -> Iterator[tuple[slice, slice, int]]:
+    """Yield the leaves before a domain for the smaller slice, those in it, and its number of whole slices.
 
-
-def _first_beside(tree: DomainTree, level: int, domain: int, above: int) -> int:
-    """Return the first domain of ``level`` in the domain of the level ``above`` that contains ``domain``."""
-    path = tree.paths[level][domain][: above + 1]
-    return bisect_left(tree.paths[level], path)
+    The domains before it are those of the requested level, if that is required; if it is preferred, these
+    come first.
+    """
+    tree, size, level = capacity.tree, parameters.slice_size, parameters.slice_level
+    whole, rest = divmod(workers.count, size)
+    counts = count_pods(capacity, workers, None, replace(parameters, has_leader=False), within)[level]
+    pods, room = counts.pods.tolist(), [0, *accumulate(counts.slices.tolist())]
+    one, several = parameters.level + 1, 0
+    for depth in (
+        (several,) if parameters.unconstrained else (one,) if parameters.required else (one, several)
+    ):
+        for domain in range(len(pods)):
+            first = bisect_left(tree.paths[level], tree.paths[level][domain][:depth])
+            slices = min((pods[domain] - rest) // size, whole)
+            if pods[domain] >= rest and slices + room[domain] - room[first] >= whole:
+                own = tree.leaves_below(level, domain)
+                yield slice(tree.leaves_below(level, first).start, own.start), own, slices
 
 
 def _both(leaves: slice, within: slice | None) -> slice:
     if within is None:
         return leaves
     return slice(max(leaves.start, within.start), min(leaves.stop, within.stop))
-
-
-def _beside(
-    capacity: Capacity, workers: PodSetRequest, placed: GroupPlacement, count: int
-) -> tuple[Capacity, PodSetRequest]:
-    """Return the capacity that ``placed`` pods leave, and the request of ``count`` others beside them."""
-    assumed, assumed_pods = dict(capacity.assumed), dict(capacity.assumed_pods)
-    limits = None if workers.limits is None else workers.limits.copy()
-    for leaf, pods in placed.workers:
-        amounts = Counter(assumed.get(leaf, {}))
-        amounts.update({resource: amount * pods for resource, amount in workers.per_pod.items()})
-        assumed[leaf] = amounts
-        if not capacity.tree.has_hosts:
-            assumed_pods[leaf] = (*assumed_pods.get(leaf, ()), (workers.of_host, pods))
-        if limits is not None:
-            limits[leaf] -= pods
-    beside = replace(capacity, assumed=assumed, assumed_pods=assumed_pods)
-    return beside, replace(workers, count=count, limits=limits)
 
 
 def _without_last(placement: GroupPlacement, surplus: int) -> GroupPlacement:
