@@ -41,7 +41,7 @@ async def replace(context: RequestContext) -> ApiResponse:
     dry_run = context.dry_run("UpdateOptions")
     obj = await read_object(context, context.kind, "UpdateOptions")
     check_name(context, obj.setdefault("metadata", {}).get("name"))
-    _check_namespace(context, obj["metadata"])
+    create.check_namespace(context, obj)
     if context.server.store.get(context.key) is None and context.kind.allow_create_on_update:
         context.require("create")
         create.refuse_uid(context, obj["metadata"].get("uid"))
@@ -76,12 +76,6 @@ def check_name(context: RequestContext, name: object) -> None:
         )
 
 
-def _check_namespace(context: RequestContext, meta: Json) -> None:
-    if context.kind.namespaced and meta.setdefault("namespace", context.namespace) != context.namespace:
-        message = "the namespace of the provided object does not match the namespace sent on the request"
-        raise bad_request(message)
-
-
 async def guaranteed_update(
     context: RequestContext,
     update_function: UpdateFunction,
@@ -101,7 +95,7 @@ async def guaranteed_update(
         size = context.body_size + len(entry.data)
         old = context.decode(entry)
         new = await context.compute(size, update_function, context.decode(entry))
-        _check_namespace(context, new["metadata"])
+        create.check_namespace(context, new)
         field_tracking.merge_owner_references(context, new)
         _check_preconditions(context, new, old, entry.revision)
         if not admitted:

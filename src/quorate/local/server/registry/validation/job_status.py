@@ -98,22 +98,14 @@ def _times(spec: Json, now: Json, was: Json) -> Causes:
         yield invalid_value(
             "status.completionTime", completed, "completionTime cannot be set before startTime"
         )
-    running = not spec.get("suspend") and not _resumes(now, was)
-    if was.get("startTime") is not None and _changed(now, was, "startTime") and running:
+    resumes = "Suspended" in _true_conditions(was) - _true_conditions(now)
+    may_change = was.get("startTime") is None or spec.get("suspend") or resumes
+    if _changed(now, was, "startTime") and not may_change:
         yield invalid_value("status.startTime", started, f"{IMMUTABLE} for unsuspended job once set")
     never_ran = spec.get("suspend") and spec.get("completions") == 0
     start_required = _is_finished(now) and (_finished_changes(now, was) or _changed(now, was, "startTime"))
     if start_required and started is None and not never_ran:
         yield required("status.startTime", "startTime is required for finished job")
-
-
-def _resumes(now: Json, was: Json) -> bool:
-    return _suspended(was) == "True" and _suspended(now) == "False"
-
-
-def _suspended(status: Json) -> str:
-    conditions = status.get("conditions", ())
-    return next((c.get("status", "") for c in conditions if c.get("type") == "Suspended"), "")
 
 
 def _is_finished(status: Json) -> bool:
