@@ -4,12 +4,15 @@ The workload is that of the scenarios, admitted in one write if the case does no
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from bench.admission import objects
 from bench.admission.generator import delete_collection
 from bench.worlds import BASELINE
 from quorate.api import codec
+from quorate.api.configuration.feature_gates import DEFAULT_GATES
+from quorate.api.kueue import Admission, Workload
 from quorate.kube import client
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.resources import (
@@ -20,6 +23,9 @@ from quorate.kube.resources import (
     RESOURCE_FLAVORS,
     WORKLOADS,
 )
+from quorate.kube.writes import status_patch
+from quorate.queueing.decisions import Preempt, Reserve
+from quorate.queueing.lifecycle.statuses import admit_status, finish_status, preempt_status, release_status
 
 Json = dict[str, Any]
 
@@ -27,6 +33,11 @@ MANAGER: Final = "quorate"
 METADATA_ONLY: Final = {"Accept": client.METADATA_ONLY}
 CORE_EVENTS: Final = "/api/v1/namespaces/{}/events"
 _MOMENT: Final = "2026-01-01T00:00:00Z"
+_AT: Final = 1767225600.0  # the same moment
+_PREEMPTED: Final = (
+    "Preempted to accommodate a workload (UID: 00000000-0000-4000-8000-000000000000, JobUID: UNKNOWN) due to "
+    "prioritization in the ClusterQueue; preemptor path: /research/team-a; preemptee path: /research/team-a"
+)
 _LARGE_CLASS: Final = BASELINE.classes[-1]
 
 
@@ -50,6 +61,7 @@ class Cases:
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
+        self._queues: list[str] = []  # the cluster queues of single requests
 
     def all(self) -> tuple[Case, ...]:
         return (
@@ -67,6 +79,10 @@ class Cases:
             Case("workload: reserve quota only", self._reserve),
             Case("workload: reserve quota, then: admit", self._admit_reserved),
             Case("workload: finish", self._finish),
+            *(
+                Case(f"workload preempted once: {step}", partial(self._preempted, place))
+                for place, step in enumerate(("evict", "release", "admit again", "finish"))
+            ),
             Case("workload: patch without a change", self._unchanged),
             Case("workload: delete", self._delete),
             Case("cluster queue: status by merge patch", self._cluster_queue),
@@ -89,7 +105,7 @@ class Cases:
         for path in (WORKLOADS.path(name), EVENTS.path(name), LOCAL_QUEUES.path(name)):
             await delete_collection(self._client, path)
         for path in (
-            CLUSTER_QUEUES.path("", name),
+            *(CLUSTER_QUEUES.path("", queue) for queue in (name, *self._queues)),
             RESOURCE_FLAVORS.path("", name),
             NAMESPACES.path("", name),
         ):
@@ -183,6 +199,37 @@ class Cases:
         finished = _condition("Finished", "Succeeded", "Job finished successfully")
         return self._patch_of(admitted, {"conditions": [*admitted["status"]["conditions"], finished]})
 
+    async def _preempted(self, place: int, name: str) -> Request:
+        """Return the write at ``place`` in the life of a workload after its first admission."""
+        request = await self._merge(name)
+        admission = Admission()
+        for number in range(place + 1):
+            workload = codec.decode(Workload, await send(self._client, request))
+            admission = workload.status.admission or admission
+            metadata = workload.metadata
+            decided: Any = {
+                "key": metadata.key, "uid": metadata.uid, "resource_version": metadata.resource_version
+            }  # fmt: skip
+            match number:
+                case 0:
+                    preempt = Preempt(
+                        **decided, reason="InClusterQueue", message=_PREEMPTED, preemptor=metadata.key
+                    )
+                    status = preempt_status(workload, preempt, _AT)
+                case 1:
+                    status = release_status(workload, _AT, DEFAULT_GATES)
+                case 2:
+                    queue = self._namespace
+                    reserve = Reserve(
+                        **decided, cluster_queue=queue, admission=admission, admitted=True, waited_s=0.0
+                    )
+                    status = admit_status(workload, reserve, _AT)
+                case _:
+                    status = finish_status(workload, "Succeeded", "Job finished successfully", _AT)
+            (patch,) = status_patch(WORKLOADS, workload, status)
+            request = self._patch_of(codec.decode(Json, codec.encode(workload)), patch.body["status"])
+        return request
+
     async def _unchanged(self, name: str) -> Request:
         admitted = await self._answer(await self._merge(name))
         return self._patch_of(admitted, {"conditions": admitted["status"]["conditions"]})
@@ -214,9 +261,12 @@ class Cases:
         admitted = _condition("Admitted", "Admitted", "The workload is admitted")
         return status | {"conditions": [*status["conditions"], admitted]}
 
-    # Queues
+    # Queues: the server repeats concurrent writes of one object, so each request has a queue of its own.
 
     async def _cluster_queue(self, name: str) -> Request:
+        queue = f"{self._namespace}-{name}"
+        await self._client.create(CLUSTER_QUEUES, objects.cluster_queue(BASELINE, queue, self._namespace))
+        self._queues.append(queue)
         usage = [
             {
                 "name": self._namespace,
@@ -224,11 +274,13 @@ class Cases:
             }
         ]
         status = {"flavorsReservation": usage, "flavorsUsage": usage, **_counts(name)}
-        path = CLUSTER_QUEUES.path("", self._namespace, "status")
+        path = CLUSTER_QUEUES.path("", queue, "status")
         return Request("PATCH", path, {"status": status}, {"Content-Type": PatchKind.MERGE.value})
 
     async def _local_queue(self, name: str) -> Request:
-        path = LOCAL_QUEUES.path(self._namespace, self._namespace, "status")
+        queue = objects.local_queue(self._namespace)
+        await self._client.create(LOCAL_QUEUES, {**queue, "metadata": {**queue["metadata"], "name": name}})
+        path = LOCAL_QUEUES.path(self._namespace, name, "status")
         return Request("PATCH", path, {"status": _counts(name)}, {"Content-Type": PatchKind.MERGE.value})
 
     # Events
