@@ -111,12 +111,13 @@ def _database_with(definitions: Sequence[Json]) -> Path:
             atexit.register(shutil.rmtree, directory)
             path = Path(directory) / "objects.db"
             with ThreadPoolExecutor(1) as thread:  # the event loop of the caller is running
-                thread.submit(asyncio.run, _install(path, definitions)).result()
+                thread.submit(asyncio.run, install(path, definitions)).result()
             _databases[encoded] = path
         return _databases[encoded]
 
 
-async def _install(path: Path, definitions: Sequence[Json]) -> None:
+async def install(path: Path, definitions: Sequence[Json]) -> None:
+    """Make a database in which ``definitions`` are installed."""
     async with (
         api_server(path) as server,
         Client(RestConfig(server.url, credentials=Token(TOKEN)), random.Random(1)) as client,
