@@ -92,7 +92,6 @@ FLAGS = {
 def main() -> None:
     program = {"etcd": etcd, "kube-apiserver": kube_apiserver}[sys.argv[1]]
     parser = argparse.ArgumentParser(sys.argv[1], allow_abbrev=False)
-    parser.add_argument("--version", action="version", version="Kubernetes v1.36.3")
     for flag in FLAGS[program]:
         parser.add_argument(f"--{flag}", required=True)
     asyncio.run(program(parser.parse_args(sys.argv[2:])))

@@ -20,12 +20,15 @@ STORIES = {
     "tests/e2e/test_prebuilt.py": "test_a_job_starts_once_its_prebuilt_workload_is_admitted",
 }
 
+# Without the imports of the program.
+VERSION = '[ "$1" = --version ] && echo "Kubernetes v1.36.3" && exit'
+
 
 def assets(folder: Path) -> Path:
     for program in real_server.PROGRAMS:
         script = folder / program
         command = f"{sys.executable} -m tests.e2e.stand_ins {program}"
-        script.write_text(f'#!/bin/sh\ncd {ROOT}\nexec {command} "$@"\n')
+        script.write_text(f'#!/bin/sh\n{VERSION}\ncd {ROOT}\nexec {command} "$@"\n')
         script.chmod(0o755)
     return folder
 

@@ -124,10 +124,16 @@ async def local_cluster(
     with_job_pod_groups: bool = False,
     authority: bytes = b"",
 ) -> AsyncIterator[LocalCluster]:
-    """Run a cluster; any part that ends on its own ends the scenario with its exception."""
+    """Run a cluster, connected as ``quorate local up`` is.
+
+    Any part that ends on its own ends the scenario with its exception.
+    """
     async with api_server() as server:
-        cluster = RestConfig(server.url, credentials=Token(server.token))
-        async with Client(cluster, random.Random(1)) as client, asyncio.TaskGroup() as tasks:
+        cluster = RestConfig(server.url, credentials=Token(server.token), connect=server.connect)
+        async with (
+            Client(cluster, random.Random(1), streams_lists=True) as client,
+            asyncio.TaskGroup() as tasks,
+        ):
             controllers = tasks.create_task(
                 run_controllers(
                     client,
