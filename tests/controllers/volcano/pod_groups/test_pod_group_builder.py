@@ -187,11 +187,14 @@ def test_a_changed_template_updates_the_group_and_the_queue_that_it_names() -> N
 @pytest.mark.parametrize(
     ("owner", "replicas", "want"),
     [
-        pytest.param(OWNER, 1, f"{MINIMUM} is 2, and ReplicaSet web-1 has 1 replicas: set maxSurge to 2 for "
-                     "rolling updates of its Deployment, or use strategy Recreate", id="a rolling update"),
+        pytest.param(OWNER, 1, f"{MINIMUM} is 2, and ReplicaSet web-1 has 1 replicas: lower it, or have 2 "
+                     "replicas; for rolling updates of its Deployment set maxSurge to 2, "
+                     "or use strategy Recreate",
+                     id="a rolling update"),
         pytest.param(OWNER, 2, "", id="enough replicas"),
         pytest.param(OWNER | {"kind": "StatefulSet"}, 1,
-                     f"{MINIMUM} is 2, and StatefulSet web-1 has 1 replicas", id="a stateful set"),
+                     f"{MINIMUM} is 2, and StatefulSet web-1 has 1 replicas: lower it, or have 2 replicas",
+                     id="a stateful set"),
         pytest.param(OWNER | {"apiVersion": "batch/v1", "kind": "Job"}, 1, "", id="a job has no replicas"),
         pytest.param(None, 1, "", id="no owner"),
     ],

@@ -111,10 +111,11 @@ def too_few_replicas(pod: Pod, replicas: int, group: PodGroup) -> str:
     owner, needed = pod.metadata.controller, group.spec.min_member
     if owner is None or not tracks_owner_template(pod) or needed <= replicas:
         return ""
-    text = f"{GROUP_MIN_MEMBER} is {needed}, and {owner.kind} {owner.name} has {replicas} replicas"
+    numbers = f"{GROUP_MIN_MEMBER} is {needed}, and {owner.kind} {owner.name} has {replicas} replicas"
+    text = f"{numbers}: lower it, or have {needed} replicas"
     if owner.kind != "ReplicaSet":
         return text
-    return f"{text}: set maxSurge to {needed} for rolling updates of its Deployment, or use strategy Recreate"
+    return f"{text}; for rolling updates of its Deployment set maxSurge to {needed}, or use strategy Recreate"
 
 
 def _owner_reference(pod: Pod) -> OwnerReference:
