@@ -8,7 +8,7 @@ import pytest
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import PodGroupCondition
-from quorate.gang.job_status import job_statuses
+from quorate.gang.job_status import RENEWAL_S, job_statuses
 from quorate.gang.outcome import Counts, GangStatus
 from quorate.gang.pending_reasons import Cause, GangUnschedulable, NotEnoughResources, PendingReason
 from quorate.gang.session_opening import open_session
@@ -189,6 +189,30 @@ def test_a_change_of_free_amounts_does_not_change_the_condition(restarted: bool)
     assert conditions_of(never)["Unschedulable"][1] == (
         "cluster: cpu: need 5, have 3 now and 4 at most, so it can never fit"
     )
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_the_amounts_in_a_condition_are_renewed_after_a_minute(restarted: bool) -> None:
+    here = world({"phase": "Pending", "minMember": 2})
+    first = status_after(here, pending_reason=short(4000, 1000, 8000))
+    assert first is not None
+    if restarted:
+        here.model.gangs[A].reported.refusal = None
+    for _ in range(2):  # a session may see the new amounts first, or again
+        session = open_session(here.model, settings("design", "gang"), here.now)
+        session.pending_reasons[A] = short(4000, 3000, 9000)
+        assert job_statuses(session) == ()
+        assert session.wake_at == here.now + RENEWAL_S
+
+    here.now += RENEWAL_S + 1
+    second = status_after(here, pending_reason=short(4000, 3000, 9000))
+    assert second is not None
+    (old,), (new,) = first.conditions, second.conditions
+    assert (new.message, new.last_transition_time) == (
+        "cluster: cpu: need 4, have 3 now", old.last_transition_time,
+    )  # fmt: skip
+    here.now += RENEWAL_S + 1
+    assert status_after(here, pending_reason=short(4000, 3000, 9000)) is None
 
 
 def test_a_change_of_node_counts_does_not_change_the_condition() -> None:

@@ -10,6 +10,8 @@ while members have nodes, and it is not Completed while a member waits, nor with
 Members that terminate have nodes, unless the scheduler evicts them: their group waits from then on.
 """
 
+from typing import Final
+
 from quorate.api.meta import epoch
 from quorate.api.volcano import (
     COMPLETED,
@@ -38,12 +40,22 @@ from quorate.gang.pending_reasons import (
     QueueNotFound,
     ReservedWindow,
 )
-from quorate.gang.pod_group_conditions import is_true, transition_stamp, with_scheduled, with_unschedulable
+from quorate.gang.pod_group_conditions import (
+    is_true,
+    renewed,
+    transition_stamp,
+    with_scheduled,
+    with_unschedulable,
+    written_before,
+)
 from quorate.gang.session.session import Session
 from quorate.gang.session.waiting_causes import cause_without_refusals
 from quorate.gang.topology_reasons import NetworkTopologyUnsatisfied, NoSuchTier
 from quorate.gang.volcano_messages import unready_message
 from quorate.placement.cluster.occupants import AllocationState
+
+RENEWAL_S: Final = 60.0  # how long the amounts in the condition of a waiting group may be outdated
+MAX_RENEWALS: Final = 20  # in a session
 
 
 def report_pipelined(session: Session) -> None:
@@ -159,6 +171,7 @@ class _StatusUpdater:
         self._has_gang_plugin = any(entry.name == "gang" for tier in session.settings.tiers for entry in tier)
         self._stamp = transition_stamp(session.now)
         self._evicted = {eviction.gang for eviction in session.evictions}
+        self._renewals = MAX_RENEWALS
 
     def update(self, gang: Gang) -> GangStatus | None:
         """Update phase and conditions of ``gang``; return its status if it has to be written."""
@@ -254,13 +267,30 @@ class _StatusUpdater:
     def _report_not_admitted(self, gang: Gang, reason: PendingReason) -> None:
         """Report why the action ``enqueue`` does not admit ``gang``, or rolled it back."""
         reported = gang.reported
-        if reported.has_refusal(reason, gang.conditions):
-            return
+        if not reported.has_refusal(reason, gang.conditions):
+            self._report_refusal(gang, reason)
+        if reported.is_outdated:
+            self._renew(gang, reason)
+
+    def _report_refusal(self, gang: Gang, reason: PendingReason) -> None:
+        reported = gang.reported
         was_pending = reported.written is not None and reported.written.phase in ("", PENDING)
-        if self._set_unschedulable(gang, reason.reason, str(reason)) and was_pending:
+        changed = self._set_unschedulable(gang, reason.reason, str(reason))
+        if changed and was_pending:
             self._session.refused.append(RefusedGang(gang.key, gang.queue, reason.reason))
             self._session.record_event(gang, "Normal", UNSCHEDULABLE, str(reason), about=reason.reason)
-        reported.refusal = reason, gang.conditions
+        reported.refusal, reported.is_outdated = (reason, gang.conditions), not changed
+
+    def _renew(self, gang: Gang, reason: PendingReason) -> None:
+        """Bring the amounts in the condition up to date, or have a later session do it."""
+        now = self._session.now
+        if not self._renewals or not written_before(gang.conditions, now - RENEWAL_S):
+            self._session.wake(now + RENEWAL_S)
+            return
+        before = gang.conditions
+        gang.conditions = renewed(before, str(reason), self._stamp)
+        self._renewals -= gang.conditions is not before
+        gang.reported.refusal, gang.reported.is_outdated = (reason, gang.conditions), False
 
     def _report_not_ready(self, gang: Gang, reason: PendingReason | None) -> None:
         """Report that too few members of ``gang``, which is admitted, have a node."""

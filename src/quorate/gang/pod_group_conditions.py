@@ -3,7 +3,7 @@
 A group has at most one condition of each type.  Conditions that differ only in session, time or in the
 amounts that are free at the moment are equivalent: with ten thousand waiting groups, every pod that starts or
 ends would otherwise cause a write for each of them.  The amounts in a condition are those when its reason
-began.
+began, until they are renewed.
 """
 
 import re
@@ -51,6 +51,25 @@ def with_scheduled(
     if clears and any(condition.type == UNSCHEDULABLE for condition in conditions):
         conditions = tuple(condition for condition in conditions if condition.type != UNSCHEDULABLE)
     return _with(conditions, SCHEDULED, "True", READY_TO_BE_SCHEDULED, message, stamp)
+
+
+def renewed(conditions: Conditions, message: str, stamp: TransitionStamp) -> Conditions:
+    """Return ``conditions`` with ``message`` for Unschedulable, which began no later; or the same object."""
+    new = [
+        msgspec.structs.replace(condition, message=message, transition_id=stamp.session)
+        if condition.type == UNSCHEDULABLE and condition.message != message
+        else condition
+        for condition in conditions
+    ]
+    return conditions if new == list(conditions) else tuple(new)
+
+
+def written_before(conditions: Conditions, moment: float) -> bool:
+    """Return True if a session before ``moment`` wrote Unschedulable."""
+    return any(
+        condition.type == UNSCHEDULABLE and condition.transition_id < micro_time(moment)
+        for condition in conditions
+    )
 
 
 def is_true(conditions: Conditions, type_: str, reason: str = "") -> bool:

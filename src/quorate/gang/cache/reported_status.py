@@ -19,6 +19,7 @@ class ReportedStatus:
     reason: PendingReason | None = None  # why it waited in the last session that computed its status
     # The last reason why the gang was not admitted, with the conditions that report it.
     refusal: tuple[PendingReason, tuple[PodGroupCondition, ...]] | None = None
+    is_outdated: bool = False  # the condition has other amounts than the equivalent reason
     # When the last event was recorded, by its reason and what it was about; None: there was none.
     events: Mapping[tuple[str, str], float] | None = None
 
@@ -36,6 +37,7 @@ class ReportedStatus:
         reported = self.refusal[0]
         if reported != reason and equivalence_key(reported) != equivalence_key(reason):
             return False
+        self.is_outdated |= reported != reason
         self.refusal = reason, conditions
         return True
 
