@@ -61,16 +61,16 @@ class WorkloadController:
         else:
             if change.old is None and self._is_evaluated_now(change.new):
                 self.reconciler.enqueue_in(change.key, NEW_WORKLOAD_S)
-            elif not self._is_at_rest(change.new):
+            elif not self._is_at_rest(change.key, change.new):
                 self.reconciler.enqueue(change.key)
             replaced = replaced_slice(change.new, self._configuration.gates)
             if replaced is not None:
                 self.reconciler.enqueue(replaced)
 
-    def _is_at_rest(self, workload: Workload) -> bool:
-        """Return True if nothing is to be written, as after most changes: a run would only find that out.
+    def _is_at_rest(self, key: Key, workload: Workload) -> bool:
+        """Return True if nothing is to be written now, as after most changes: a run would only find that out.
 
-        Before the controllers run, the model is not complete.
+        A later run is scheduled.  Before the controllers run, the model is not complete.
         """
         if not self.reconciler.is_running:
             return False
@@ -78,7 +78,12 @@ class WorkloadController:
             transition = self._decide(workload)
         except Exception:  # of a bug: the run reports it
             return False
-        return transition == Transition()
+        wake_at = transition.wake_at
+        if transition != Transition(wake_at=wake_at):
+            return False
+        if wake_at is not None:
+            self.reconciler.enqueue_at(key, wake_at)
+        return True
 
     def _is_evaluated_now(self, workload: Workload) -> bool:
         """Return True if a reservation may be written at this moment, which has the states of the checks."""
