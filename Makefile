@@ -10,6 +10,7 @@ PAGE_STAMP := $(VENV)/.installed-page
 PAGE := src/quorate/dashboard/static
 NPM := PATH="$(abspath $(BIN)):$$PATH" $(abspath $(BIN))/npm --prefix dashboard --silent
 CORES  := $(shell getconf _NPROCESSORS_ONLN)
+MYPY_WORKERS ?= $(CORES)
 # Two workers a core.
 PARALLEL := -n $(shell expr $(CORES) \* 2) --dist worksteal
 # Three workers a core: a story waits for its cluster for most of its time. tests/conftest.py puts the modules of stories
@@ -24,6 +25,9 @@ CONTAINER ?= docker
 CORES_TESTS := $(addprefix tests/,api quota placement queueing gang)
 UNMEASURED := conformance docs e2e faults
 LINTS := lint-types lint-tests lint-format lint-style lint-layers lint-dead-code lint-spelling lint-language
+# What the tests do not find by themselves, in a second process with the lowest priority: stories wait for a tenth of their time.
+LINT_BESIDE = { nice -n 19 $(MAKE) --no-print-directory lint LINTS='$(filter-out lint-tests lint-language,$(LINTS))' \
+    MYPY_WORKERS=0 >$(VENV)/lint.log 2>&1 || { cat $(VENV)/lint.log; exit 1; }; } & lint=$$!;
 # Keep compiled modules: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -78,7 +82,7 @@ lint-layers:
 
 # On a busy machine a process of mypy may not start within its 3 s, which ends mypy with 2: then without such processes.
 lint-types:
-	@MYPY_NUM_WORKERS=$(CORES) $(BIN)/mypy || { test $$? = 2 && MYPY_NUM_WORKERS=0 $(BIN)/mypy; }
+	@MYPY_NUM_WORKERS=$(MYPY_WORKERS) $(BIN)/mypy || { test $$? = 2 && MYPY_NUM_WORKERS=0 $(BIN)/mypy; }
 
 # Each worker of pytest would compile all test modules if they were not compiled before; nothing to do while they are unchanged.
 lint-tests:
@@ -97,12 +101,12 @@ lint-language:
 quick: $(STAMP) ## the tests of the cores: quota, placement, queueing, gangs (about half a minute of CPU)
 	@HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -p no:benchmark -m 'not slow and not long and not large' $(CORES_TESTS) $(ARGS)
 
-check: lint ## lint and the fast tests (over a minute)
-	@$(BIN)/pytest -q -m 'not slow and not long' $(STORIES)
+check: $(STAMP) ## lint and the fast tests (over a minute)
+	@$(LINT_BESIDE) $(BIN)/pytest -q -m 'not slow and not long' $(STORIES); tests=$$?; wait $$lint && exit $$tests
 
-test: lint ## lint and the tests, end-to-end ones included (under ten minutes)
-	@$(BIN)/pytest -m 'not long' $(STORIES) --durations 15 --durations-min 5 || \
-	    { test $$? = 1 && $(MAKE) --no-print-directory failed-alone; }
+test: $(STAMP) ## lint and the tests, end-to-end ones included (under ten minutes)
+	@$(LINT_BESIDE) $(BIN)/pytest -m 'not long' $(STORIES) --durations 15 --durations-min 5; tests=$$?; wait $$lint && \
+	    case $$tests in 1) $(MAKE) --no-print-directory failed-alone;; *) exit $$tests;; esac
 
 test-extras: $(EXTRAS_STAMP) ## the tests of data frames, Parquet and reports, which `make test` skips without pandas, pyarrow and plotly
 	@$(BIN)/pytest -q -m extra $(ARGS)

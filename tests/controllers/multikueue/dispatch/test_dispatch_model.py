@@ -9,7 +9,7 @@ effect without an answer.  A job may exist in two clusters only if one of them w
 from typing import Any, Final, Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -33,7 +33,6 @@ from quorate.controllers.multikueue.dispatch.rules import decide, last_cluster
 from quorate.queueing import conditions as c
 from quorate.queueing.lifecycle.statuses import evict_status, release_status
 from tests.controllers.multikueue.dispatch.dispatch_objects import LOST_S, NOW, SETTINGS, as_read, local
-from tests.search import examples
 
 NAMES: Final = ("a", "b", "c")
 DISPATCHERS: Final = (all_at_once, incremental_with(1, in_configured_order=True))
@@ -381,7 +380,7 @@ STEPS = st.tuples(
 )
 
 
-@examples(300)
+@settings(max_examples=300)
 @given(st.sampled_from(DISPATCHERS), st.lists(STEPS, max_size=60))
 def test_a_job_is_never_in_two_clusters_and_never_lost(
     dispatcher: Dispatcher, steps: list[tuple[str, str, bool]]
