@@ -76,7 +76,8 @@ def _ready(pods: Iterable[Pod]) -> int:
 
 def _has_started(group: PodGroup, pods: Iterable[Pod]) -> bool:
     return group.status.phase in ("Running", "Unknown") or any(
-        pod.node_name or pod.status.phase in ("Succeeded", "Failed") for pod in pods
+        (pod.node_name and not _is_leaving(pod)) or pod.status.phase in ("Succeeded", "Failed")
+        for pod in pods
     )
 
 

@@ -189,6 +189,8 @@ class _Turns:
                         session.report_further_members(gang, refusal_by_queue(session, gang))
                 continue
             gang = gang_queues.pop(queue)
+            if not session.may_have_nodes(gang):  # it was evicted for a gang before it
+                continue
             with session.model.room_lent_to(gang), nullcontext() if room is None else room.lent_to(gang):
                 if gang not in self._placements:
                     self._placements[gang] = _placement(session, gang, self._trials)

@@ -94,6 +94,7 @@ class Session:
         self.planned_group: PlannedGroup | None = None  # set by enqueue: the group with a planned start
         self.displacing: set[Key] = set()  # gangs admitted for nodes of gangs without nodes: they go first
         self.whole_evictions_tried: set[Key] = set()  # gangs for which whole gangs were to be evicted
+        self._evicted_gangs: set[Key] = set()  # as a whole
         self.search_turns = SearchTurns(math.inf)  # of gangs that may search for victims: all
         self.computed: dict[Hashable, Any] = {}  # see ``computed_once``
         self._moved: set[Key] = set()  # gangs with tasks moved since the last ``pop_moved_gangs``
@@ -164,10 +165,12 @@ class Session:
     def may_have_nodes(self, gang: Gang) -> bool:
         """Return True if members of ``gang`` may get nodes: it is admitted, and has not lost them all.
 
+        A gang that this session evicted as a whole gets none, for members that had none before either.
+
         In profile ``compat`` a gang that has lost all members is still admitted for a session.
         """
         has_lost_all = self.rules.readmits_lost and gang.has_lost_all
-        return not (gang.is_pending or gang.is_suspended or has_lost_all)
+        return not (gang.is_pending or gang.is_suspended or has_lost_all or gang.key in self._evicted_gangs)
 
     def queue_of(self, gang: Gang) -> Queue:
         return self.queues[gang.queue]
@@ -412,6 +415,8 @@ class Session:
                     is_next = is_next or not whole
                     self.model.assumed.evict(task, move.from_status)
                     self.evictions.append(Eviction(task.key, task.uid, task.gang, gang.key, action, whole))
+                    if whole:
+                        self._evicted_gangs.add(task.gang)
                 case TaskStatus.ALLOCATED:
                     self.bind(task)
                 case TaskStatus.PIPELINED:
