@@ -23,7 +23,8 @@ T = TypeVar("T")
 
 MOST_IDLE: Final = 8  # clusters of a loop: as many as one test uses at a time
 IDLE_S: Final = 30.0  # less than the time after which servers and clients close idle connections
-QUIET_S: Final = 0.05  # without a write: the controllers have nothing left to do
+QUIET_S: Final = 0.1  # without a write: the controllers have nothing left to do
+QUIET_AT_START_S: Final = 0.3  # the controllers list all kinds before their first write
 MOST_ATTEMPTS: Final = 6
 STARTED_WITHIN_S: Final = 60.0
 
@@ -68,8 +69,12 @@ class _SharedCluster:
         for key, entry in self.objects.items():
             if key not in current:
                 writes.append(self.store.create(key, entry.decode()))
-            elif current[key].revision != entry.revision:
+            elif current[key].revision == entry.revision:
+                continue
+            elif _uid(current[key]) == _uid(entry):
                 writes.append(self.store.update(key, entry.decode(), current[key].revision))
+            else:  # another object of this name: the next attempt creates the first one again
+                writes.append(self.store.delete(key, current[key].revision))
         for outcome in await asyncio.gather(*writes, return_exceptions=True):
             if isinstance(outcome, Entry):
                 self.objects[outcome.key] = outcome
@@ -78,19 +83,23 @@ class _SharedCluster:
         return bool(writes)
 
 
+def _uid(entry: Entry) -> str:
+    return str(entry.decode()["metadata"].get("uid", ""))
+
+
 async def _until_started(store: RestorableStore) -> None:
     """Return once the controllers have created what every cluster has."""
     async with asyncio.timeout(STARTED_WITHIN_S):
         while len(store.entries("serviceaccounts")) < len(store.entries("namespaces")):
             await store.changed("serviceaccounts").wait()
-    await _until_quiet(store)
+    await _until_quiet(store, QUIET_AT_START_S)
 
 
-async def _until_quiet(store: RestorableStore) -> None:
+async def _until_quiet(store: RestorableStore, quiet_s: float = QUIET_S) -> None:
     revision = -1
     while store.revision != revision:
         revision = store.revision
-        await asyncio.sleep(QUIET_S)
+        await asyncio.sleep(quiet_s)
         await store.written()
 
 
