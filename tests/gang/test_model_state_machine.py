@@ -415,15 +415,16 @@ def _active(before: SessionStart, world: World) -> tuple[list[Key], list[Key]]:
         key
         for key in before.started & set(before.groups)
         if before.groups[key].status.phase in ("Inqueue", "Running", "Unknown")
+        and world.groups[key].status.phase != "Pending"  # a gang that has lost all members waits again
     ]
     return [*started, *unstarted], unstarted
 
 
 def _admits_what_there_is_room_for(before: SessionStart, world: World) -> None:
     active, unstarted = _active(before, world)
-    for resource in {resource for key in unstarted for resource in before.claims[key]}:
+    for resource in {resource for key in unstarted for resource in +Counter(before.claims[key])}:
         claimed = sum(before.claims[key].get(resource, 0) for key in active)
-        asking = [key for key in unstarted if resource in before.claims[key]]
+        asking = [key for key in unstarted if before.claims[key].get(resource)]
         freed = max(before.evictable[key][resource] for key in asking)
         assert claimed <= before.room[resource] + freed, (
             f"{resource}: {claimed} of {before.room[resource]}+{freed}"
@@ -434,7 +435,7 @@ def _admits_what_there_is_quota_for(before: SessionStart, world: World) -> None:
     active, unstarted = _active(before, world)
     for hard, used in before.quotas:
         for resource, limit in hard.items():
-            if any(resource in before.quota_claims[key] for key in unstarted):
+            if any(before.quota_claims[key].get(resource) for key in unstarted):
                 claimed = sum(before.quota_claims[key].get(resource, 0) for key in active)
                 assert used.get(resource, 0) + claimed <= limit, (
                     f"{resource}: {used} and {claimed} of {limit}"
