@@ -1,8 +1,11 @@
 """Messages of shortages round needs up and available amounts down."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quorate.gang.pending_reasons import NotEnoughNodes, NotEnoughResources
+from quorate.gang.pod_group_conditions import stable_part
 from quorate.gang.shortage import Shortage, no_fit_message
 from quorate.placement.diagnosis import Diagnosis, InsufficientResource
 
@@ -40,6 +43,27 @@ GI = 1 << 30
 )
 def test_a_shortage_in_words(shortage: Shortage, says: str) -> None:
     assert str(shortage) == says
+
+
+amounts = st.integers(0, 3000)
+
+
+@given(
+    resource=st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]),
+    free=amounts,
+    more_free=amounts,
+    extra=amounts,
+)
+def test_messages_of_equivalent_shortages_are_equivalent(
+    resource: str, free: int, more_free: int, extra: int
+) -> None:
+    """Otherwise a scheduler that starts anew writes the condition of each waiting group again."""
+    one, other = (
+        Shortage(resource, 4000, amount, 5000, overcommitted=by)
+        for amount, by in ((free, extra), (more_free, 0))
+    )
+    assert one.equivalence_key == other.equivalence_key
+    assert stable_part(str(one)) == stable_part(str(other))
 
 
 def test_members_that_fit_no_node_in_words() -> None:

@@ -19,7 +19,8 @@ from quorate.api.volcano import READY_TO_BE_SCHEDULED, SCHEDULED, UNSCHEDULABLE,
 Conditions = tuple[PodGroupCondition, ...]
 
 _CURRENT_AMOUNTS: Final = re.compile(
-    r"need \S+ have \S+ of \S+ now|have \S+ now|waits for [0-9]+ pods? to leave|room for [0-9]+ \(\S+\)"
+    r"need \S+ have \S+ of \S+ now|have \S+ now(?: \(\S+ without overcommit\))?|"
+    r"waits for [0-9]+ pods? to leave|room for [0-9]+ \(\S+\)"
 )
 _NODES_AVAILABLE: Final = " nodes are available: "  # between the numbers of nodes and the reasons of nodes
 _NUMBER: Final = re.compile(r"[0-9]\S*")
