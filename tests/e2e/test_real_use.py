@@ -9,6 +9,7 @@ from msgspec import structs
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.pods_ready import RequeuingStrategy, WaitForPodsReady
+from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, is_true
 from quorate.controllers.pods.queued_pod import is_gated
@@ -186,7 +187,8 @@ def test_a_spark_submission_that_is_retried_keeps_its_quota() -> None:
     async def story(world: World) -> None:
         await install(world, example)
         await world.queues(example.cpu)
-        await world.start_queueing(Configuration(integrations=example.integrations))
+        counted = ResourceOptions(exclude_resource_prefixes=("memory",))  # which Spark requests by itself
+        await world.start_queueing(Configuration(integrations=example.integrations, resources=counted))
         managed = ManagedJob(world, example)
         await managed.create()
         await managed.until_suspended(False)
