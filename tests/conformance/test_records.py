@@ -37,6 +37,7 @@ AT_ONCE = 4  # records of an area
 
 
 CHECKER: Any = import_module("tests.conformance.check")  # a tool without types
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # of the tool
 
 Troubles = dict[str, str | None]  # by record: where the server first responded differently, if anywhere
 

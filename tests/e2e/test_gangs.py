@@ -3,13 +3,16 @@
 Each story acts as the operator: it creates the pods of a group when the phase of the group permits it.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from quorate.api.core.pod import Pod
 from quorate.api.meta import Key, find_condition
+from quorate.kube.cancellation import end_tasks
 from quorate.kube.errors import Forbidden
+from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import (
     EVENTS,
     NODES,
@@ -275,25 +278,30 @@ def test_a_gang_of_higher_priority_preempts_the_surplus_of_another() -> None:
 
 
 def test_a_preempting_pod_has_its_nominated_node() -> None:
+    """It has the node until the victim has ended, so that a watch has to show it."""
+    nominated: dict[str, str] = {}
+
+    def observe(change: Change[Pod]) -> None:
+        if change.new is not None and change.new.status.nominated_node_name:
+            nominated[change.key.name] = change.new.status.nominated_node_name
+
     async def story(world: GangWorld) -> None:
         for name, value in (("low", 1), ("high", 100)):
             await world.client.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
         await world.group("fat", 1, priorityClassName="low")
         await world.until_phase("fat", "Inqueue")
-        await world.pods("fat", 2, finalizers=["example.com/slow"])
+        await world.pods("fat", 2)
         await world.until_bound(fat=2)
         await world.group("vip", 1, priorityClassName="high")
         await world.until_phase("vip", "Inqueue")
+        informer = Informer(world.client, PLACEABLE_PODS)
+        informer.subscribe(observe)
+        watching = asyncio.create_task(informer.run())
+        await informer.synced.wait()
         await world.pods("vip", 1)
-
-        async def nominated() -> bool:
-            return [pod.status.nominated_node_name for pod in await world.members("vip")] == ["node-1"]
-
-        await world.until("the pod has a nominated node", nominated)
-        for pod in await world.members("fat"):
-            no_finalizers = {"metadata": {"finalizers": None}}
-            await world.client.patch(PLACEABLE_PODS, pod.metadata.key, no_finalizers)
         await world.until_bound(vip=1)
+        await end_tasks([watching])
+        assert nominated == {"vip-0": "node-1"}
 
     run_gang_story(story, NodePool(1, cpu="2"), settings(DESIGN))
 

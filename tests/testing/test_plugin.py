@@ -125,4 +125,4 @@ def test_the_page_names_every_setting() -> None:
 def test_a_run_without_a_cluster_imports_nothing_more() -> None:
     program = f"import sys, pytest, {PLUGIN}; print(*(m for m in sys.modules if m.startswith('quorate')))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["quorate", "quorate.testing", PLUGIN]
+    assert done.stdout.split() == ["quorate.version", "quorate", "quorate.testing", PLUGIN]

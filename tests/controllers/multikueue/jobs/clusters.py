@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from quorate.controllers.multikueue.dispatch.job_adapter import JobRef, Synced
 from quorate.controllers.multikueue.jobs.job_copies import JobCopies
 from quorate.controllers.multikueue.jobs.local_jobs import LocalJobs
 from quorate.controllers.multikueue.jobs.remote_jobs import RemoteJobs
-from quorate.controllers.multikueue.jobs.remote_kinds import remote_kinds
+from quorate.controllers.multikueue.jobs.remote_kinds import RemoteKind, remote_kinds
 from quorate.controllers.multikueue.workers import Worker, Workers
 from quorate.controllers.multikueue.workload_copy import WORKLOAD_COPIES
 from quorate.kube.client import Client
@@ -63,6 +63,7 @@ class Clusters:
     local_jobs: LocalJobs  # followed on demand
     changed: list[Key]  # workloads of which a copy has changed
     following: asyncio.Task[None]  # the copies
+    kinds: Mapping[str, RemoteKind]  # by their names
     copied: tuple[int, ...] | None = None  # of the last sync
 
     def job(self, workload: Workload) -> JobRef:
@@ -101,6 +102,23 @@ class Clusters:
         self, client: Client, resource: Resource[Any], status: Json, name: str = "train"
     ) -> None:
         await client.patch(resource, Key(NAMESPACE, name), {"status": status}, subresource="status")
+
+    async def until_gone(self, workload: Workload) -> None:
+        """Return once the informer has seen that the copy of the job is gone."""
+
+        async def seen() -> bool | None:
+            return self.copies.presence(self.worker, self.job(workload)) in ("removed", "absent") or None
+
+        await until(seen)
+
+    async def until_run(self, workload: Workload) -> None:
+        """Return once the informer has seen that the copy of the job has run."""
+
+        async def seen() -> bool | None:
+            copy = self.remote_jobs.cached(self.worker, self.kinds[self.job(workload).kind], KEY)
+            return (copy is not None and copy.has_run) or None
+
+        await until(seen)
 
     async def synced_until(
         self, resource: Resource[UnstructuredJob], workload: Workload, what: Callable[[UnstructuredJob], bool]
@@ -179,7 +197,7 @@ async def two_clusters(
         await asyncio.sleep(0)
         try:
             yield Clusters(
-                manager, worker, remote, workers, copies, remote_jobs, local_jobs, changed, running[0]
+                manager, worker, remote, workers, copies, remote_jobs, local_jobs, changed, running[0], rows
             )
         finally:
             for part in running:

@@ -311,6 +311,7 @@ def test_a_job_that_was_removed_after_its_end_does_not_run_again(is_known: bool,
         await clusters.remote.create(WORKLOADS, {**copy, "spec": {"podSets": pod_sets}}, NAMESPACE)
         await clusters.sync(workload)
         await clusters.remote.delete(JOBS, KEY, propagation="Background")
+        await clusters.until_gone(workload)
         await clusters.sync(workload)
         assert await clusters.there(resource) is not None, "it has not ended"
 
@@ -320,6 +321,7 @@ def test_a_job_that_was_removed_after_its_end_does_not_run_again(is_known: bool,
             WORKLOADS, workload.metadata.key, {"status": {"conditions": [finished]}}, subresource="status"
         )
         await clusters.remote.delete(JOBS, KEY, propagation="Background")
+        await clusters.until_gone(workload)
         workloads = clusters.worker.workloads
         following = asyncio.create_task(workloads.run()) if is_known else None
         if is_known:
@@ -356,6 +358,7 @@ def test_a_deleted_job_that_has_run_exists_until_its_pods_are_gone(
         if status:
             await clusters.remote.patch(resource, KEY, {"spec": {"suspend": False}})
             await clusters.set_status(clusters.remote, resource, status)
+            await clusters.until_run(workload)
         await clusters.delete(workload, waits_for_pods=waits)
         copy = await clusters.there(resource)
         assert (copy is not None) is is_ending

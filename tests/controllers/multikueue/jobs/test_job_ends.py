@@ -24,7 +24,6 @@ from tests.controllers.multikueue.jobs.clusters import (
     Clusters,
     configured,
     two_clusters,
-    until,
     workload_of,
 )
 from tests.controllers.multikueue.jobs.test_job_copies import managed_spec
@@ -116,12 +115,7 @@ async def _dispatched(clusters: Clusters, case: Case) -> Workload:
 
 async def _ends(clusters: Clusters, case: Case, workload: Workload) -> None:
     await clusters.set_status(clusters.remote, case.resource, case.succeeded)
-
-    async def seen() -> bool | None:
-        copy = clusters.remote_jobs.cached(clusters.worker, case.row, KEY)
-        return (copy is not None and copy.has_run) or None
-
-    await until(seen)
+    await clusters.until_run(workload)
 
 
 async def _finish(clusters: Clusters, workload: Workload) -> None:
@@ -135,14 +129,6 @@ async def _delete_job(clusters: Clusters, case: Case) -> None:
     await clusters.remote.delete(case.resource, KEY, propagation="Background")
 
 
-async def _removed(clusters: Clusters, workload: Workload) -> None:
-    async def seen() -> bool | None:
-        found = clusters.copies.presence(clusters.worker, clusters.job(workload))
-        return found == "removed" or None
-
-    await until(seen)
-
-
 async def _has_ended(clusters: Clusters, case: Case) -> bool:
     job = await clusters.here(case.resource)
     end = copy_content.outcome_of(case.row, job, job.status)
@@ -153,6 +139,7 @@ async def _after_a_finished_workload(clusters: Clusters, case: Case) -> bool:
     workload = await _dispatched(clusters, case)
     await _finish(clusters, workload)
     await _delete_job(clusters, case)
+    await clusters.until_gone(workload)
     await clusters.sync(workload)
     return await _has_ended(clusters, case)
 
@@ -161,7 +148,7 @@ async def _before_its_workload_finished(clusters: Clusters, case: Case) -> bool:
     workload = await _dispatched(clusters, case)
     await _ends(clusters, case, workload)
     await _delete_job(clusters, case)
-    await _removed(clusters, workload)
+    await clusters.until_gone(workload)
     await clusters.sync(workload)
     return await _has_ended(clusters, case)
 
@@ -172,7 +159,7 @@ async def _both_deleted(clusters: Clusters, case: Case) -> bool:
     await _finish(clusters, workload)
     await clusters.remote.delete(WORKLOADS, workload.metadata.key)
     await _delete_job(clusters, case)
-    await _removed(clusters, workload)
+    await clusters.until_gone(workload)
     end = await clusters.copies.end(clusters.worker, clusters.job(workload))
     assert end is not None
     assert end.success
