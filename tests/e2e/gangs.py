@@ -6,7 +6,7 @@ All requests use HTTP.  The pods of a group are created by the test or by contro
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import cache
@@ -147,7 +147,6 @@ class GangWorld:
         namespace: str = NAMESPACE,
         scheduler: str = NAME,
         runs: str = "",
-        finalizers: Sequence[str] = (),
         devices: Mapping[str, str] | None = None,
         labels: Mapping[str, str] | None = None,
         **spec: Any,
@@ -165,7 +164,6 @@ class GangWorld:
                 "metadata": {
                     "name": f"{group}-{index}",
                     "annotations": {"scheduling.k8s.io/group-name": group, **simulated},
-                    "finalizers": list(finalizers),
                     "labels": dict(labels or {}),
                 },
                 "spec": {
