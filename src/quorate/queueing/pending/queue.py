@@ -377,9 +377,8 @@ class PendingQueue:
         """Return the first ``number`` workloads of the shape of ``entry`` after it, in queueing order."""
         own = self._shape_queues.get(self._key(entry))
         queues = [] if own is None else self._with_shape_of(own)
-        entries = (
-            queued for queue in queues for heap in (queue.active, queue.inadmissible) for queued in heap
-        )
+        heaps = (heap for queue in queues for heap in (queue.active, queue.inadmissible))
+        entries = (queued for heap in heaps for queued in heap)
         order = self.order(entry)
         return nsmallest(number, (queued for queued in entries if self.order(queued) > order), self.order)
 

@@ -492,9 +492,8 @@ def fits(model: TopologyModel, placement: Placement, held: Sequence[Place] = ())
             return False
         if tree.below is not None:
             places = placement.places() if beyond is None else beyond
-            here = [
-                (host_request(taken), taken.pods) for taken in places if taken.pods and taken.values == values
-            ]
+            placed = (taken for taken in places if taken.pods and taken.values == values)
+            here = [(host_request(taken), taken.pods) for taken in placed]
             column = tree.column_of(values)
             if column is None or not tree.below.takes(column, here):
                 return False
