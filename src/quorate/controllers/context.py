@@ -67,7 +67,7 @@ def record_workload_creations(
 
 
 def record_pod_creation(record: Record, job: ObjectMeta, pod: ObjectMeta) -> None:
-    """Record the seconds from the creation of a Volcano Job to the creation of one of its pods."""
+    """Record the seconds from the creation of ``job``, a Volcano Job, to that of its pod ``pod``."""
     assert job.creation_timestamp is not None, f"job {job.key} was never stored"
     assert pod.creation_timestamp is not None, f"pod {pod.key} was never stored"
     waited_s = max(0.0, epoch(pod.creation_timestamp) - epoch(job.creation_timestamp))

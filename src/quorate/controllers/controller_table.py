@@ -28,7 +28,7 @@ from quorate.controllers.integrations import (
 )
 from quorate.controllers.jobframework.ancestors import AncestorFinder
 from quorate.controllers.jobframework.interface import J, JobKind
-from quorate.controllers.jobframework.reconciler import JobController, as_stored
+from quorate.controllers.jobframework.reconciler import JobController
 from quorate.controllers.jobs.unstructured import UnstructuredJobKind
 from quorate.controllers.multikueue.manager import run_multikueue
 from quorate.controllers.native_groups import NativeGroups
@@ -51,6 +51,10 @@ from quorate.observe.replica import Replica
 
 # The name of a controller, and what runs it until it is cancelled.
 Controller = tuple[str, Callable[[], Coroutine[Any, Any, None]]]
+
+
+async def _as_stored(job: J) -> J:
+    return job
 
 
 class ControllerRun:
@@ -92,7 +96,7 @@ class ControllerRun:
         return self._informers[resource]
 
     def queue(
-        self, kind: JobKind[J], jobs: Informer[J], completed: Callable[[J], Awaitable[J]] = as_stored
+        self, kind: JobKind[J], jobs: Informer[J], completed: Callable[[J], Awaitable[J]] = _as_stored
     ) -> JobController[J]:
         """Return the controller that queues the jobs of a kind."""
         self.ancestors.add(kind.resource, jobs.get)

@@ -369,10 +369,6 @@ def _record_ungated_pods(record: Record, ungated: UngatedPods, now: float) -> No
         record("kueue_pod_scheduling_gate_removal_seconds", labels, seconds)
 
 
-async def as_stored(job: J) -> J:
-    return job
-
-
 class JobController(JobSource[J]):
     """Watches and reconciles the jobs of a kind with one object per job.
 
@@ -386,8 +382,8 @@ class JobController(JobSource[J]):
         jobs: Informer[J],
         ancestors: AncestorFinder,
         native_groups: NativeGroups,
-        completed: Callable[[J], Awaitable[J]] = as_stored,
-        memberships: Memberships | None = None,
+        completed: Callable[[J], Awaitable[J]],
+        memberships: Memberships | None,
     ) -> None:
         self._client = context.client
         self._kind = kind

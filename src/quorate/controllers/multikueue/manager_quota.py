@@ -36,7 +36,7 @@ AUTOMATION: Final = "MultiKueueManagerQuotaAutomation"  # a condition of cluster
 
 @dataclass(frozen=True, slots=True)
 class WorkerQueues:
-    """The cluster queues and local queues of one worker cluster to which the manager is connected."""
+    """The cluster queues and the local queues of a worker cluster that has a connection to the manager."""
 
     local_queues: Iterable[LocalQueue]
     cluster_queues: Iterable[ClusterQueue]

@@ -239,9 +239,9 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class ProbeHistory:
-    """How often one probe of one container succeeded or failed in succession."""
+    """The number of successive equal results of a probe of a container, and the verdict of that probe."""
 
-    succeeded: bool  # what the probe says; it changes only after the threshold of equal results
+    succeeded: bool  # the verdict; it changes once the threshold of equal results is reached
     last: bool | None = None
     count: int = 0  # of equal results in a row
 

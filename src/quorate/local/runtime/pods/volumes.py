@@ -238,7 +238,7 @@ TOKEN_LIFETIME_S: Final = 3607
 
 @dataclass(slots=True)
 class PodVolumes:
-    """The volumes of one pod; directories that the kubelet made for volumes are deleted with the pod."""
+    """The volumes of a pod. The kubelet makes directories for volumes and deletes them with the pod."""
 
     directory: Path
     sources: dict[str, Path] = field(default_factory=dict)  # of volumes that can be mounted, by name
