@@ -5,8 +5,9 @@ from typing import Any, Final
 
 import pytest
 
+from tests.gang import objects
 from tests.gang.vectors import settings_of
-from tests.gang.world import World
+from tests.gang.world import World, key_of
 
 Json = dict[str, Any]
 PLUGINS: Final = [
@@ -17,14 +18,21 @@ CONF: Final = {"actions": "enqueue, allocate, preempt, reclaim, backfill", "tier
 PROFILES: Final = ("compat", "design")
 
 
-def a_world(profile: str, groups: Sequence[Json], pods: Sequence[Json] = (), nodes: int = 1) -> World:
+def a_world(
+    profile: str,
+    groups: Sequence[Json],
+    pods: Sequence[Json] = (),
+    nodes: int = 1,
+    *,
+    restarting: bool = False,
+) -> World:
     """Return nodes n1, n2 … of 2 cpus, and groups with ``minResources`` of 1 cpu for each member."""
     given = {
         "nodes": [{"name": f"n{number}", "cpu": 2} for number in range(1, nodes + 1)],
         "podGroups": [{"minResources": {"cpu": group["minMember"]}, **group} for group in groups],
         "pods": [{"cpu": 1, **pod} for pod in pods],
     }
-    return World(given, settings_of(CONF, profile), restarting=False)
+    return World(given, settings_of(CONF, profile), restarting=restarting)
 
 
 def phases(world: World) -> dict[str, str]:
@@ -55,6 +63,28 @@ def test_a_group_stays_completed_without_its_pods_and_reserves_nothing(
     next_gang(world)
     world.session()
     assert sorted(world.binds) == ["next-0", "next-1", "p-0", "p-1"]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize(("leaving", "want"), [((), "Completed"), (("p-1",), "Inqueue")])
+def test_a_group_that_loses_its_last_pods_completes_if_enough_had_ended_in_the_last_session(
+    restarts: bool, leaving: Sequence[str], want: str
+) -> None:
+    """Pods that were deleted before they ended do not count, in the status neither."""
+    pods = [{"name": "p", "count": 3, "group": "p"}]
+    world = a_world("design", [{"name": "p", "minMember": 2}], pods, nodes=2, restarting=restarts)
+    world.session()
+    world.do("start", "all")
+    world.put_pods([objects.leaving(world.pods[key_of(name)], world.now) for name in leaving])
+    world.do("finish", {"pods": ["p-0", "p-1"]})
+    world.session()
+    assert (phases(world), world.counts("p")) == (
+        {"p": "Running"},
+        {"running": 1, "succeeded": 2 - len(leaving), "failed": 0},
+    )
+    world.do("deletePods", ["p-0", "p-1", "p-2"])
+    world.session()
+    assert phases(world) == {"p": want}
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -222,7 +222,7 @@ class _StatusUpdater:
             gang.phase,
             gang.min_member,
             gang.task_counts,
-            ended=gang.ended,
+            ended=gang.deleted_after_end,
             cut_short=gang.cut_short if self._reports_reasons else 0,
             evicted=gang.key in self._evicted or self._is_on_lost_nodes(gang),
             unschedulable=unschedulable,
@@ -341,7 +341,7 @@ def _changed_status(gang: Gang) -> GangStatus | None:
         Counts(
             task_counts.by_status[TaskStatus.RUNNING],
             task_counts.by_status[TaskStatus.SUCCEEDED],
-            task_counts.by_status[TaskStatus.FAILED],
+            task_counts.by_status[TaskStatus.FAILED] - gang.cut_short,  # as ``deleted_after_end`` counts
         )
         if gang.tasks
         else _NO_MEMBERS

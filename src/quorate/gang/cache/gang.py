@@ -135,7 +135,7 @@ class Gang:
     schedulable: dict[Key, Task] = field(default_factory=dict)  # the pending tasks without gates
     shapes: Counter[Shape] = field(default_factory=Counter)  # of the schedulable tasks, no zeros
     task_counts: TaskCounts = field(default_factory=TaskCounts)
-    ended: int = 0  # members that had finished and were deleted since the last session, in this order
+    ended: int = 0  # see ``deleted_after_end``
     roles: dict[str, TaskCounts] = field(default_factory=dict)
     requests: RequestSums = field(default_factory=RequestSums)
     generation: int = 0  # incremented when a task, the pod group or ``rooms.unreadable`` changes
@@ -261,12 +261,22 @@ class Gang:
             return False
         counts = self.task_counts
         has_nodes = any(counts.by_status[status] for status in ALLOCATED_STATUSES)
-        return not has_nodes and counts.finished - self.cut_short + self.ended < self.min_member
+        return not has_nodes and counts.finished - self.cut_short + self.deleted_after_end < self.min_member
 
     @property
     def cut_short(self) -> int:
         """The number of members that ended because they were deleted: they have not done their work."""
         return sum(task.cut_short for task in self.with_status(*FINISHED_STATUSES))
+
+    @property
+    def deleted_after_end(self) -> int:
+        """The number of members that finished and were deleted since the last session.
+
+        A new process knows only those that had finished in the last session, by the written status.
+        """
+        written = self.reported.written
+        in_status = 0 if written is None else written.counts.succeeded + written.counts.failed
+        return max(self.ended, in_status - (self.task_counts.finished - self.cut_short))
 
     @property
     def failed_to_replace(self) -> Sequence[Task]:
