@@ -396,7 +396,7 @@ def failure(given: Json, steps: list[Any]) -> str:
         for step in msgspec.to_builtins(steps):
             world.run(step)
         world.rest()
-        return ", ".join(world.decided_anew() or world.decided_about_later())
+        return ", ".join(world.decided_anew() or world.decided_about_later() or world.unexplained())
     except Exception as error:  # of a bug: it is a counterexample too
         return f"{type(error).__name__}: {error}"
 

@@ -15,6 +15,7 @@ from quorate.api.kueue import UnhealthyNode
 from quorate.api.meta import Key
 from quorate.queueing import conditions as c
 from quorate.queueing.decisions import AssignTopology, CycleResult, Evict, Preempt, Reserve
+from quorate.queueing.explain import pending_facts, run
 from quorate.queueing.inadmissible_reasons import AwaitingPodsReady
 from quorate.queueing.lifecycle.statuses import release_status
 from quorate.queueing.pending.entry import Entry
@@ -258,6 +259,15 @@ class RestingWorld(World):
                 if found := fresh._decided([entry.key] if _waits_for_pods(entry) else ()):
                     return [f"{name} later: {each}" for each in found]
         return []
+
+    def unexplained(self) -> list[str]:
+        """Return the workloads that wait as the first of their cluster queues without a reason."""
+        facts = {key.name: run(pending_facts(self.state, key)) for key in self.state.ledger.entries}
+        return [
+            f"{name} waits without a reason"
+            for name, of_entry in facts.items()
+            if of_entry is not None and of_entry.hold is None and of_entry.ahead == 0
+        ]
 
 
 def _waits_for_pods(entry: Entry) -> bool:

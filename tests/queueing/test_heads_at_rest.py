@@ -1,6 +1,7 @@
 """At rest a new process decides nothing: heads that search for flavors, lose to others, or wait for pods."""
 
 from tests.queueing.notation import Json
+from tests.queueing.played_remedies import explained
 from tests.queueing.resting_histories import failure
 from tests.queueing.resting_world import RestingWorld, one_queue
 
@@ -382,3 +383,26 @@ def groups(**nominal: tuple[str, int]) -> Json:
             for resource, (flavor, amount) in nominal.items()
         ]
     }
+
+
+def test_a_head_that_is_not_evaluated_because_admissions_wait_for_pods_has_this_reason() -> None:
+    given = one_queue(
+        [
+            {"name": "unready"},
+            {"name": "second", "created": 1},
+            {"name": "other", "queue": "other", "created": 2},
+            {"name": "last", "queue": "other", "created": 3},
+        ],
+        config={"waitForPodsReady": {"blockAdmission": True}},
+        clusterQueues={"cq": {"quota": [{"one": {"cpu": 4}}]}, "other": {"quota": [{"one": {"cpu": 4}}]}},
+        localQueues={"q": {"clusterQueue": "cq"}, "other": {"clusterQueue": "other"}},
+    )
+    world = RestingWorld(given)
+    world.rest()
+    for name in ("second", "other", "last"):
+        explanation = explained(world, name)
+        assert explanation is not None
+        assert explanation.code == "AwaitingPodsReady"
+        assert explanation.enough == (
+            "wait until the pods of default/unready are ready, or its timeout expires",
+        )

@@ -21,7 +21,6 @@ from time import perf_counter
 from typing import Any, Protocol, TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.core.started_pod import FailedCreation, StartedPod
@@ -40,7 +39,14 @@ from quorate.observe.explanation_tables import table_frame, table_row
 from quorate.observe.limits import KEEP_S, MAX_COMPLETE, SLICE_S
 from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted, is_finished
-from quorate.queueing.explain import PendingFacts, Steps, blocking_workload, outcome_of, pending_facts
+from quorate.queueing.explain import (
+    PendingFacts,
+    Steps,
+    blocking_workload,
+    of_turn,
+    outcome_of,
+    pending_facts,
+)
 from quorate.queueing.explanation.pods import PodIndex, failed_creation, has_ended, with_members
 from quorate.queueing.explanation.scope import Scope, scoped
 from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
@@ -182,7 +188,7 @@ def _outcomes(state: State) -> Callable[[Key], Steps[PendingFacts | None]]:
         queue = state.ledger.entries[key].cluster_queue
         if queue not in blocking:
             blocking[queue] = yield from blocking_workload(state, queue)
-        return replace(facts, blocked=blocking[queue] not in (None, key))
+        return of_turn(state, key, facts, blocked=blocking[queue] not in (None, key))
 
     return facts_of
 

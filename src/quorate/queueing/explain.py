@@ -17,6 +17,7 @@ from quorate.api.meta import Key, find_condition
 from quorate.queueing import conditions as c
 from quorate.queueing.decisions import Hold
 from quorate.queueing.inadmissible_reasons import (
+    AwaitingPodsReady,
     BackingOff,
     InadmissibleReason,
     Misconfiguration,
@@ -65,6 +66,12 @@ class PendingFacts(msgspec.Struct, frozen=True):
     preemptor: Key | None = None  # for which it was preempted last, if that still exists
     remedies: Remedies | None = None  # None: not searched
 
+    @property
+    def is_evaluated(self) -> bool:
+        """True unless the workload waits for its first evaluation by this process."""
+        hold = self.hold
+        return hold is not None and (hold.evaluated_at is not None or hold.condition_reason != "Waiting")
+
 
 def run(steps: Steps[T]) -> T:
     """Return the result of all ``steps`` at once."""
@@ -88,17 +95,38 @@ def pending_facts(state: State, key: Key) -> Steps[PendingFacts | None]:
     preemptor = yield from _preemptor(state, entry.workload)
     if state.ledger.entries.get(key) is not entry:  # it changed meanwhile
         return (yield from pending_facts(state, key))
-    blocked = _is_blocked(state, entry, first_ahead)
-    remedies = yield from find_remedies(state, entry, reasons, ahead or 0, blocked=blocked)
+    facts = of_turn(state, key, facts, blocked=_is_blocked(state, entry, first_ahead))
+    reasons = facts.hold.reasons if facts.hold is not None else ()
+    remedies = yield from find_remedies(state, entry, reasons, ahead or 0, blocked=facts.blocked)
     return msgspec.structs.replace(
         facts,
         ahead=ahead,
         first_ahead=first_ahead,
-        blocked=blocked,
         holders=holders,
         preemptor=preemptor,
         remedies=remedies,
     )
+
+
+def of_turn(state: State, key: Key, facts: PendingFacts, *, blocked: bool) -> PendingFacts:
+    """Return ``facts`` with what keeps a workload from its first evaluation, unless only its turn does.
+
+    ``blocked``: the first workload of its StrictFIFO queue starts only when changed.  While all admissions
+    wait for pods, workloads are not evaluated.
+    """
+    rules, unready = state.configuration.wait_for_pods_ready, state.ledger.unready
+    if facts.hold is not None or blocked:
+        return msgspec.structs.replace(facts, blocked=blocked)
+    if rules is None or rules.block_admission != "AllQueues" or not unready:
+        return facts
+    entry = state.ledger.entries[key]
+    hold = Hold(
+        **_identity(entry.workload),
+        condition_reason="Waiting",
+        reasons=(AwaitingPodsReady(unready.first()),),
+        requests=entry.shape.requests,
+    )
+    return msgspec.structs.replace(facts, hold=hold)
 
 
 def _is_blocked(state: State, entry: Entry, first_ahead: tuple[Key, ...]) -> bool:

@@ -345,7 +345,7 @@ def _kept_out(state: State, workload: Workload) -> Explanation | None:
 
 def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Explanation:
     key, since = workload.metadata.key, _queued_since(workload)
-    recorded = _recorded(workload, facts) if facts is None or facts.hold is None else None
+    recorded = _recorded(workload, facts) if facts is None or not facts.is_evaluated else None
     if recorded is not None:
         return _after_eviction(workload, recorded, facts)
     if facts is None or key not in state.ledger.entries:
