@@ -4,9 +4,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.gang.pending_reasons import NotEnoughNodes, NotEnoughResources
+from quorate.api.meta import Key
+from quorate.gang.pending_reasons import (
+    AwaitsEvictions,
+    AwaitsPlannedStart,
+    AwaitsUnplannedStart,
+    AwaitsVictimSearch,
+    Cause,
+    GangUnschedulable,
+    NamespaceQuotaExceeded,
+    NotEnoughNodes,
+    NotEnoughResources,
+    NotPlanned,
+    PendingReason,
+    QueueQuotaExceeded,
+    ReservedForEarlierGroup,
+    equivalence_key,
+)
 from quorate.gang.pod_group_conditions import stable_part
 from quorate.gang.shortage import Shortage, no_fit_message
+from quorate.gang.topology_reasons import NetworkTopologyUnsatisfied
 from quorate.placement.diagnosis import Diagnosis, InsufficientResource
 
 GI = 1 << 30
@@ -48,22 +65,50 @@ def test_a_shortage_in_words(shortage: Shortage, says: str) -> None:
 amounts = st.integers(0, 3000)
 
 
-@given(
-    resource=st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]),
-    free=amounts,
-    more_free=amounts,
-    extra=amounts,
+numbers = st.integers(0, 3)
+few = st.integers(1, 2)
+shortages = st.builds(
+    Shortage, st.sampled_from(["cpu", "memory"]), st.just(2), numbers, numbers, overcommitted=numbers
+).map(lambda shortage: (shortage,))
+queues = st.just("q")
+moments = st.sampled_from([None, 60.0])
+not_enough_nodes = st.builds(
+    NotEnoughNodes, few, numbers, st.just("cpu"), few, numbers, few, never_fits=st.booleans()
 )
-def test_messages_of_equivalent_shortages_are_equivalent(
-    resource: str, free: int, more_free: int, extra: int
-) -> None:
+topology = st.builds(
+    NetworkTopologyUnsatisfied,
+    limit=st.just("tier 1"),
+    needed=few,
+    hyper_nodes=numbers,
+    best=st.sampled_from(["s0", "s1"]),
+    room=numbers,
+    beside_placed=st.booleans(),
+    never_fits=st.booleans(),
+    by_amounts=numbers,
+)
+unplaced = st.builds(
+    GangUnschedulable, few, few, st.builds(Cause, st.sampled_from(["", "0/2 nodes are available: 2 a"]))
+)
+rooms = st.builds(NotEnoughResources, shortages) | not_enough_nodes | topology
+reasons = (
+    rooms
+    | st.builds(QueueQuotaExceeded, queues, shortages)
+    | st.builds(NamespaceQuotaExceeded, queues, shortages)
+    | st.builds(AwaitsEvictions, few, numbers)
+    | st.builds(AwaitsPlannedStart, rooms, moments)
+    | st.builds(AwaitsUnplannedStart, rooms, st.sampled_from(NotPlanned))
+    | st.builds(AwaitsVictimSearch, unplaced, numbers, few)
+    | st.builds(ReservedForEarlierGroup, st.just(Key("", "g")), moments, shortages, st.just(True))
+)
+
+
+@given(st.lists(reasons, min_size=2, max_size=100))
+def test_messages_of_equivalent_reasons_are_equivalent(of_a_group: list[PendingReason]) -> None:
     """Otherwise a scheduler that starts anew writes the condition of each waiting group again."""
-    one, other = (
-        Shortage(resource, 4000, amount, 5000, overcommitted=by)
-        for amount, by in ((free, extra), (more_free, 0))
-    )
-    assert one.equivalence_key == other.equivalence_key
-    assert stable_part(str(one)) == stable_part(str(other))
+    messages: dict[object, str] = {}
+    for reason in of_a_group:
+        message = stable_part(str(reason))
+        assert messages.setdefault(equivalence_key(reason), message) == message
 
 
 def test_members_that_fit_no_node_in_words() -> None:

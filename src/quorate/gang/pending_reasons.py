@@ -486,6 +486,7 @@ def equivalence_key(reason: PendingReason) -> object:
             shortages = tuple(shortage.equivalence_key for shortage in reason.shortages)
             return (ReservedForEarlierGroup, reason.group, reason.at, shortages)
         case NetworkTopologyUnsatisfied(never_fits=False):
-            return (NetworkTopologyUnsatisfied, reason.limit, reason.needed, reason.sub_group)
+            part = reason.sub_group, reason.beside_placed
+            return (NetworkTopologyUnsatisfied, reason.limit, reason.needed, reason.hyper_nodes, part)
         case _:
             return reason

@@ -18,9 +18,12 @@ from quorate.api.volcano import READY_TO_BE_SCHEDULED, SCHEDULED, UNSCHEDULABLE,
 
 Conditions = tuple[PodGroupCondition, ...]
 
+# What messages of reasons with equal ``equivalence_key`` may differ in.
 _CURRENT_AMOUNTS: Final = re.compile(
-    r"need \S+ have \S+ of \S+ now|have \S+ now(?: \(\S+ without overcommit\))?|"
-    r"waits for [0-9]+ pods? to leave|room for [0-9]+ \(\S+\)"
+    r"need \S+ have \S+ of \S+ now|have \S+ now| \(\S+ without overcommit\)|"
+    r"[0-9]+ of (?=[0-9]+ members fit)|have \S+ on the best of [0-9]+ nodes?|"
+    r", waits for [0-9]+ pods? to leave|[0-9]+ of [0-9]+ pod groups?(?= had their turn)|"
+    r"room for [0-9]+ \(\S+\)(?:, and by resources alone for [0-9]+)?"
 )
 _NODES_AVAILABLE: Final = " nodes are available: "  # between the numbers of nodes and the reasons of nodes
 _NUMBER: Final = re.compile(r"[0-9]\S*")
@@ -83,10 +86,8 @@ def is_true(conditions: Conditions, type_: str, reason: str = "") -> bool:
 
 def stable_part(message: str) -> str:
     """Return ``message`` without the parts that change with every pod that starts or ends."""
-    numbers, separator, reasons = message.partition(_NODES_AVAILABLE)
-    if separator:
-        numbers, reasons = numbers.rstrip("0123456789/"), _NUMBER.sub("", reasons)
-    return _CURRENT_AMOUNTS.sub("", numbers) + reasons
+    numbers, separator, reasons = _CURRENT_AMOUNTS.sub("", message).partition(_NODES_AVAILABLE)
+    return numbers.rstrip("0123456789/") + _NUMBER.sub("", reasons) if separator else numbers
 
 
 def _with(
