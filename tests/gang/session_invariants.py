@@ -4,11 +4,12 @@ from collections import Counter
 from typing import Any
 
 from quorate.api.meta import Key
-from quorate.api.volcano import COMPLETED
+from quorate.api.volcano import COMPLETED, UNSCHEDULABLE
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import EVICTABLE_STATUSES
 from quorate.gang.outcome import Outcome
 from quorate.gang.pending_reasons import GangUnschedulable
+from quorate.gang.pod_group_conditions import is_true
 from tests.gang.world import World
 
 Json = dict[str, Any]
@@ -41,6 +42,13 @@ def violations(world: World, before: SessionStart, outcome: Outcome) -> list[str
             f"{key} was over and is {gangs[key].phase}"
             for key in before.over
             if gangs[key].phase != COMPLETED
+        ),
+        *(
+            f"{key} is over, and said to be unschedulable"
+            for key, group in world.groups.items()
+            if world.settings.profile == "design"
+            and group.status.phase == COMPLETED
+            and is_true(group.status.conditions, UNSCHEDULABLE)
         ),
     ]
 

@@ -205,3 +205,14 @@ def test_a_group_that_waits_for_further_pods_says_so_in_its_condition(queue: Jso
     world.session()
     (condition,) = next(iter(world.groups.values())).status.conditions
     assert condition.message == ""
+
+
+def test_a_completed_group_is_not_said_to_be_unschedulable() -> None:
+    """It was short of a member when the condition was written; then its members ended."""
+    short = {"type": "Unschedulable", "status": "True", "reason": "NotEnoughResources"}
+    ended = [{"name": phase.lower(), "group": "p", "phase": phase} for phase in ("Succeeded", "Failed")]
+    world = a_world(
+        "design", [{"name": "p", "minMember": 2, "phase": "Unknown", "conditions": [short]}], ended
+    )
+    world.session()
+    assert (phases(world), world.condition("p", "Unschedulable")) == ({"p": "Completed"}, None)

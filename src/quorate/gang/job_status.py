@@ -2,7 +2,7 @@
 
 Only the plugin gang has the readiness of groups with members reported.  In profile ``design`` it reports on
 admitted groups only, and with the actual reason; waiting groups report why the action ``enqueue`` did not
-admit them; and Unschedulable is removed as soon as the group is ready.
+admit them; and Unschedulable is removed as soon as the group is ready or Completed.
 
 Source of the phases: Volcano's job updater.  In either profile a Completed group stays so until further
 members need nodes, although its pods are deleted.  In profile ``design`` a group never returns to Pending
@@ -46,6 +46,7 @@ from quorate.gang.pod_group_conditions import (
     transition_stamp,
     with_scheduled,
     with_unschedulable,
+    without_unschedulable,
     written_before,
 )
 from quorate.gang.session.session import Session
@@ -212,7 +213,9 @@ class _StatusUpdater:
             self._report_not_admitted(gang, reason)
         elif reports_readiness and is_ready:
             self._report_ready(gang, str(reason) if isinstance(reason, FurtherMembersWait) else "")
-        elif reports_readiness and not (self._reports_reasons and gang.phase == COMPLETED):
+        elif self._reports_reasons and gang.phase == COMPLETED:
+            gang.conditions = without_unschedulable(gang.conditions)
+        elif reports_readiness:
             self._report_not_ready(gang, reason)
 
     def update_phase(self, gang: Gang, *, unschedulable: bool) -> None:

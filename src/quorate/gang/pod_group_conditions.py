@@ -52,9 +52,14 @@ def with_scheduled(
     conditions: Conditions, stamp: TransitionStamp, *, message: str = "", clears: bool
 ) -> Conditions:
     """Return ``conditions`` with Scheduled; ``clears`` removes Unschedulable."""
-    if clears and any(condition.type == UNSCHEDULABLE for condition in conditions):
-        conditions = tuple(condition for condition in conditions if condition.type != UNSCHEDULABLE)
+    conditions = without_unschedulable(conditions) if clears else conditions
     return _with(conditions, SCHEDULED, "True", READY_TO_BE_SCHEDULED, message, stamp)
+
+
+def without_unschedulable(conditions: Conditions) -> Conditions:
+    """Return ``conditions`` without Unschedulable; the same object if they have none."""
+    kept = tuple(condition for condition in conditions if condition.type != UNSCHEDULABLE)
+    return conditions if len(kept) == len(conditions) else kept
 
 
 def renewed(conditions: Conditions, message: str, stamp: TransitionStamp) -> Conditions:
