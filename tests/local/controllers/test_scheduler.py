@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from quorate.api import codec
 from quorate.api.core import Pod
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
@@ -15,7 +16,7 @@ from quorate.kube.informer import Informer
 from quorate.kube.resources import NODES, PODS
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
-from quorate.local.controllers.scheduler import Scheduler
+from quorate.local.controllers.scheduler import IgnoredGroups, Scheduler
 from quorate.local.nodes import NodePool
 from quorate.local.nodes.fleet import register
 from quorate.local.server.storage.store import Key, Store
@@ -67,6 +68,24 @@ async def _until(pods: Informer[Pod], condition: Callable[[], bool]) -> None:
 
 def _is_evaluated(pod: Pod) -> bool:
     return any(condition.type == "PodScheduled" for condition in pod.status.conditions)
+
+
+def test_an_ignored_group_is_named_on_one_pod_at_a_time() -> None:
+    def member(name: str, group: str = "g") -> Pod:
+        spec = {"schedulingGroup": {"podGroupName": group}}
+        return codec.convert(
+            Pod, {"metadata": {"name": name, "namespace": "default", "uid": name}, "spec": spec}
+        )
+
+    groups = IgnoredGroups()
+    assert groups.first_seen(member("a"))
+    assert not groups.first_seen(member("b"))
+    assert groups.first_seen(member("c", "h"))
+    groups.forget(member("b"))
+    assert not groups.first_seen(member("d"))
+    groups.forget(member("a"))
+    assert groups.first_seen(member("d"))
+    assert groups.first_seen(member("e", "")) is None
 
 
 def test_pods_are_scheduled_in_order_of_creation() -> None:

@@ -39,6 +39,31 @@ RETRY_S: Final = 1.0  # after an API error
 QueueKey = tuple[int, float, int, Key]
 
 
+class IgnoredGroups:
+    """The pod groups that an event calls ignored, each until the pod with the event is gone."""
+
+    def __init__(self) -> None:
+        self._pods: dict[Key, Uid] = {}  # the pod with the event, by group
+
+    def first_seen(self, pod: Pod) -> Key | None:
+        """Return the group of ``pod`` if no other pod stands for it; None otherwise, or if it has none."""
+        group = _pod_group_of(pod)
+        if group is None or group in self._pods:
+            return None
+        self._pods[group] = pod.metadata.uid
+        return group
+
+    def forget(self, pod: Pod) -> None:
+        group = _pod_group_of(pod)
+        if group is not None and self._pods.get(group) == pod.metadata.uid:
+            del self._pods[group]
+
+
+def _pod_group_of(pod: Pod) -> Key | None:
+    group = pod.spec.scheduling_group
+    return Key(pod.metadata.namespace, group.pod_group_name) if group and group.pod_group_name else None
+
+
 class Scheduler:
     """Binds pods of "default-scheduler".  The caller runs the informers."""
 
@@ -59,7 +84,7 @@ class Scheduler:
         self._queue: list[QueueKey] = []  # a heap; entries of pods that are no longer pending are skipped
         self._unschedulable: set[Key] = set()  # pending pods that fit on no node
         self._fit_errors: dict[bytes, FitError] = {}  # by encoded spec, because equal pods have equal results
-        self._ignored_groups: set[Key] = set()  # pod groups of which an event says that they are ignored
+        self._ignored_groups = IgnoredGroups()
         self._wakeup = asyncio.Event()
         self._log = logger(__name__)
         nodes.subscribe(self._on_node)
@@ -95,6 +120,7 @@ class Scheduler:
         if pod is None or pod.status.phase in ("Succeeded", "Failed"):
             gone = pod or change.old
             assert gone is not None
+            self._ignored_groups.forget(gone)
             self._remove_pending(gone.metadata.key)
             self._forget_assumed(gone.metadata.uid)
         elif pod.spec.node_name:
@@ -200,14 +226,9 @@ class Scheduler:
         self._events.report(PODS, pod, "Scheduled", f"Successfully assigned {key} to {node}")
 
     def _report_ignored_group(self, pod: Pod) -> None:
-        group = pod.spec.scheduling_group
-        if group is None or not group.pod_group_name:
-            return
-        key = Key(pod.metadata.namespace, group.pod_group_name)
-        if key not in self._ignored_groups:
-            self._ignored_groups.add(key)
+        if group := self._ignored_groups.first_seen(pod):
             text = (
-                f"the local cluster's {SCHEDULER_NAME} places each pod of pod group {group.pod_group_name} "
+                f"the local cluster's {SCHEDULER_NAME} places each pod of pod group {group.name} "
                 "alone: give the pods the schedulerName of the gang scheduler"
             )
             self._events.report(PODS, pod, "PodGroupIgnored", text, warning=True)
