@@ -1,10 +1,12 @@
 """Jobs of Kubeflow: pod sets by replica type, priority classes, and the minimum workers of an MPIJob."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from quorate.controllers.jobs.kubeflow import TRAINING_JOBS, MPIJob
+from quorate.api.batch import decode_template
+from quorate.controllers.jobs.kubeflow import TRAINING_JOBS, MPIJob, PyTorchJob
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.patches import merged
 from tests.controllers.jobs.test_unstructured import PODS, foreign_job
@@ -95,6 +97,39 @@ def test_absent_replica_types_have_no_pod_set() -> None:
         ("ps", 1, None),
         ("worker", 3, None),
     ]
+
+
+def requesting(**requests: str) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "main", "resources": {"requests": requests}}]}}
+
+
+@pytest.mark.parametrize(
+    ("requests", "types", "waiting"),
+    [
+        pytest.param({"cpu": "1", "memory": "1Gi"}, ("Master", "Worker"), [], id="the worker requests more"),
+        pytest.param(
+            {"cpu": "10m", "memory": "1Gi"}, ("Master", "Worker"), [{"cpu": "50m"}], id="less of one"
+        ),
+        pytest.param(
+            {"cpu": "10m", "memory": "1Mi"},
+            ("Master", "Worker"),
+            [{"cpu": "50m", "memory": "10Mi"}],
+            id="less",
+        ),
+        pytest.param({"nvidia.com/gpu": "1"}, ("Master", "Worker"), [], id="neither"),
+        pytest.param({"cpu": "10m"}, ("Worker",), [], id="without a master no worker waits"),
+    ],
+)
+def test_a_worker_requests_at_least_as_much_as_the_container_that_waits_for_the_master(
+    requests: dict[str, str], types: Sequence[str], waiting: list[dict[str, str]]
+) -> None:
+    replicas = {type_: {"template": requesting(**requests)} for type_ in types}
+    *masters, workers = PyTorchJob().pod_sets(foreign_job({"pytorchReplicaSpecs": replicas}))
+    assert [
+        {name: str(amount) for name, amount in container.resources.requests.items()}
+        for container in decode_template(workers.template).spec.init_containers
+    ] == waiting
+    assert all(not decode_template(master.template).spec.init_containers for master in masters)
 
 
 def test_an_mpi_job_has_no_workers_by_default() -> None:

@@ -18,7 +18,9 @@ from quorate.controllers.jobs.unstructured import (
     UnstructuredJobKind,
     condition_message,
     unstructured_resource,
+    with_waiting_container,
 )
+from quorate.kube.resources import Json
 from quorate.kube.writes import Patch
 
 GROUP = "kubeflow.org"
@@ -28,6 +30,9 @@ _REPLICA_INDEX: Final = PodIndex("training.kubeflow.org/replica-index")
 _POLICY: Path = ("spec", "runPolicy")
 _STATUSES: Path = ("status", "replicaStatuses")
 _MIN_AVAILABLE: Path = (*_POLICY, "schedulingPolicy", "minAvailable")
+
+_MASTER_AND_WORKERS: Final = ("Master", "Worker")
+_WAIT_FOR_MASTER: Final = {"cpu": "50m", "memory": "10Mi"}
 
 
 class KubeflowJob(UnstructuredJobKind):
@@ -46,6 +51,10 @@ class KubeflowJob(UnstructuredJobKind):
 
     def min_count(self, job: UnstructuredJob, type_: str, count: int) -> int | None:
         """Return how many of ``count`` pods are enough; None: all are needed."""
+        return None
+
+    def effective_template(self, job: UnstructuredJob, type_: str) -> Json | None:
+        """Return the template with what the operator adds to it; None: nothing that requests resources."""
         return None
 
     def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
@@ -88,11 +97,31 @@ class KubeflowJob(UnstructuredJobKind):
         count = read_count(job.document, count_field, self._default_replicas.get(type_, 1))
         min_count = self.min_count(job, type_, count)
         return PodSetSpec(
-            type_.lower(), self._template(type_), count, min_count, count_field, index=_REPLICA_INDEX
+            type_.lower(),
+            self._template(type_),
+            count,
+            min_count,
+            count_field,
+            effective_template=self.effective_template(job, type_),
+            index=_REPLICA_INDEX,
         )
 
     def _template(self, type_: str) -> Path:
         return (*self._specs, type_, "template")
+
+
+class PyTorchJob(KubeflowJob):
+    """kubeflow.org/v1 PyTorchJob: its workers wait in an init container for the master, if there is one."""
+
+    def __init__(self) -> None:
+        super().__init__("v1", "PyTorchJob", "pytorchReplicaSpecs", _MASTER_AND_WORKERS)
+
+    def effective_template(self, job: UnstructuredJob, type_: str) -> Json | None:
+        if type_ != "Worker" or "Master" not in self._present(job):
+            return None
+        path = self._template(type_)
+        template = read_field(job.document, path, dict)
+        return with_waiting_container(template, path, "init-pytorch", _WAIT_FOR_MASTER)
 
 
 class MPIJob(KubeflowJob):
@@ -127,11 +156,10 @@ class MPIJob(KubeflowJob):
         return super().start(job, infos)
 
 
-_MASTER_AND_WORKERS = ("Master", "Worker")
 TRAINING_JOBS: Final[Mapping[str, KubeflowJob]] = {
     "kubeflow.org/jaxjob": KubeflowJob("v1", "JAXJob", "jaxReplicaSpecs", ("Worker",)),
     "kubeflow.org/paddlejob": KubeflowJob("v1", "PaddleJob", "paddleReplicaSpecs", _MASTER_AND_WORKERS),
-    "kubeflow.org/pytorchjob": KubeflowJob("v1", "PyTorchJob", "pytorchReplicaSpecs", _MASTER_AND_WORKERS),
+    "kubeflow.org/pytorchjob": PyTorchJob(),
     "kubeflow.org/tfjob": KubeflowJob(
         "v1", "TFJob", "tfReplicaSpecs", ("Chief", "Master", "PS", "Worker", "Evaluator")
     ),

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from quorate.api.batch import decode_template
-from quorate.api.core.pod_resources import pod_requests
 from quorate.api.field_path import (
     InvalidTemplate,
     Path,
@@ -35,8 +33,8 @@ from quorate.controllers.jobs.unstructured import (
     UnstructuredJob,
     UnstructuredJobKind,
     condition_message,
-    pod_template,
     unstructured_resource,
+    with_waiting_container,
 )
 from quorate.controllers.limits import MAX_POD_SETS
 from quorate.kube.resources import Json
@@ -53,7 +51,6 @@ _UPGRADE_STRATEGY: Final[Path] = ("spec", "upgradeStrategy", "type")
 _AUTOSCALER: Final[Json] = {"requests": {"cpu": "500m", "memory": "512Mi"}}
 _COLLECTOR: Final[Json] = {"requests": {"cpu": "50m", "memory": "64Mi"}}
 _WAIT_FOR_HEAD: Final[Json] = {"cpu": "200m", "memory": "256Mi"}
-_INIT_CONTAINERS: Final[Path] = ("spec", "initContainers")
 _REDIS_CLEANUP: Final[Json] = {"cpu": "200m", "memory": "256Mi"}
 _FAULT_TOLERANCE: Final = "ray.io/ft-enabled"
 _PODS_LABEL: Final = "ray.io/cluster"
@@ -80,16 +77,7 @@ def _workers(job: UnstructuredJob, cluster: Path, group: Path) -> PodSetSpec:
     template = read_field(job.document, path, dict)
     containers = read_entries(template, ("spec", "containers"))
     effective = with_field(template, ("spec", "containers"), containers + _collectors(job, cluster))
-    requests = pod_requests(decode_template(pod_template(template, path)).spec)
-    more = {
-        resource: amount
-        for resource, amount in _WAIT_FOR_HEAD.items()
-        if resource in requests and requests[resource] < parse_quantity(amount)
-    }
-    if more:
-        waiting = {"name": "wait-gcs-ready", "resources": {"requests": more}}
-        init_containers = [*read_entries(template, _INIT_CONTAINERS), waiting]
-        effective = with_field(effective, _INIT_CONTAINERS, init_containers)
+    effective = with_waiting_container(effective, path, "wait-gcs-ready", _WAIT_FOR_HEAD)
     return PodSetSpec(name, path, count, effective_template=effective)
 
 

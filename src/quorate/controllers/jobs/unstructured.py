@@ -7,7 +7,7 @@ that was read.
 
 import copy
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.batch import EMPTY_OBJECT, decode_template
+from quorate.api.core.pod_resources import pod_requests
 from quorate.api.field_path import (
     InvalidTemplate,
     Path,
@@ -30,6 +31,7 @@ from quorate.api.interning import InternCache
 from quorate.api.kueue import PodSet
 from quorate.api.kueue.topology_annotations import NO_INDEX, PodIndex
 from quorate.api.meta import Key, ObjectMeta, Struct
+from quorate.api.quantity import parse_quantity
 from quorate.api.syntax import is_dns_label
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE
 from quorate.controllers.jobframework.interface import EndStatus, JobKind, Outcome, Stop
@@ -42,6 +44,7 @@ from quorate.kube.writes import Patch
 
 CONDITIONS: Path = ("status", "conditions")
 _GATES: Path = ("spec", "schedulingGates")
+_INIT_CONTAINERS: Final[Path] = ("spec", "initContainers")
 
 
 class UnstructuredJob(Struct):
@@ -314,6 +317,27 @@ def pod_template(content: Json, path: Path) -> msgspec.Raw:
     except msgspec.ValidationError as error:
         raise InvalidTemplate(path, f"is no pod template: {error}") from error
     return template
+
+
+def with_waiting_container(template: Json, path: Path, name: str, requests: Mapping[str, str]) -> Json:
+    """Return a pod template with the init container in which an operator lets pods wait for another pod.
+
+    Of ``requests``, it has what is more than the pod requests itself; if there is nothing, the template is
+    returned unchanged.  A resource that the pod does not request is left out: its queue may have no quota.
+    Raises ``InvalidTemplate``, with ``path`` as the path of the template.
+    """
+    own = pod_requests(decode_template(pod_template(template, path)).spec)
+    more = {
+        resource: amount
+        for resource, amount in requests.items()
+        if resource in own and own[resource] < parse_quantity(amount)
+    }
+    if not more:
+        return template
+    waiting = {"name": name, "resources": {"requests": more}}
+    containers = [*read_entries(template, _INIT_CONTAINERS), waiting]
+    effective: Json = with_field(template, _INIT_CONTAINERS, containers)
+    return effective
 
 
 def _is_gated(template: Json) -> bool:
