@@ -145,11 +145,11 @@ def _with_referenced_spec(
     snapshots: RuntimeSnapshots,
 ) -> Complete:
     async def complete(job: UnstructuredJob) -> UnstructuredJob:
-        spec = await snapshots.of(job) if kind.stores_referenced_object else None
-        if spec is not None:
-            return msgspec.structs.replace(job, referenced_spec=spec)
         reference = kind.referenced_object(job)
         obj = None if reference is None else referenced[reference.resource.kind].get(reference.key)
+        spec = await snapshots.of(job, obj) if kind.stores_referenced_object else None
+        if spec is not None:
+            return msgspec.structs.replace(job, referenced_spec=spec)
         if obj is None:
             return job
         return msgspec.structs.replace(
