@@ -35,19 +35,22 @@ async def a_queued_job_waits_runs_and_ends(connection: client.ApiClient) -> None
     batch = client.BatchV1Api(connection)
     before = (await batch.list_namespaced_job(NAMESPACE)).metadata.resource_version
     await batch.create_namespaced_job(NAMESPACE, job("first", duration="3s"))
-    await batch.create_namespaced_job(NAMESPACE, job("second"))
     states: list[str] = []
+    second_exists = False
     async with watch.Watch() as events:
-        selector = "metadata.name=second"
         async for event in events.stream(
             batch.list_namespaced_job,
             NAMESPACE,
             resource_version=before,
-            field_selector=selector,
             timeout_seconds=60,
         ):
-            conditions = event["object"].status.conditions or []
-            states += [each.type for each in conditions if each.status == "True"]
+            current = event["object"]
+            if current.metadata.name == "second":
+                conditions = current.status.conditions or []
+                states += [each.type for each in conditions if each.status == "True"]
+            elif current.status.active and not second_exists:
+                await batch.create_namespaced_job(NAMESPACE, job("second"))
+                second_exists = True
             if "Complete" in states:
                 break
     assert states.index("Suspended") < states.index("Complete")

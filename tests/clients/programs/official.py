@@ -32,7 +32,6 @@ def a_queued_job_waits_runs_and_ends() -> None:
     batch = client.BatchV1Api(connect())
     before = batch.list_namespaced_job(NAMESPACE).metadata.resource_version
     batch.create_namespaced_job(NAMESPACE, job("first", duration="3s"))
-    batch.create_namespaced_job(NAMESPACE, job("second"))
     history: dict[str, list[str]] = {"first": [], "second": []}
     changes = watch.Watch().stream(
         batch.list_namespaced_job, NAMESPACE, resource_version=before, timeout_seconds=60
@@ -42,6 +41,8 @@ def a_queued_job_waits_runs_and_ends() -> None:
         conditions = [each.type for each in current.status.conditions or [] if each.status == "True"]
         state = "Active" if current.status.active else (conditions or ["-"])[-1]
         history[current.metadata.name].append(state)
+        if state == "Active" and history["first"].count(state) == 1 and not history["second"]:
+            batch.create_namespaced_job(NAMESPACE, job("second"))
         if all(states and states[-1] == "Complete" for states in history.values()):
             break
     assert "Active" in history["first"], history

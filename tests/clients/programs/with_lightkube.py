@@ -13,8 +13,9 @@ from tests.clients.programs.jobs import job
 
 def a_queued_job_waits_runs_and_ends() -> None:
     client = Client()
-    for body in (job("first", duration="3s"), job("second")):
-        client.create(from_dict(body))
+    client.create(from_dict(job("first", duration="3s")))
+    next(seen for _, seen in client.watch(Job, fields={"metadata.name": "first"}) if seen.status.active)
+    client.create(from_dict(job("second")))
     states = []
     for _, seen in client.watch(Job, fields={"metadata.name": "second"}):
         states += [each.type for each in seen.status.conditions or [] if each.status == "True"]
