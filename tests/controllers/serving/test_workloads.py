@@ -92,7 +92,9 @@ def decide(obj: ServingSet, *workloads: Workload, pods: Any = (), kind: Any = ST
     [
         pytest.param(2, "not-QuotaReserved:Pending", "", id="pending"),
         pytest.param(2, "QuotaReserved Admitted", "", id="admitted"),
-        pytest.param(3, "not-QuotaReserved:Pending", "spec podSets", id="scaled up while pending"),
+        pytest.param(
+            3, "not-QuotaReserved:Pending", "spec podSets; +UpdatedWorkload", id="scaled up while pending"
+        ),
         pytest.param(3, "QuotaReserved", "!NotResized", id="scaled up with reserved quota"),
         pytest.param(
             0,
@@ -107,7 +109,7 @@ def decide(obj: ServingSet, *workloads: Workload, pods: Any = (), kind: Any = ST
         pytest.param(
             3,
             "not-QuotaReserved:OnHold",
-            "spec podSets; status Admitted=False:NoReservation",
+            "spec podSets; status Admitted=False:NoReservation; +UpdatedWorkload",
             id="scaled up again with more replicas",
         ),
         pytest.param(2, "Finished:Succeeded", "", id="finished"),

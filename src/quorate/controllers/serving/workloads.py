@@ -204,6 +204,7 @@ def _sync(
     writes: tuple[Write, ...] = ()
     if body:
         writes = (Patch(WORKLOADS, metadata.key, metadata.resource_version, body),)
+        events += (normal_event(about, "UpdatedWorkload", f"Updated Workload: {metadata.key}"),)
     if on_hold:
         status = unset_quota_reservation(workload, PENDING_EVALUATION, PENDING_TEXT, now, options.gates)
         writes = (*writes, *status_patch(WORKLOADS, workload, status))
