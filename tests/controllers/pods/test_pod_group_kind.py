@@ -125,6 +125,24 @@ def test_a_group_without_workload(line: str, want: str) -> None:
             id="one excess pod",
         ),
         pytest.param(
+            "a=running b=running-gone c=gated",
+            "QuotaReserved Admitted",
+            "",
+            id="another pod waits for the place of one that is leaving",
+        ),
+        pytest.param(
+            "a=running b=running-gone c=gated d=gated",
+            "QuotaReserved Admitted",
+            "release d; delete d; +ExcessPodDeleted",
+            id="one excess pod beside a pod that waits for a place",
+        ),
+        pytest.param(
+            "a=running b=succeeded-gone c=gated",
+            "QuotaReserved Admitted",
+            "release c; delete c; +ExcessPodDeleted",
+            id="a pod that succeeded while it was leaving is not replaced",
+        ),
+        pytest.param(
             "a=running b=gated",
             "QuotaReserved Admitted Evicted:Preempted",
             "end a WorkloadEvictedDueToPreempted; delete a; +Stopped",

@@ -166,7 +166,7 @@ class PodGroup:
 
 @dataclass(frozen=True, slots=True)
 class CountedPods:
-    """The pods of a group, by whether its workload counts them."""
+    """The pods of a group, by whether its workload counts them; one that waits for a place is in no field."""
 
     kept: tuple[Pod, ...]
     excess: tuple[Pod, ...] = ()  # more than the count of their role
@@ -197,13 +197,22 @@ def count_pods(workload: Workload, group: PodGroup) -> CountedPods:
         succeeded = sum(pod.status.phase == "Succeeded" for pod in counting)
         most = pod_set.count - max(0, given_back.get(pod_set.name, 0) - succeeded)
         kept += counting[:most]
-        excess += counting[most:]
+        excess += excess_pods(counting, most)
         vacant = max(pod_set.count - len(counting[:most]), 0)
         kept += failed[:vacant]
         replaced += failed[vacant:]
         awaited = vacant if group.retries else vacant - sum(map(has_failed_for_good, failed[:vacant]))
         absent += awaited if not group.is_fast else int(awaited > 0 and not counting)
     return CountedPods(tuple(by_age(kept)), tuple(excess), tuple(replaced), absent)
+
+
+def excess_pods(counting: Sequence[Pod], size: int) -> Sequence[Pod]:
+    """Return the pods beyond ``size``, those to keep first, that take the place of no pod that is leaving.
+
+    The owner of a pod may create another one before the pod has ended on its node: it waits for the place.
+    """
+    leaving = sum(pod.is_leaving and not pod.has_ended for pod in counting[:size])
+    return counting[size + leaving :]
 
 
 def pod_set_counts(

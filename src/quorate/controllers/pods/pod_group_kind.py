@@ -37,7 +37,13 @@ from quorate.controllers.jobframework.pod_counts import PodCounts
 from quorate.controllers.jobframework.topology import TopologySource
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.group_workload import construct_group_workload, owner_reference, unknown_total
-from quorate.controllers.pods.pod_group import CountedPods, PodGroup, by_precedence, count_pods
+from quorate.controllers.pods.pod_group import (
+    CountedPods,
+    PodGroup,
+    by_precedence,
+    count_pods,
+    excess_pods,
+)
 from quorate.controllers.pods.pod_kind import PodsKind
 from quorate.controllers.pods.pod_writes import delete_pods, remove_finalizers
 from quorate.controllers.pods.queued_pod import can_count, is_suspended
@@ -187,7 +193,8 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
         constructed = self.construct(state)
         if isinstance(constructed, NotComposed):
             return replaced.then(not_composed(state, constructed))
-        excess = by_precedence(pod for pod in group.pods if can_count(pod))[group.total :]
+        counting = by_precedence(pod for pod in group.pods if can_count(pod))
+        excess = excess_pods(counting, group.total)
         deleted = JobPlan(concurrent=delete_pods(excess), events=_excess_events(excess))
         return replaced.then(deleted).then(create_workload(state, constructed))
 
