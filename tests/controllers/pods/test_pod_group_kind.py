@@ -337,8 +337,16 @@ def test_a_group_with_an_unretriable_pod_ends_with_its_last_pod() -> None:
 
 
 def test_a_serving_group_never_finishes_and_has_no_reclaimable_pods() -> None:
-    members = pods("a=succeeded b=succeeded", annotations={constants.SERVING: "true"})
+    members = pods("a=succeeded b=succeeded", annotations={constants.SERVING: "true"}, has_finalizer=False)
     assert show(decide(members, a_group_workload(conditions="QuotaReserved Admitted", owners=members))) == ""
+
+
+@pytest.mark.parametrize("conditions", ["QuotaReserved Admitted", "QuotaReserved Admitted Evicted:Preempted"])
+@pytest.mark.parametrize("ended", ["failed-gone", "succeeded-gone", "failed"])
+def test_an_ended_pod_of_a_serving_group_is_released(ended: str, conditions: str) -> None:
+    members = pods(f"a={ended} b=gated", annotations={constants.SERVING: "true"})
+    workload = a_group_workload(conditions=conditions, owners=members)
+    assert show(decide(members, workload)) == "release a"
 
 
 def test_a_pending_workload_follows_the_labels_of_its_pods() -> None:

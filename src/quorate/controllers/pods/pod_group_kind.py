@@ -171,6 +171,9 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
         if group.is_serving or group.is_native:
             # The owner of deleted pods would create them again.  They stay gated until the count grows.
             counted = replace(counted, excess=())
+        if group.is_serving:
+            # A set creates a pod again only when the one with its name is gone.
+            counted = replace(counted, replaced=tuple(pod for pod in group.pods if pod.has_ended))
         plan = _release_others(workload, counted)
         if plan != IDLE:
             return plan
