@@ -82,22 +82,7 @@ from quorate.api.configuration.webhooks import (
     decode_tls_options,
     decode_webhooks,
 )
-from quorate.api.decoding.strict import (
-    Field,
-    InvalidConfiguration,
-    Section,
-    boolean,
-    choice,
-    decode_context,
-    duration,
-    ignored_section,
-    integer,
-    label_selector,
-    section,
-    struct_of,
-    text,
-    text_matching,
-)
+from quorate.api.decoding import strict as d
 from quorate.api.meta import LabelSelector, SelectorRequirement, matches_selector
 from quorate.api.syntax import is_dns_label
 
@@ -165,16 +150,16 @@ def default_configuration() -> Configuration:
 
 def load_configuration(text: str) -> LoadedConfiguration:
     """Decode a Configuration file.  Raises ``InvalidConfiguration`` with every finding."""
-    context = decode_context(text, "must hold one of kind Configuration")
+    context = d.decode_context(text, "must hold one of kind Configuration")
     root = context.root()
     version = _version(root)
-    configuration = root.decode(section(lambda fields: _configuration(fields, version)), None)
+    configuration = root.decode(d.section(lambda fields: _configuration(fields, version)), None)
     if configuration is None or context.findings:
-        raise InvalidConfiguration(context.findings)
+        raise d.InvalidConfiguration(context.findings)
     return LoadedConfiguration(configuration, tuple(context.warnings))
 
 
-def _version(root: Field) -> Version:
+def _version(root: d.Field) -> Version:
     """Return the version of a Configuration.
 
     Any other document is rejected at once, because findings about its fields would not help.
@@ -193,21 +178,23 @@ def _version(root: Field) -> Version:
             root.entry("kind").reject(f"is not allowed here (write Configuration of {accepted})")
         case _:
             root.reject("is not a Configuration (write apiVersion, kind and fields)")
-    raise InvalidConfiguration(root.context.findings)
+    raise d.InvalidConfiguration(root.context.findings)
 
 
-def _configuration(fields: Section, version: Version) -> Configuration:
-    namespace = fields.take("namespace", text_matching(is_dns_label, "a namespace's name"), DEFAULT_NAMESPACE)
+def _configuration(fields: d.Section, version: Version) -> Configuration:
+    namespace = fields.take(
+        "namespace", d.text_matching(is_dns_label, "a namespace's name"), DEFAULT_NAMESPACE
+    )
     gates = fields.take("featureGates", decode_feature_gates, {})
     wait = decode_wait_for_pods_ready(fields, version, gates)
-    admission_sharing = fields.take("admissionFairSharing", section(decode_admission_fair_sharing), None)
-    visibility = fields.take("visibilityServer", section(decode_visibility), Visibility())
+    admission_sharing = fields.take("admissionFairSharing", d.section(decode_admission_fair_sharing), None)
+    visibility = fields.take("visibilityServer", d.section(decode_visibility), Visibility())
     integrations = fields.take("integrations", decode_integrations(version), Integrations())
     if SPARK in integrations.frameworks and not gates.get("SparkApplicationIntegration"):
         field = fields.at("integrations").entry("frameworks")
         field.reject(f"names {SPARK}, which is alpha (set featureGates.SparkApplicationIntegration: true)")
-    gang_scheduling = fields.take("gangScheduling", section(decode_gang_scheduling), GangScheduling())
-    group_webhooks = fields.take("podGroupWebhooks", section(decode_pod_group_webhooks), None)
+    gang_scheduling = fields.take("gangScheduling", d.section(decode_gang_scheduling), GangScheduling())
+    group_webhooks = fields.take("podGroupWebhooks", d.section(decode_pod_group_webhooks), None)
     if (
         group_webhooks is not None
         and group_webhooks.gate_pods_of_pending_groups
@@ -224,8 +211,8 @@ def _configuration(fields: Section, version: Version) -> Configuration:
             frameworks = tuple(framework for framework in integrations.frameworks if framework != managed)
             integrations = msgspec.structs.replace(integrations, frameworks=frameworks)
     _warn_of_unused_fields(fields, version)
-    fields.take("apiVersion", text, "")
-    fields.take("kind", text, "")
+    fields.take("apiVersion", d.text, "")
+    fields.take("kind", d.text, "")
     return msgspec.structs.replace(
         _decode_fields(fields),
         namespace=namespace,
@@ -233,7 +220,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         wait_for_pods_ready=wait,
         integrations=integrations,
         resources=_resource_options(fields, gates),
-        fair_sharing=fields.take("fairSharing", section(decode_fair_sharing(version)), None),
+        fair_sharing=fields.take("fairSharing", d.section(decode_fair_sharing(version)), None),
         admission_fair_sharing=admission_sharing if gates.get("AdmissionFairSharing", True) else None,
         gates=queueing_gates(gates),
         webhook_gates=webhook_gates(gates),
@@ -243,34 +230,34 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         node_fit=_node_fit(fields, gates),
         visibility=visibility if gates.get("VisibilityOnDemand", True) else Visibility(),
         gang=gang_scheduling,
-        native_gangs=fields.take("gangs", choice(("none", "native")), "none") == "native",
+        native_gangs=fields.take("gangs", d.choice(("none", "native")), "none") == "native",
         network_topology=_network_topology(fields, gang_scheduling),
         pod_group_webhooks=group_webhooks,
         tls=_tls(fields, gates),
     )
 
 
-_decode_fields = struct_of(
+_decode_fields = d.struct_of(
     Configuration,
-    manage_jobs_without_queue_name=("manageJobsWithoutQueueName", boolean),
-    multikueue=("multiKueue", section(decode_multikueue)),
-    health=("health", section(decode_health)),
-    leader_election=("leaderElection", section(decode_leader_election)),
-    scheduling=("scheduling", section(decode_scheduling)),
-    outside_quota=("outsideQuota", section(decode_outside_quota)),
-    planned_starts=("plannedStarts", section(decode_planned_starts)),
-    priority_aging=("priorityAging", section(decode_priority_aging)),
-    audit_every_s=("auditInterval", duration()),
-    estimates=("estimates", section(decode_estimates)),
-    retention=("objectRetentionPolicies", section(decode_retention)),
-    client_connection=("clientConnection", section(decode_client_connection)),
-    controllers=("controller", section(decode_controllers)),
-    webhooks=("webhook", section(decode_webhooks)),
-    certificates=("internalCertManagement", section(decode_certificate_management)),
+    manage_jobs_without_queue_name=("manageJobsWithoutQueueName", d.boolean),
+    multikueue=("multiKueue", d.section(decode_multikueue)),
+    health=("health", d.section(decode_health)),
+    leader_election=("leaderElection", d.section(decode_leader_election)),
+    scheduling=("scheduling", d.section(decode_scheduling)),
+    outside_quota=("outsideQuota", d.section(decode_outside_quota)),
+    planned_starts=("plannedStarts", d.section(decode_planned_starts)),
+    priority_aging=("priorityAging", d.section(decode_priority_aging)),
+    audit_every_s=("auditInterval", d.duration()),
+    estimates=("estimates", d.section(decode_estimates)),
+    retention=("objectRetentionPolicies", d.section(decode_retention)),
+    client_connection=("clientConnection", d.section(decode_client_connection)),
+    controllers=("controller", d.section(decode_controllers)),
+    webhooks=("webhook", d.section(decode_webhooks)),
+    certificates=("internalCertManagement", d.section(decode_certificate_management)),
 )
 
 
-def _network_topology(fields: Section, gang: GangScheduling) -> tuple[TopologyType, ...]:
+def _network_topology(fields: d.Section, gang: GangScheduling) -> tuple[TopologyType, ...]:
     types = fields.take("networkTopologyDiscovery", decode_discovery, ())
     if types and "hyperNodes" not in gang.managed_kinds:
         rule = "needs its controller (list hyperNodes in gangScheduling.looksAfter)"
@@ -278,17 +265,17 @@ def _network_topology(fields: Section, gang: GangScheduling) -> tuple[TopologyTy
     return types
 
 
-def _warn_of_unused_fields(fields: Section, version: Version) -> None:
+def _warn_of_unused_fields(fields: d.Section, version: Version) -> None:
     """Warn about fields without effect."""
-    if fields.take("pprofBindAddress", text, ""):
+    if fields.take("pprofBindAddress", d.text, ""):
         fields.at("pprofBindAddress").warn("has no effect: it is for profiling Go programs (leave it out)")
     if version == "v1beta1" and "queueVisibility" in fields:
         fields.take("queueVisibility", _QUEUE_VISIBILITY, None)
         fields.at("queueVisibility").warn("has no effect: Kueue has removed it (write visibilityServer)")
 
 
-def _node_fit(fields: Section, gates: dict[str, bool]) -> NodeFit:
-    rules = fields.take("nodeFit", section(decode_node_fit), NodeFit())
+def _node_fit(fields: d.Section, gates: dict[str, bool]) -> NodeFit:
+    rules = fields.take("nodeFit", d.section(decode_node_fit), NodeFit())
     if rules.mode == "Require" and not gates.get("TopologyAwareScheduling", True):
         fields.at("nodeFit").entry("mode").reject(
             "needs the feature gate TopologyAwareScheduling, which assigns pods to nodes (set it to true, "
@@ -297,21 +284,21 @@ def _node_fit(fields: Section, gates: dict[str, bool]) -> NodeFit:
     return rules
 
 
-def _tls(fields: Section, gates: dict[str, bool]) -> TlsOptions:
-    rules = fields.take("tls", section(decode_tls_options), TlsOptions())
+def _tls(fields: d.Section, gates: dict[str, bool]) -> TlsOptions:
+    rules = fields.take("tls", d.section(decode_tls_options), TlsOptions())
     return rules if gates.get("TLSOptions", True) else TlsOptions()
 
 
-def _resource_options(fields: Section, gates: dict[str, bool]) -> ResourceOptions:
+def _resource_options(fields: d.Section, gates: dict[str, bool]) -> ResourceOptions:
     rules = fields.take(
-        "resources", section(lambda resources: decode_resources(resources, gates)), ResourceOptions()
+        "resources", d.section(lambda resources: decode_resources(resources, gates)), ResourceOptions()
     )
     on = gates.get("QuotaCheckStrategy", True)
     return rules if on else msgspec.structs.replace(rules, quota_check_strategy="BlockUndeclared")
 
 
-def _metrics(fields: Section, gates: dict[str, bool]) -> Metrics:
-    rules = fields.take("metrics", section(decode_metrics), Metrics())
+def _metrics(fields: d.Section, gates: dict[str, bool]) -> Metrics:
+    rules = fields.take("metrics", d.section(decode_metrics), Metrics())
     if rules.custom_labels and not gates.get("CustomMetricLabels", False):
         fields.at("metrics").entry("customLabels").warn("has no effect without the gate CustomMetricLabels")
         rules = msgspec.structs.replace(rules, custom_labels=())
@@ -319,13 +306,13 @@ def _metrics(fields: Section, gates: dict[str, bool]) -> Metrics:
     return rules if on else msgspec.structs.replace(rules, local_queues=None)
 
 
-def _namespace_selector(fields: Section, namespace: str) -> LabelSelector:
+def _namespace_selector(fields: d.Section, namespace: str) -> LabelSelector:
     """Return the selector of managed namespaces, which must not match those of the system."""
     own = ("kube-system", namespace)
     default = LabelSelector(
         match_expressions=(SelectorRequirement(key=NAMESPACE_NAME_LABEL, operator="NotIn", values=own),)
     )
-    selector = fields.take("managedJobsNamespaceSelector", label_selector, default)
+    selector = fields.take("managedJobsNamespaceSelector", d.label_selector, default)
     if hit := [name for name in own if matches_selector(selector, {NAMESPACE_NAME_LABEL: name})]:
         fields.at("managedJobsNamespaceSelector").reject(
             f"should not match namespace {' or '.join(hit)} "
@@ -334,10 +321,10 @@ def _namespace_selector(fields: Section, namespace: str) -> LabelSelector:
     return selector
 
 
-_QUEUE_VISIBILITY: Final = ignored_section(
+_QUEUE_VISIBILITY: Final = d.ignored_section(
     {
-        "clusterQueues": ignored_section({"maxCount": integer(minimum=0, maximum=4000)}),
-        "updateIntervalSeconds": integer(minimum=1),
+        "clusterQueues": d.ignored_section({"maxCount": d.integer(minimum=0, maximum=4000)}),
+        "updateIntervalSeconds": d.integer(minimum=1),
     }
 )
 

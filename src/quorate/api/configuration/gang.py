@@ -8,16 +8,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from quorate.api.decoding.strict import (
-    boolean,
-    choice,
-    distinct,
-    integer,
-    list_of,
-    off_or,
-    struct_of,
-    text_matching,
-)
+from quorate.api.decoding import strict as d
 from quorate.api.syntax import is_dns_subdomain
 
 OUR_SCHEDULER: Final = "quorate"
@@ -35,13 +26,13 @@ class GangScheduling(msgspec.Struct, frozen=True, kw_only=True):
     inherit_owner_annotations: bool = True  # copy annotations of the pods' owner to the pod group
 
 
-_scheduler_name = text_matching(is_dns_subdomain, "the name of a scheduler")
-decode_gang_scheduling = struct_of(
+_scheduler_name = d.text_matching(is_dns_subdomain, "the name of a scheduler")
+decode_gang_scheduling = d.struct_of(
     GangScheduling,
-    managed_kinds=("looksAfter", distinct(list_of(choice(ALL_KINDS)))),
-    scheduler_names=("schedulerNames", distinct(list_of(_scheduler_name, minimum=1))),
-    keep_pending_pods_on_rollback=("keepPendingPodsOnRollback", boolean),
-    inherit_owner_annotations=("inheritOwnerAnnotations", boolean),
+    managed_kinds=("looksAfter", d.distinct(d.list_of(d.choice(ALL_KINDS)))),
+    scheduler_names=("schedulerNames", d.distinct(d.list_of(_scheduler_name, minimum=1))),
+    keep_pending_pods_on_rollback=("keepPendingPodsOnRollback", d.boolean),
+    inherit_owner_annotations=("inheritOwnerAnnotations", d.boolean),
 )
 
 
@@ -59,13 +50,13 @@ class PodGroupWebhooks(msgspec.Struct, frozen=True, kw_only=True):
     max_queue_depth: int = 5  # below the root queue
 
 
-decode_pod_group_webhooks = struct_of(
+decode_pod_group_webhooks = d.struct_of(
     PodGroupWebhooks,
-    min_resources=("minResources", off_or(get_args(QuotaMode), "off")),
-    failure_policy=("failurePolicy", choice(get_args(FailurePolicy))),
-    reject_pods_of_pending_groups=("rejectPodsOfPendingGroups", boolean),
-    gate_pods_of_pending_groups=("gatePodsOfPendingGroups", boolean),
-    max_pod_groups_hard=("maxPodGroupsHard", boolean),
-    refuse_deletion_of_used_queues=("refuseDeletionOfUsedQueues", boolean),
-    max_queue_depth=("maxQueueDepth", integer(minimum=1, maximum=100)),
+    min_resources=("minResources", d.off_or(get_args(QuotaMode), "off")),
+    failure_policy=("failurePolicy", d.choice(get_args(FailurePolicy))),
+    reject_pods_of_pending_groups=("rejectPodsOfPendingGroups", d.boolean),
+    gate_pods_of_pending_groups=("gatePodsOfPendingGroups", d.boolean),
+    max_pod_groups_hard=("maxPodGroupsHard", d.boolean),
+    refuse_deletion_of_used_queues=("refuseDeletionOfUsedQueues", d.boolean),
+    max_queue_depth=("maxQueueDepth", d.integer(minimum=1, maximum=100)),
 )

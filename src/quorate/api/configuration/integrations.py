@@ -6,19 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from quorate.api.decoding.strict import (
-    Decoder,
-    Field,
-    InvalidValue,
-    Section,
-    choice,
-    ignored_section,
-    label_selector,
-    list_of,
-    section,
-    text,
-    text_matching,
-)
+from quorate.api.decoding import strict as d
 from quorate.api.field_path import InvalidPath, Path, parse_path
 from quorate.api.syntax import is_dns_label, is_dns_subdomain, is_qualified_name
 
@@ -34,7 +22,9 @@ FRAMEWORKS: Final = (
 )  # fmt: skip
 SPARK: Final = "sparkoperator.k8s.io/sparkapplication"
 
-_POD_OPTIONS: Final = ignored_section({"namespaceSelector": label_selector, "podSelector": label_selector})
+_POD_OPTIONS: Final = d.ignored_section(
+    {"namespaceSelector": d.label_selector, "podSelector": d.label_selector}
+)
 _EXTERNAL_FRAMEWORK: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*\.v[0-9][a-z0-9]*\.[a-z0-9][-a-z0-9.]*")
 _VERSION: Final = re.compile(r"v[0-9][a-z0-9]*")
 _KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
@@ -121,8 +111,8 @@ class Integrations(msgspec.Struct, frozen=True, kw_only=True):
     label_keys_to_copy: tuple[str, ...] = ()
 
 
-def decode_integrations(version: str) -> Decoder[Integrations]:
-    def decode_fields(fields: Section) -> Integrations:
+def decode_integrations(version: str) -> d.Decoder[Integrations]:
+    def decode_fields(fields: d.Section) -> Integrations:
         if version == "v1beta1" and "podOptions" in fields:
             fields.at("podOptions").warn("is checked but not honoured (write managedJobsNamespaceSelector)")
             fields.take("podOptions", _POD_OPTIONS, None)
@@ -134,16 +124,16 @@ def decode_integrations(version: str) -> Decoder[Integrations]:
             declared=declared,
             external=fields.take("externalFrameworks", _external_frameworks(queued), ()),
             label_keys_to_copy=fields.take(
-                "labelKeysToCopy", list_of(text_matching(is_qualified_name, "the key of a label")), ()
+                "labelKeysToCopy", d.list_of(d.text_matching(is_qualified_name, "the key of a label")), ()
             ),
         )
 
-    return section(decode_fields)
+    return d.section(decode_fields)
 
 
-def _external_frameworks(queued: Sequence[str]) -> Decoder[tuple[ExternalFramework, ...]]:
-    def decode(field: Field) -> tuple[ExternalFramework, ...]:
-        external = list_of(external_framework)(field)
+def _external_frameworks(queued: Sequence[str]) -> d.Decoder[tuple[ExternalFramework, ...]]:
+    def decode(field: d.Field) -> tuple[ExternalFramework, ...]:
+        external = d.list_of(external_framework)(field)
         if len(external) == len(field.value):  # otherwise the indexes do not match
             for index, framework in enumerate(external):
                 if framework.name in (*queued, *(declared.name for declared in external[:index])):
@@ -153,25 +143,25 @@ def _external_frameworks(queued: Sequence[str]) -> Decoder[tuple[ExternalFramewo
     return decode
 
 
-def external_framework(field: Field) -> ExternalFramework:
+def external_framework(field: d.Field) -> ExternalFramework:
     """Decode ``Kind.version.group``."""
-    if _EXTERNAL_FRAMEWORK.fullmatch(text(field)) is None:
-        raise InvalidValue("does not name a kind (write Kind.version.group)")
-    kind, version, group = text(field).split(".", 2)
+    if _EXTERNAL_FRAMEWORK.fullmatch(d.text(field)) is None:
+        raise d.InvalidValue("does not name a kind (write Kind.version.group)")
+    kind, version, group = d.text(field).split(".", 2)
     return ExternalFramework(group=group, version=version, kind=kind)
 
 
-def _frameworks(field: Field) -> tuple[str, ...]:
-    names = list_of(choice(FRAMEWORKS), minimum=1)(field)
+def _frameworks(field: d.Field) -> tuple[str, ...]:
+    names = d.list_of(d.choice(FRAMEWORKS), minimum=1)(field)
     for index, item in enumerate(field.items()):
         if item.value in field.value[:index]:
             item.reject("is listed twice (keep one)")
     return names
 
 
-def _declared_frameworks(frameworks: tuple[str, ...]) -> Decoder[tuple[DeclaredFramework, ...]]:
-    def decode(field: Field) -> tuple[DeclaredFramework, ...]:
-        declared = list_of(section(_declared_framework))(field)
+def _declared_frameworks(frameworks: tuple[str, ...]) -> d.Decoder[tuple[DeclaredFramework, ...]]:
+    def decode(field: d.Field) -> tuple[DeclaredFramework, ...]:
+        declared = d.list_of(d.section(_declared_framework))(field)
         names = [*frameworks, *(framework.name for framework in declared)]
         if len(declared) == len(field.value):  # otherwise the indexes do not match
             for index, framework in enumerate(declared):
@@ -183,33 +173,37 @@ def _declared_frameworks(frameworks: tuple[str, ...]) -> Decoder[tuple[DeclaredF
     return decode
 
 
-def _declared_framework(fields: Section) -> DeclaredFramework:
+def _declared_framework(fields: d.Section) -> DeclaredFramework:
     _require(fields, apiVersion="example.com/v1", kind="Training", plural="trainings", suspend="spec.suspend")
     _require(fields, podSets="a list", ready="{condition: Running}")
     group, version = fields.take("apiVersion", _api_version, ("", ""))
     return DeclaredFramework(
         group=group,
         version=version,
-        kind=fields.take("kind", text_matching(lambda name: _KIND.fullmatch(name) is not None, "a kind"), ""),
-        plural=fields.take("plural", text_matching(is_dns_label, "the plural of a kind, in lower case"), ""),
+        kind=fields.take(
+            "kind", d.text_matching(lambda name: _KIND.fullmatch(name) is not None, "a kind"), ""
+        ),
+        plural=fields.take(
+            "plural", d.text_matching(is_dns_label, "the plural of a kind, in lower case"), ""
+        ),
         suspend=fields.take("suspend", _suspend_field, SuspendField(field=())),
-        pod_sets=fields.take("podSets", list_of(section(_pod_set), minimum=1), ()),
-        ready=fields.take("ready", section(_status_check), StatusCheck()),
-        succeeded=fields.take("succeeded", section(_status_check), None),
-        failed=fields.take("failed", section(_status_check), None),
+        pod_sets=fields.take("podSets", d.list_of(d.section(_pod_set), minimum=1), ()),
+        ready=fields.take("ready", d.section(_status_check), StatusCheck()),
+        succeeded=fields.take("succeeded", d.section(_status_check), None),
+        failed=fields.take("failed", d.section(_status_check), None),
         active=fields.take("active", _path_in("status"), None),
         priority_class=fields.take("priorityClass", _path_in("spec"), None),
     )
 
 
-def _suspend_field(field: Field) -> SuspendField:
+def _suspend_field(field: d.Field) -> SuspendField:
     """Decode the path of a boolean field, or a field with its two values."""
     if isinstance(field.value, str):
         return SuspendField(field=_path_in("spec")(field))
-    return section(_suspend_field_section)(field)
+    return d.section(_suspend_field_section)(field)
 
 
-def _suspend_field_section(fields: Section) -> SuspendField:
+def _suspend_field_section(fields: d.Section) -> SuspendField:
     _require(fields, field="spec.state", stopped="Stopped", running="Running")
     switch = SuspendField(
         field=fields.take("field", _path_in("spec"), ()),
@@ -221,41 +215,41 @@ def _suspend_field_section(fields: Section) -> SuspendField:
     return switch
 
 
-def _require(fields: Section, **examples: str) -> None:
+def _require(fields: d.Section, **examples: str) -> None:
     for name, example in examples.items():
         if name not in fields:
             fields.at(name).reject(f"is missing (write {example})")
 
 
-def _api_version(field: Field) -> tuple[str, str]:
-    group, _, version = text(field).rpartition("/")
+def _api_version(field: d.Field) -> tuple[str, str]:
+    group, _, version = d.text(field).rpartition("/")
     if not is_dns_subdomain(group) or _VERSION.fullmatch(version) is None:
-        raise InvalidValue("is not the apiVersion of a custom resource (write example.com/v1)")
+        raise d.InvalidValue("is not the apiVersion of a custom resource (write example.com/v1)")
     return group, version
 
 
-def _path(field: Field) -> Path:
+def _path(field: d.Field) -> Path:
     try:
-        return parse_path(text(field))
+        return parse_path(d.text(field))
     except InvalidPath as invalid:
-        raise InvalidValue(
+        raise d.InvalidValue(
             "is not a path (write names joined by dots, such as spec.groups[0].size)"
         ) from invalid
 
 
-def _path_in(part: str) -> Decoder[Path]:
-    def decode(field: Field) -> Path:
+def _path_in(part: str) -> d.Decoder[Path]:
+    def decode(field: d.Field) -> Path:
         path = _path(field)
         if path[0] != part or len(path) == 1:
-            raise InvalidValue(f"does not lead into {part} (write {part}, a dot and names)")
+            raise d.InvalidValue(f"does not lead into {part} (write {part}, a dot and names)")
         return path
 
     return decode
 
 
-def _pod_set(fields: Section) -> PodSetPaths:
+def _pod_set(fields: d.Section) -> PodSetPaths:
     items = fields.take("each", _path_in("spec"), None)
-    inside: Decoder[Path] = _path if "each" in fields else _path_in("spec")
+    inside: d.Decoder[Path] = _path if "each" in fields else _path_in("spec")
     _require(fields, template="template" if "each" in fields else "spec.template")
     if "each" in fields:
         fields.reject_if_present("name", "contradicts each, which makes several pod sets (write nameFrom)")
@@ -269,7 +263,7 @@ def _pod_set(fields: Section) -> PodSetPaths:
         fields.at("minCount").reject("needs count, where the number of admitted pods is written")
     return PodSetPaths(
         template=fields.take("template", inside, ()),
-        name=fields.take("name", text_matching(is_dns_label, "the name of a pod set"), ""),
+        name=fields.take("name", d.text_matching(is_dns_label, "the name of a pod set"), ""),
         each=items,
         name_from=fields.take("nameFrom", _path, ()),
         count=fields.take("count", inside, None),
@@ -278,7 +272,7 @@ def _pod_set(fields: Section) -> PodSetPaths:
     )
 
 
-def _status_check(fields: Section) -> StatusCheck:
+def _status_check(fields: d.Section) -> StatusCheck:
     if ("condition" in fields) == ("field" in fields):
         fields.field.reject("must have either condition or field")
     wanted = [name for name in ("equals", "in", "equalsField") if name in fields]
@@ -288,15 +282,15 @@ def _status_check(fields: Section) -> StatusCheck:
         fields.reject_if_present("message", "belongs to field (a condition has a message of its own)")
     one = (fields.take("equals", _scalar, None),) if "equals" in fields else ()
     return StatusCheck(
-        condition=fields.take("condition", text_matching(is_qualified_name, "the type of a condition"), ""),
+        condition=fields.take("condition", d.text_matching(is_qualified_name, "the type of a condition"), ""),
         field=fields.take("field", _path_in("status"), ()),
-        values=one or fields.take("in", list_of(_scalar, minimum=1), ()),
+        values=one or fields.take("in", d.list_of(_scalar, minimum=1), ()),
         equals_field=fields.take("equalsField", _path, ()),
         message=fields.take("message", _path_in("status"), None),
     )
 
 
-def _scalar(field: Field) -> Any:
+def _scalar(field: d.Field) -> Any:
     if not isinstance(field.value, str | int):
-        raise InvalidValue("is not text, a whole number or a boolean")
+        raise d.InvalidValue("is not text, a whole number or a boolean")
     return field.value

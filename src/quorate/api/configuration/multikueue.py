@@ -6,20 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api.configuration.integrations import ExternalFramework, external_framework
-from quorate.api.decoding.strict import (
-    Field,
-    InvalidValue,
-    Section,
-    boolean,
-    choice,
-    duration,
-    integer,
-    list_of,
-    section,
-    struct_of,
-    text,
-    text_matching,
-)
+from quorate.api.decoding import strict as d
 from quorate.api.names.multikueue import ALL_AT_ONCE, INCREMENTAL
 from quorate.api.syntax import is_label_value
 
@@ -83,7 +70,7 @@ class MultiKueue(msgspec.Struct, frozen=True, kw_only=True):
     longest_retry_s: float = 320.0
 
 
-def decode_multikueue(fields: Section) -> MultiKueue:
+def decode_multikueue(fields: d.Section) -> MultiKueue:
     dispatcher = fields.take("dispatcherName", _dispatcher, ALL_AT_ONCE)
     if dispatcher != INCREMENTAL and "incrementalDispatcherConfig" in fields:
         rule = f"belongs to the dispatcher {INCREMENTAL} (set dispatcherName to that, or leave it out)"
@@ -91,65 +78,65 @@ def decode_multikueue(fields: Section) -> MultiKueue:
     return msgspec.structs.replace(_other_fields(fields), dispatcher=dispatcher)
 
 
-def _step_size(fields: Section) -> int:
-    return fields.take("stepSize", integer(1), 3)
+def _step_size(fields: d.Section) -> int:
+    return fields.take("stepSize", d.integer(1), 3)
 
 
-def _origin(field: Field) -> str:
-    return text_matching(is_label_value, "the value of a label")(field) or MultiKueue().origin
+def _origin(field: d.Field) -> str:
+    return d.text_matching(is_label_value, "the value of a label")(field) or MultiKueue().origin
 
 
-def _dispatcher(field: Field) -> str:
-    name = text(field)
+def _dispatcher(field: d.Field) -> str:
+    name = d.text(field)
     domain, _, path = name.partition("/")
     if not domain or not path or len(name) > _MAX_DISPATCHER:
         rule = f"is not a domain, a slash and a name of at most {_MAX_DISPATCHER} characters in all"
-        raise InvalidValue(f"{rule} (write {ALL_AT_ONCE})")
+        raise d.InvalidValue(f"{rule} (write {ALL_AT_ONCE})")
     return name
 
 
-def _external_framework(fields: Section) -> ExternalFramework:
+def _external_framework(fields: d.Section) -> ExternalFramework:
     fields.require("name", hint="write Kind.version.group")
     return fields.take("name", external_framework, ExternalFramework(group="", version="", kind=""))
 
 
-def _access_plugins(fields: Section) -> tuple[AccessPlugin, ...]:
+def _access_plugins(fields: d.Section) -> tuple[AccessPlugin, ...]:
     if "accessProviders" in fields:
         fields.reject_if_present("credentialsProviders", "is the former name of accessProviders (keep one)")
-    former = fields.take("credentialsProviders", list_of(section(_access_plugin)), ())
-    return fields.take("accessProviders", list_of(section(_access_plugin)), former)
+    former = fields.take("credentialsProviders", d.list_of(d.section(_access_plugin)), ())
+    return fields.take("accessProviders", d.list_of(d.section(_access_plugin)), former)
 
 
-_other_fields = struct_of(
+_other_fields = d.struct_of(
     MultiKueue,
-    gc_interval_s=("gcInterval", duration()),
+    gc_interval_s=("gcInterval", d.duration()),
     origin=("origin", _origin),
-    worker_lost_timeout_s=("workerLostTimeout", duration()),
-    step_size=("incrementalDispatcherConfig", section(_step_size)),
-    external_frameworks=("externalFrameworks", list_of(section(_external_framework))),
-    access_plugins=("clusterProfile", section(_access_plugins)),
+    worker_lost_timeout_s=("workerLostTimeout", d.duration()),
+    step_size=("incrementalDispatcherConfig", d.section(_step_size)),
+    external_frameworks=("externalFrameworks", d.list_of(d.section(_external_framework))),
+    access_plugins=("clusterProfile", d.section(_access_plugins)),
 )
 
 
-def _access_plugin(fields: Section) -> AccessPlugin:
+def _access_plugin(fields: d.Section) -> AccessPlugin:
     fields.require("name", "execConfig")
     return AccessPlugin(
-        name=fields.take("name", text, ""), exec=fields.take("execConfig", section(_exec_config), {})
+        name=fields.take("name", d.text, ""), exec=fields.take("execConfig", d.section(_exec_config), {})
     )
 
 
-def _exec_config(fields: Section) -> dict[str, Any]:
+def _exec_config(fields: d.Section) -> dict[str, Any]:
     given = {
-        "command": fields.take("command", text, ""),
-        "apiVersion": fields.take("apiVersion", text, ""),
-        "args": fields.take("args", list_of(text), ()),
-        "env": fields.take("env", list_of(section(_variable)), ()),
-        "installHint": fields.take("installHint", text, ""),
-        "interactiveMode": fields.take("interactiveMode", choice(_INTERACTIVE_MODES), "Never"),
-        "provideClusterInfo": fields.take("provideClusterInfo", boolean, False),
+        "command": fields.take("command", d.text, ""),
+        "apiVersion": fields.take("apiVersion", d.text, ""),
+        "args": fields.take("args", d.list_of(d.text), ()),
+        "env": fields.take("env", d.list_of(d.section(_variable)), ()),
+        "installHint": fields.take("installHint", d.text, ""),
+        "interactiveMode": fields.take("interactiveMode", d.choice(_INTERACTIVE_MODES), "Never"),
+        "provideClusterInfo": fields.take("provideClusterInfo", d.boolean, False),
     }
     return {name: value for name, value in given.items() if value}
 
 
-def _variable(fields: Section) -> dict[str, str]:
-    return {"name": fields.take("name", text, ""), "value": fields.take("value", text, "")}
+def _variable(fields: d.Section) -> dict[str, str]:
+    return {"name": fields.take("name", d.text, ""), "value": fields.take("value", d.text, "")}

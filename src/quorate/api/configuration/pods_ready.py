@@ -5,19 +5,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from quorate.api.decoding.strict import (
-    Field,
-    InvalidValue,
-    Section,
-    boolean,
-    choice,
-    duration,
-    integer,
-    number,
-    satisfying,
-    section,
-    struct_of,
-)
+from quorate.api.decoding import strict as d
 
 Version = Literal["v1beta1", "v1beta2"]
 RequeuingTimestamp = Literal["Eviction", "Creation"]
@@ -62,7 +50,7 @@ class WaitForPodsReady(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decode_wait_for_pods_ready(
-    fields: Section, version: Version, gates: Mapping[str, bool]
+    fields: d.Section, version: Version, gates: Mapping[str, bool]
 ) -> WaitForPodsReady | None:
     """Decode ``waitForPodsReady``; None if it is disabled."""
     if gates.get("DisableWaitForPodsReady") and gates.get(UNSCHEDULED_GATE):
@@ -70,14 +58,14 @@ def decode_wait_for_pods_ready(
         fields.at("featureGates").entry(UNSCHEDULED_GATE).reject(rule)
     default = WaitForPodsReady(timeout_s=1800.0, recovery_timeout_s=1800.0, block_admission=None)
     if version == "v1beta1":
-        wait = fields.take("waitForPodsReady", section(_wait_v1beta1), None)
+        wait = fields.take("waitForPodsReady", d.section(_wait_v1beta1), None)
     else:
-        wait = fields.take("waitForPodsReady", section(_wait_v1beta2), default)
+        wait = fields.take("waitForPodsReady", d.section(_wait_v1beta2), default)
     _check_gates(fields, gates)
     return None if gates.get("DisableWaitForPodsReady") else wait
 
 
-def _check_gates(fields: Section, gates: Mapping[str, bool]) -> None:
+def _check_gates(fields: d.Section, gates: Mapping[str, bool]) -> None:
     """Reject or warn about fields of which the feature gate is off, as Kueue does."""
     given = fields.field.value.get("waitForPodsReady")
     if not isinstance(given, dict):
@@ -89,13 +77,13 @@ def _check_gates(fields: Section, gates: Mapping[str, bool]) -> None:
         field.entry("maxTimeoutOnWorkload").warn(f"has no effect without the gate {OVERRIDE_GATE}")
 
 
-def _wait_v1beta1(fields: Section) -> WaitForPodsReady | None:
-    enable = fields.take("enable", boolean, False)
+def _wait_v1beta1(fields: d.Section) -> WaitForPodsReady | None:
+    enable = fields.take("enable", d.boolean, False)
     wait = _wait(fields, timeout_s=300.0, block_admission=True, flat=_flat_timestamp(fields))
     return wait if enable else None
 
 
-def _wait_v1beta2(fields: Section) -> WaitForPodsReady:
+def _wait_v1beta2(fields: d.Section) -> WaitForPodsReady:
     fields.reject_if_present(
         "enable",
         "is not in v1beta2, where it is always enabled (or set featureGates.DisableWaitForPodsReady)",
@@ -105,16 +93,16 @@ def _wait_v1beta2(fields: Section) -> WaitForPodsReady:
 
 
 def _wait(
-    fields: Section, *, timeout_s: float, block_admission: bool, flat: RequeuingTimestamp | None
+    fields: d.Section, *, timeout_s: float, block_admission: bool, flat: RequeuingTimestamp | None
 ) -> WaitForPodsReady:
-    timeout_s = fields.take_set("timeout", duration(), timeout_s)
-    recovery_s = fields.take("recoveryTimeout", duration(), timeout_s)
-    strategy = fields.take("requeuingStrategy", section(_requeuing), RequeuingStrategy())
+    timeout_s = fields.take_set("timeout", d.duration(), timeout_s)
+    recovery_s = fields.take("recoveryTimeout", d.duration(), timeout_s)
+    strategy = fields.take("requeuingStrategy", d.section(_requeuing), RequeuingStrategy())
     all_queues: BlockAdmissionScope = "AllQueues"
-    scope = fields.take("blockAdmissionScope", choice(get_args(BlockAdmissionScope)), all_queues)
-    overrides = fields.take("overrides", section(_overrides), _OverrideBounds())
+    scope = fields.take("blockAdmissionScope", d.choice(get_args(BlockAdmissionScope)), all_queues)
+    overrides = fields.take("overrides", d.section(_overrides), _OverrideBounds())
     longest_s = _renamed(fields, "maxTimeoutOnWorkload", "overrides.longest", overrides.longest_s)
-    scheduling_s = fields.take("schedulingTimeout", duration(), None)
+    scheduling_s = fields.take("schedulingTimeout", d.duration(), None)
     unscheduled_s = _renamed(fields, "unscheduledTimeout", "schedulingTimeout", scheduling_s)
     if scheduling_s is None and (unscheduled_s or 0.0) > timeout_s:
         fields.at("unscheduledTimeout").reject(f"is longer than timeout, which is {timeout_s:g}s")
@@ -128,7 +116,7 @@ def _wait(
     return WaitForPodsReady(
         timeout_s=timeout_s,
         recovery_timeout_s=recovery_s or None,
-        block_admission=scope if fields.take("blockAdmission", boolean, block_admission) else None,
+        block_admission=scope if fields.take("blockAdmission", d.boolean, block_admission) else None,
         requeuing_strategy=strategy,
         scheduling_timeout_s=unscheduled_s or None,
         shortest_override_s=overrides.shortest_s,
@@ -136,9 +124,9 @@ def _wait(
     )
 
 
-def _renamed(fields: Section, name: str, alias: str, under_alias: float | None) -> float | None:
+def _renamed(fields: d.Section, name: str, alias: str, under_alias: float | None) -> float | None:
     """Return the duration of the field ``name`` in seconds, or that of its older name ``alias``."""
-    value = fields.take(name, duration(), None)
+    value = fields.take(name, d.duration(), None)
     if value is None:
         return under_alias
     if under_alias is not None:
@@ -151,40 +139,40 @@ class _OverrideBounds(msgspec.Struct, frozen=True):
     longest_s: float | None = None
 
 
-def _overrides(fields: Section) -> _OverrideBounds:
+def _overrides(fields: d.Section) -> _OverrideBounds:
     bounds = _OverrideBounds(
-        fields.take("shortest", duration(), 0.0), fields.take("longest", duration(), None)
+        fields.take("shortest", d.duration(), 0.0), fields.take("longest", d.duration(), None)
     )
     if bounds.longest_s is not None and bounds.longest_s < bounds.shortest_s:
         fields.at("longest").reject("is shorter than shortest (give a longer one, or leave one out)")
     return bounds
 
 
-def _flat_timestamp(fields: Section) -> RequeuingTimestamp | None:
+def _flat_timestamp(fields: d.Section) -> RequeuingTimestamp | None:
     """Return ``requeuingTimestamp``, from the first revision of KEP-1282."""
     if "requeuingTimestamp" in fields:
         fields.at("requeuingTimestamp").warn("is deprecated (write requeuingStrategy.timestamp)")
-    return fields.take("requeuingTimestamp", choice(get_args(RequeuingTimestamp)), None)
+    return fields.take("requeuingTimestamp", d.choice(get_args(RequeuingTimestamp)), None)
 
 
-_factor = satisfying(number, lambda value: 1 <= value <= 10, "is out of range, must be from 1 to 10")
+_factor = d.satisfying(d.number, lambda value: 1 <= value <= 10, "is out of range, must be from 1 to 10")
 
 
-def _limit_count(field: Field) -> int:
+def _limit_count(field: d.Field) -> int:
     if field.value == -1:
-        raise InvalidValue(
+        raise d.InvalidValue(
             "is not a number of retries (leave the field out to retry without limit, or write 0 or more)"
         )
-    return integer(minimum=0)(field)
+    return d.integer(minimum=0)(field)
 
 
-def _whole_seconds(field: Field) -> float:
-    return float(integer(minimum=0)(field))
+def _whole_seconds(field: d.Field) -> float:
+    return float(d.integer(minimum=0)(field))
 
 
-_requeuing = struct_of(
+_requeuing = d.struct_of(
     RequeuingStrategy,
-    timestamp=("timestamp", choice(get_args(RequeuingTimestamp))),
+    timestamp=("timestamp", d.choice(get_args(RequeuingTimestamp))),
     backoff_limit_count=("backoffLimitCount", _limit_count),
     backoff_base_s=("backoffBaseSeconds", _whole_seconds),
     backoff_max_s=("backoffMaxSeconds", _whole_seconds),

@@ -8,17 +8,7 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.decoding.strict import (
-    Field,
-    InvalidConfiguration,
-    InvalidValue,
-    Section,
-    boolean,
-    decode_context,
-    duration,
-    integer,
-    section,
-)
+from quorate.api.decoding import strict as d
 from quorate.api.findings import Finding, child_path
 
 PRIORITY_AGING: Final = "quorate.dev/priority-aging"
@@ -53,21 +43,21 @@ class PriorityAging(msgspec.Struct, frozen=True, kw_only=True):
         return self.step_at(since) - (-self.at_most // self.step)
 
 
-def decode_priority_aging(fields: Section) -> PriorityAging:
+def decode_priority_aging(fields: d.Section) -> PriorityAging:
     """Decode the fields of the section or of the annotation."""
     fields.require("every", "atMost", hint=f"write {_EXAMPLE}")
     return PriorityAging(
         every_s=fields.take("every", _whole_seconds, 1),
-        step=fields.take("step", integer(1, MAX_RAISE), 1),
-        at_most=fields.take("atMost", integer(1, MAX_RAISE), 1),
-        also_preempts=fields.take("alsoPreempts", boolean, False),
+        step=fields.take("step", d.integer(1, MAX_RAISE), 1),
+        at_most=fields.take("atMost", d.integer(1, MAX_RAISE), 1),
+        also_preempts=fields.take("alsoPreempts", d.boolean, False),
     )
 
 
-def _whole_seconds(field: Field) -> int:
-    seconds = duration(minimum_s=1.0)(field)
+def _whole_seconds(field: d.Field) -> int:
+    seconds = d.duration(minimum_s=1.0)(field)
     if seconds != int(seconds):
-        raise InvalidValue("is not a number of whole seconds (write 10m, 1h30m or 90s)")
+        raise d.InvalidValue("is not a number of whole seconds (write 10m, 1h30m or 90s)")
     return int(seconds)
 
 
@@ -82,7 +72,7 @@ def annotated_aging(
         return default, ()
     try:
         return _parse(text), ()
-    except InvalidConfiguration as invalid:
+    except d.InvalidConfiguration as invalid:
         path = child_path("metadata.annotations", PRIORITY_AGING)
         return default, tuple(
             Finding(
@@ -97,11 +87,11 @@ def _parse(text: str) -> PriorityAging | None:
         return None
     if len(text) > _MAX_LENGTH:
         rule = f"is longer than {_MAX_LENGTH} characters (write {_EXAMPLE})"
-        raise InvalidConfiguration([Finding("", text, rule)])
+        raise d.InvalidConfiguration([Finding("", text, rule)])
     if "&" in text:  # its aliases could make it thousands of times as large
-        raise InvalidConfiguration([Finding("", text, f"has an anchor (write {_EXAMPLE})")])
-    context = decode_context(text, f"must hold one mapping (write {_EXAMPLE})")
-    aging = context.root().decode(section(decode_priority_aging), None)
+        raise d.InvalidConfiguration([Finding("", text, f"has an anchor (write {_EXAMPLE})")])
+    context = d.decode_context(text, f"must hold one mapping (write {_EXAMPLE})")
+    aging = context.root().decode(d.section(decode_priority_aging), None)
     if context.findings:
-        raise InvalidConfiguration(context.findings)
+        raise d.InvalidConfiguration(context.findings)
     return aging

@@ -12,24 +12,7 @@ from typing import Final
 import msgspec
 
 from quorate.api.configuration.metric_labels import CustomLabel, decode_custom_labels
-from quorate.api.decoding.strict import (
-    Field,
-    InvalidValue,
-    Section,
-    boolean,
-    choice,
-    duration,
-    if_set,
-    integer,
-    label_selector,
-    map_of,
-    number,
-    satisfying,
-    section,
-    struct_of,
-    text,
-    text_matching,
-)
+from quorate.api.decoding import strict as d
 from quorate.api.meta import LabelSelector
 from quorate.api.syntax import is_dns_label, is_dns_subdomain
 
@@ -83,10 +66,10 @@ class EstimateRules(msgspec.Struct, frozen=True, kw_only=True):
     cpu: float = 0.03  # the part of one core that it may use; 0: no estimates
 
 
-_part_of_a_core = satisfying(
-    number, lambda value: 0 <= value <= 1, "is no part of a core (write 0 to 1; 0 is for no estimates)"
+_part_of_a_core = d.satisfying(
+    d.number, lambda value: 0 <= value <= 1, "is no part of a core (write 0 to 1; 0 is for no estimates)"
 )
-decode_estimates = struct_of(EstimateRules, cpu=("cpu", _part_of_a_core))
+decode_estimates = d.struct_of(EstimateRules, cpu=("cpu", _part_of_a_core))
 
 
 class Visibility(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,7 +79,7 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _ADDRESS: Final = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<host>[^\s:\[\]]*)):(?P<port>[0-9]{1,5})")
-_endpoint: Final = text_matching(is_dns_label, "one part of a path")
+_endpoint: Final = d.text_matching(is_dns_label, "one part of a path")
 
 
 def parse_address(written: str) -> Address | None:
@@ -107,27 +90,27 @@ def parse_address(written: str) -> Address | None:
     return Address(match["six"] or match["host"] or "", int(match["port"]))
 
 
-def decode_address(field: Field) -> Address | None:
+def decode_address(field: d.Field) -> Address | None:
     """Decode an address; ``"0"`` disables an endpoint and gives None."""
-    written = text(field)
+    written = d.text(field)
     if written == "0":
         return None
     address = parse_address(written)
     if address is None:
-        raise InvalidValue("is not an address (write :8081, 127.0.0.1:8081, or 0 in quotes for none)")
+        raise d.InvalidValue("is not an address (write :8081, 127.0.0.1:8081, or 0 in quotes for none)")
     return address
 
 
-decode_health = struct_of(
+decode_health = d.struct_of(
     Health,
-    address=("healthProbeBindAddress", if_set(decode_address)),
-    liveness=("livenessEndpointName", if_set(_endpoint)),
-    readiness=("readinessEndpointName", if_set(_endpoint)),
+    address=("healthProbeBindAddress", d.if_set(decode_address)),
+    liveness=("livenessEndpointName", d.if_set(_endpoint)),
+    readiness=("readinessEndpointName", d.if_set(_endpoint)),
 )
 
 
-def decode_leader_election(fields: Section) -> LeaderElection:
-    fields.take_set("resourceLock", choice(("leases",)), "leases")
+def decode_leader_election(fields: d.Section) -> LeaderElection:
+    fields.take_set("resourceLock", d.choice(("leases",)), "leases")
     election = _leader_election(fields)
     lease_s, renew_deadline_s = election.lease_s, election.renew_deadline_s
     if not renew_deadline_s < lease_s:
@@ -137,48 +120,50 @@ def decode_leader_election(fields: Section) -> LeaderElection:
     return election
 
 
-def _local_queues(fields: Section) -> LabelSelector | None:
-    selector = fields.take("localQueueSelector", label_selector, LabelSelector())
-    return selector if fields.take("enable", boolean, True) else None
+def _local_queues(fields: d.Section) -> LabelSelector | None:
+    selector = fields.take("localQueueSelector", d.label_selector, LabelSelector())
+    return selector if fields.take("enable", d.boolean, True) else None
 
 
-def decode_visibility(fields: Section) -> Visibility:
+def decode_visibility(fields: d.Section) -> Visibility:
     host = fields.take("bindAddress", _ip_address, "127.0.0.1")
-    return Visibility(address=Address(host, fields.take("bindPort", integer(minimum=1, maximum=65535), 8082)))
+    return Visibility(
+        address=Address(host, fields.take("bindPort", d.integer(minimum=1, maximum=65535), 8082))
+    )
 
 
-def _ip_address(field: Field) -> str:
-    written = text(field)
+def _ip_address(field: d.Field) -> str:
+    written = d.text(field)
     try:
         return written and str(ip_address(written))
     except ValueError as error:
-        raise InvalidValue(
+        raise d.InvalidValue(
             "is not an IP address (write 127.0.0.1, or 0.0.0.0 for every interface)"
         ) from error
 
 
-def _whole_seconds(field: Field) -> int:
-    seconds = duration(minimum_s=1.0)(field)
+def _whole_seconds(field: d.Field) -> int:
+    seconds = d.duration(minimum_s=1.0)(field)
     if seconds != int(seconds):
-        raise InvalidValue("is not a whole number of seconds, which a Lease requires")
+        raise d.InvalidValue("is not a whole number of seconds, which a Lease requires")
     return int(seconds)
 
 
-_leader_election = struct_of(
+_leader_election = d.struct_of(
     LeaderElection,
-    elect=("leaderElect", boolean),
-    name=("resourceName", if_set(text_matching(is_dns_subdomain, "the name of a Lease"))),
-    namespace=("resourceNamespace", if_set(text_matching(is_dns_label, "a namespace's name"))),
-    lease_s=("leaseDuration", if_set(_whole_seconds)),
-    renew_deadline_s=("renewDeadline", if_set(duration(exclusive=True))),
-    retry_s=("retryPeriod", if_set(duration(exclusive=True))),
+    elect=("leaderElect", d.boolean),
+    name=("resourceName", d.if_set(d.text_matching(is_dns_subdomain, "the name of a Lease"))),
+    namespace=("resourceNamespace", d.if_set(d.text_matching(is_dns_label, "a namespace's name"))),
+    lease_s=("leaseDuration", d.if_set(_whole_seconds)),
+    renew_deadline_s=("renewDeadline", d.if_set(d.duration(exclusive=True))),
+    retry_s=("retryPeriod", d.if_set(d.duration(exclusive=True))),
 )
-decode_metrics = struct_of(
+decode_metrics = d.struct_of(
     Metrics,
-    address=("bindAddress", if_set(decode_address)),
+    address=("bindAddress", d.if_set(decode_address)),
     custom_labels=("customLabels", decode_custom_labels),
-    cluster_queue_resources=("enableClusterQueueResources", boolean),
-    local_queues=("localQueueMetrics", section(_local_queues)),
+    cluster_queue_resources=("enableClusterQueueResources", d.boolean),
+    local_queues=("localQueueMetrics", d.section(_local_queues)),
 )
 _KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]*(?:\.[a-z0-9][-a-z0-9.]*)?")
 
@@ -199,10 +184,10 @@ class Controllers(msgspec.Struct, frozen=True, kw_only=True):
         return self.workers.get(f"{kind}.{group}" if group else kind, default)
 
 
-def decode_client_connection(fields: Section) -> ClientConnection | None:
+def decode_client_connection(fields: d.Section) -> ClientConnection | None:
     """Decode the rate limit; None if qps is absent, 0 or negative, as in Kueue."""
-    qps = fields.take("qps", number, 0.0)
-    burst = fields.take("burst", integer(), 0)
+    qps = fields.take("qps", d.number, 0.0)
+    burst = fields.take("burst", d.integer(), 0)
     if qps <= 0:
         return None
     fields.at("qps").warn(
@@ -211,16 +196,16 @@ def decode_client_connection(fields: Section) -> ClientConnection | None:
     return ClientConnection(qps=qps, burst=max(burst, 1))
 
 
-def _workers(field: Field) -> dict[str, int]:
-    workers = map_of(integer(minimum=1))(field)
+def _workers(field: d.Field) -> dict[str, int]:
+    workers = d.map_of(d.integer(minimum=1))(field)
     for key in workers:
         if _KIND.fullmatch(key) is None:
             field.entry(key).reject("is not a kind (write Kind.group, such as Job.batch, or Pod)")
     return workers
 
 
-decode_controllers = struct_of(
+decode_controllers = d.struct_of(
     Controllers,
     workers=("groupKindConcurrency", _workers),
-    cache_sync_timeout_s=("cacheSyncTimeout", duration(exclusive=True)),
+    cache_sync_timeout_s=("cacheSyncTimeout", d.duration(exclusive=True)),
 )

@@ -7,25 +7,7 @@ import msgspec
 
 from quorate.api.configuration.pods_ready import Version
 from quorate.api.core import Resources
-from quorate.api.decoding.strict import (
-    Field,
-    InvalidValue,
-    Section,
-    boolean,
-    choice,
-    duration,
-    if_set,
-    list_of,
-    map_of,
-    number,
-    off_or,
-    quantity,
-    satisfying,
-    section,
-    struct_of,
-    text,
-    text_matching,
-)
+from quorate.api.decoding import strict as d
 from quorate.api.quantity import PODS
 from quorate.api.syntax import is_dns_label, is_dns_subdomain, is_qualified_name
 
@@ -111,9 +93,9 @@ class AdmissionFairSharing(msgspec.Struct, frozen=True, kw_only=True):
     resource_weights: dict[str, float] = {}  # 1 for resources that are not listed
 
 
-def decode_fair_sharing(version: Version) -> Callable[[Section], FairSharing | None]:
-    def decode_fields(fields: Section) -> FairSharing | None:
-        on = fields.take("enable", boolean, False) if version == "v1beta1" else True
+def decode_fair_sharing(version: Version) -> Callable[[d.Section], FairSharing | None]:
+    def decode_fields(fields: d.Section) -> FairSharing | None:
+        on = fields.take("enable", d.boolean, False) if version == "v1beta1" else True
         default = FairSharing().preemption_strategies
         strategies = fields.take_set("preemptionStrategies", _preemption_strategies, default)
         return FairSharing(preemption_strategies=strategies) if on else None
@@ -121,32 +103,32 @@ def decode_fair_sharing(version: Version) -> Callable[[Section], FairSharing | N
     return decode_fields
 
 
-def _preemption_strategies(field: Field) -> tuple[PreemptionStrategy, ...]:
+def _preemption_strategies(field: d.Field) -> tuple[PreemptionStrategy, ...]:
     final, initial = get_args(PreemptionStrategy)
-    strategies = list_of(choice(get_args(PreemptionStrategy)))(field)
+    strategies = d.list_of(d.choice(get_args(PreemptionStrategy)))(field)
     if strategies not in ((final,), (initial,), (final, initial)):
-        raise InvalidValue(f"is not allowed here (write [{final}], [{initial}] or [{final}, {initial}])")
+        raise d.InvalidValue(f"is not allowed here (write [{final}], [{initial}] or [{final}, {initial}])")
     return strategies
 
 
-_weight = satisfying(number, lambda value: value >= 0, "is negative, must be at least 0")
-decode_admission_fair_sharing = struct_of(
+_weight = d.satisfying(d.number, lambda value: value >= 0, "is negative, must be at least 0")
+decode_admission_fair_sharing = d.struct_of(
     AdmissionFairSharing,
-    usage_half_life_s=("usageHalfLifeTime", duration()),
-    usage_sampling_interval_s=("usageSamplingInterval", if_set(duration(exclusive=True))),
-    resource_weights=("resourceWeights", map_of(_weight)),
+    usage_half_life_s=("usageHalfLifeTime", d.duration()),
+    usage_sampling_interval_s=("usageSamplingInterval", d.if_set(d.duration(exclusive=True))),
+    resource_weights=("resourceWeights", d.map_of(_weight)),
 )
 
 
-def decode_resources(fields: Section, gates: Mapping[str, bool]) -> ResourceOptions:
+def decode_resources(fields: d.Section, gates: Mapping[str, bool]) -> ResourceOptions:
     device_classes, device_sources = fields.take(
         "deviceClassMappings", lambda field: _device_class_mappings(field, gates), ({}, {})
     )
     rules = ResourceOptions(
-        exclude_resource_prefixes=fields.take("excludeResourcePrefixes", list_of(text), ()),
-        transformations=fields.take("transformations", list_of(section(_transformation)), ()),
+        exclude_resource_prefixes=fields.take("excludeResourcePrefixes", d.list_of(d.text), ()),
+        transformations=fields.take("transformations", d.list_of(d.section(_transformation)), ()),
         quota_check_strategy=fields.take(
-            "quotaCheckStrategy", choice(get_args(QuotaCheckStrategy)), "BlockUndeclared"
+            "quotaCheckStrategy", d.choice(get_args(QuotaCheckStrategy)), "BlockUndeclared"
         ),
         device_classes=device_classes,
         device_sources=device_sources,
@@ -161,17 +143,17 @@ def decode_resources(fields: Section, gates: Mapping[str, bool]) -> ResourceOpti
     return rules
 
 
-def _device_class_mappings(field: Field, gates: Mapping[str, bool]) -> tuple[dict[str, str], DeviceSources]:
+def _device_class_mappings(field: d.Field, gates: Mapping[str, bool]) -> tuple[dict[str, str], DeviceSources]:
     """Return the resource of each device class without sources, and the sources of the others."""
 
-    def mapping(fields: Section) -> tuple[str, tuple[str, ...], tuple[DeviceSource, ...]]:
+    def mapping(fields: d.Section) -> tuple[str, tuple[str, ...], tuple[DeviceSource, ...]]:
         return _device_class_mapping(fields, gates)
 
-    mappings = list_of(section(mapping), maximum=MAX_MAPPINGS)(field)
+    mappings = d.list_of(d.section(mapping), maximum=MAX_MAPPINGS)(field)
     names = [name for name, *_ in mappings]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise InvalidValue(f"has more than one entry for resource {repeated[0]} (merge them)")
+        raise d.InvalidValue(f"has more than one entry for resource {repeated[0]} (merge them)")
     resources: dict[str, str] = {}
     sources: DeviceSources = {}
     mapped: dict[str, str] = {}  # the first resource of each class
@@ -179,7 +161,7 @@ def _device_class_mappings(field: Field, gates: Mapping[str, bool]) -> tuple[dic
         for class_ in classes:
             of_class = sources.get(class_, ())
             if class_ in mapped and not _are_different_counters(of_class, of_mapping):
-                raise InvalidValue(f"maps device class {class_} twice (to {mapped[class_]} and {name})")
+                raise d.InvalidValue(f"maps device class {class_} twice (to {mapped[class_]} and {name})")
             mapped.setdefault(class_, name)
             if of_mapping:
                 sources[class_] = (*of_class, *of_mapping)
@@ -196,20 +178,20 @@ def _are_different_counters(present: tuple[DeviceSource, ...], added: tuple[Devi
 
 
 def _device_class_mapping(
-    fields: Section, gates: Mapping[str, bool]
+    fields: d.Section, gates: Mapping[str, bool]
 ) -> tuple[str, tuple[str, ...], tuple[DeviceSource, ...]]:
     fields.require("name", "deviceClassNames")
-    resource = text_matching(_is_short_qualified_name, "the name of a resource")
-    device_class = text_matching(_is_short_qualified_name, "the name of a DeviceClass")
-    classes = list_of(device_class, minimum=1, maximum=MAX_CLASSES)
+    resource = d.text_matching(_is_short_qualified_name, "the name of a resource")
+    device_class = d.text_matching(_is_short_qualified_name, "the name of a DeviceClass")
+    classes = d.list_of(device_class, minimum=1, maximum=MAX_CLASSES)
     name = fields.take("name", resource, "")
     if name == PODS:
         fields.at("name").reject(_COUNTED)
 
-    def source(source_fields: Section) -> DeviceSource:
+    def source(source_fields: d.Section) -> DeviceSource:
         return _device_source(source_fields, name, gates)
 
-    sources = fields.take("sources", list_of(section(source)), ())
+    sources = fields.take("sources", d.list_of(d.section(source)), ())
     if len({source.kind for source in sources}) > 1:
         fields.at("sources").reject("has both counter and capacity (write two mappings)")
     return name, fields.take("deviceClassNames", classes, ()), sources
@@ -221,10 +203,10 @@ _SOURCE_GATES: Final = {
 }
 
 
-def _device_source(fields: Section, resource: str, gates: Mapping[str, bool]) -> DeviceSource:
+def _device_source(fields: d.Section, resource: str, gates: Mapping[str, bool]) -> DeviceSource:
     kinds = [kind for kind in get_args(DeviceSourceKind) if kind in fields]
     if len(kinds) != 1:
-        raise InvalidValue("has not exactly one type (write counter or capacity)")
+        raise d.InvalidValue("has not exactly one type (write counter or capacity)")
     (kind,) = kinds
     gate, default = _SOURCE_GATES[kind]
     none = DeviceSource(kind=kind, resource=resource, name="", driver="", expression="")
@@ -233,26 +215,26 @@ def _device_source(fields: Section, resource: str, gates: Mapping[str, bool]) ->
         return none
     is_name = is_dns_label if kind == "counter" else is_qualified_name
 
-    def of_kind(own: Section) -> DeviceSource:
+    def of_kind(own: d.Section) -> DeviceSource:
         own.require("name", "driver", "deviceSelector")
         return DeviceSource(
             kind=kind,
             resource=resource,
-            name=own.take("name", text_matching(is_name, f"the name of a {kind}"), ""),
-            driver=own.take("driver", text_matching(is_dns_subdomain, "the name of a driver"), ""),
-            expression=own.take("deviceSelector", section(_cel_expression), ""),
+            name=own.take("name", d.text_matching(is_name, f"the name of a {kind}"), ""),
+            driver=own.take("driver", d.text_matching(is_dns_subdomain, "the name of a driver"), ""),
+            expression=own.take("deviceSelector", d.section(_cel_expression), ""),
         )
 
-    return fields.take(kind, section(of_kind), none)
+    return fields.take(kind, d.section(of_kind), none)
 
 
-def _cel_expression(fields: Section) -> str:
-    def expression(own: Section) -> str:
-        return own.take("expression", text, "")
+def _cel_expression(fields: d.Section) -> str:
+    def expression(own: d.Section) -> str:
+        return own.take("expression", d.text, "")
 
-    cel = fields.take("cel", section(expression), "")
+    cel = fields.take("cel", d.section(expression), "")
     if not cel:
-        raise InvalidValue("has no cel.expression")
+        raise d.InvalidValue("has no cel.expression")
     return cel
 
 
@@ -260,15 +242,15 @@ def _is_short_qualified_name(name: str) -> bool:
     return len(name) <= MAX_NAME and is_qualified_name(name)
 
 
-def _transformation(fields: Section) -> Transformation:
+def _transformation(fields: d.Section) -> Transformation:
     fields.require("input", hint="write the name of a resource")
-    name = text_matching(is_qualified_name, "the name of a resource")
-    outputs = fields.take("outputs", map_of(quantity), {})
+    name = d.text_matching(is_qualified_name, "the name of a resource")
+    outputs = fields.take("outputs", d.map_of(d.quantity), {})
     if PODS in outputs:
         fields.at("outputs").reject(f"has the output {PODS}, which {_COUNTED}")
     return Transformation(
         input=fields.take("input", name, ""),
-        strategy=fields.take("strategy", choice(get_args(TransformationStrategy)), "Retain"),
+        strategy=fields.take("strategy", d.choice(get_args(TransformationStrategy)), "Retain"),
         multiply_by=fields.take("multiplyBy", name, ""),
         outputs=outputs,
     )
@@ -281,15 +263,15 @@ class ObjectRetention(msgspec.Struct, frozen=True, kw_only=True):
     deactivated_s: float | None = None  # of a job, since the system deactivated its workload
 
 
-_retention_of_workloads = struct_of(
+_retention_of_workloads = d.struct_of(
     ObjectRetention,
-    finished_s=("afterFinished", duration()),
-    deactivated_s=("afterDeactivatedByKueue", duration()),
+    finished_s=("afterFinished", d.duration()),
+    deactivated_s=("afterDeactivatedByKueue", d.duration()),
 )
 
 
-def decode_retention(fields: Section) -> ObjectRetention:
-    return fields.take("workloads", section(_retention_of_workloads), ObjectRetention())
+def decode_retention(fields: d.Section) -> ObjectRetention:
+    return fields.take("workloads", d.section(_retention_of_workloads), ObjectRetention())
 
 
 class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
@@ -298,7 +280,7 @@ class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool = True
 
 
-decode_scheduling = struct_of(Scheduling, enabled=("enabled", boolean))
+decode_scheduling = d.struct_of(Scheduling, enabled=("enabled", d.boolean))
 
 NodeFitMode = Literal["Off", "Report", "Require"]
 NODE_FIT_MODES: Final = get_args(NodeFitMode)
@@ -314,7 +296,7 @@ class NodeFit(msgspec.Struct, frozen=True, kw_only=True):
     mode: NodeFitMode = "Report"
 
 
-decode_node_fit = struct_of(NodeFit, mode=("mode", off_or(NODE_FIT_MODES, "Off")))
+decode_node_fit = d.struct_of(NodeFit, mode=("mode", d.off_or(NODE_FIT_MODES, "Off")))
 
 OutsideQuotaMode = Literal["Off", "Count", "Delete"]
 OUTSIDE_QUOTA_MODES: Final = get_args(OutsideQuotaMode)
@@ -330,4 +312,4 @@ class OutsideQuota(msgspec.Struct, frozen=True, kw_only=True):
     mode: OutsideQuotaMode = "Count"
 
 
-decode_outside_quota = struct_of(OutsideQuota, mode=("mode", off_or(OUTSIDE_QUOTA_MODES, "Off")))
+decode_outside_quota = d.struct_of(OutsideQuota, mode=("mode", d.off_or(OUTSIDE_QUOTA_MODES, "Off")))

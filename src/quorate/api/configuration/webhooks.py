@@ -9,18 +9,7 @@ from typing import Final
 import msgspec
 
 from quorate.api.configuration.process import Address
-from quorate.api.decoding.strict import (
-    Field,
-    InvalidValue,
-    Section,
-    boolean,
-    choice,
-    integer,
-    list_of,
-    struct_of,
-    text,
-    text_matching,
-)
+from quorate.api.decoding import strict as d
 from quorate.api.syntax import is_dns_label, is_dns_subdomain
 
 
@@ -66,41 +55,41 @@ _CURVES: Final = {
 }
 
 
-def decode_webhooks(fields: Section) -> Webhooks:
+def decode_webhooks(fields: d.Section) -> Webhooks:
     """Decode ``webhook``; its presence enables the server on all interfaces, as in Kueue."""
-    host = fields.take("host", text, "")
+    host = fields.take("host", d.text, "")
     return Webhooks(
-        address=Address(host, fields.take("port", integer(minimum=1, maximum=65535), 9443)),
-        certificate_directory=fields.take("certDir", text, "") or Webhooks().certificate_directory,
-        client_ca_file=fields.take("clientCAFile", text, ""),
+        address=Address(host, fields.take("port", d.integer(minimum=1, maximum=65535), 9443)),
+        certificate_directory=fields.take("certDir", d.text, "") or Webhooks().certificate_directory,
+        client_ca_file=fields.take("clientCAFile", d.text, ""),
     )
 
 
-decode_certificate_management = struct_of(
+decode_certificate_management = d.struct_of(
     CertificateManagement,
-    enable=("enable", boolean),
-    service=("webhookServiceName", text_matching(is_dns_label, "the name of a Service")),
-    secret=("webhookSecretName", text_matching(is_dns_subdomain, "the name of a Secret")),
+    enable=("enable", d.boolean),
+    service=("webhookServiceName", d.text_matching(is_dns_label, "the name of a Service")),
+    secret=("webhookSecretName", d.text_matching(is_dns_subdomain, "the name of a Secret")),
 )
 
 
-def decode_tls_options(fields: Section) -> TlsOptions:
-    version = fields.take_set("minVersion", choice(TLS_VERSIONS), TlsOptions().minimum_version)
+def decode_tls_options(fields: d.Section) -> TlsOptions:
+    version = fields.take_set("minVersion", d.choice(TLS_VERSIONS), TlsOptions().minimum_version)
     if version == "VersionTLS13" and fields.field.value.get("cipherSuites"):
         fields.at("cipherSuites").reject("contradicts minVersion VersionTLS13: its suites are fixed")
     return TlsOptions(
         minimum_version=version,
-        ciphers=fields.take("cipherSuites", list_of(_cipher), ()),
+        ciphers=fields.take("cipherSuites", d.list_of(_cipher), ()),
         curve=fields.take("curvePreferences", _curve, ""),
     )
 
 
-def _cipher(field: Field) -> str:
-    return _CIPHERS[choice(tuple(_CIPHERS))(field)]
+def _cipher(field: d.Field) -> str:
+    return _CIPHERS[d.choice(tuple(_CIPHERS))(field)]
 
 
-def _curve(field: Field) -> str:
-    curves = list_of(choice(tuple(_CURVES)))(field)
+def _curve(field: d.Field) -> str:
+    curves = d.list_of(d.choice(tuple(_CURVES)))(field)
     if len(curves) > 1:
-        raise InvalidValue("lists several curves, and only one is supported (write one, or leave this out)")
+        raise d.InvalidValue("lists several curves, and only one is supported (write one, or leave this out)")
     return _CURVES[curves[0]] if curves else ""

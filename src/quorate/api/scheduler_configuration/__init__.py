@@ -16,17 +16,8 @@ from typing import Final, TypeVar, get_args
 
 import msgspec
 
+from quorate.api.decoding import strict as d
 from quorate.api.decoding.lenient import Arguments, LenientSection, arguments, lenient_section
-from quorate.api.decoding.strict import (
-    Field,
-    InvalidConfiguration,
-    InvalidValue,
-    boolean,
-    choice,
-    decode_context,
-    list_of,
-    text,
-)
 from quorate.api.scheduler_configuration.actions import (
     ACTIONS,
     GANG_ACTIONS,
@@ -126,16 +117,16 @@ def default_scheduler_configuration() -> SchedulerConfiguration:
 
 def load_scheduler_configuration(text: str) -> LoadedSchedulerConfiguration:
     """Decode a configuration file.  Raises ``InvalidConfiguration`` with every finding."""
-    context = decode_context(text, "must hold one with actions and tiers")
+    context = d.decode_context(text, "must hold one with actions and tiers")
     root = context.root()
     _refuse_manifests(root)
     configuration = root.decode(lenient_section(_configuration), None)
     if configuration is None or context.findings:
-        raise InvalidConfiguration(context.findings)
+        raise d.InvalidConfiguration(context.findings)
     return LoadedSchedulerConfiguration(configuration, tuple(context.warnings))
 
 
-def _refuse_manifests(root: Field) -> None:
+def _refuse_manifests(root: d.Field) -> None:
     """Reject other kinds of file at once, because findings about their fields would not help."""
     match root.value:
         case {"kind": "ConfigMap"}:
@@ -144,25 +135,25 @@ def _refuse_manifests(root: Field) -> None:
             root.entry("kind").reject("is not allowed here (write actions and tiers)")
         case _:
             return
-    raise InvalidConfiguration(root.context.findings)
+    raise d.InvalidConfiguration(root.context.findings)
 
 
 def _configuration(fields: LenientSection) -> SchedulerConfiguration:
-    profile: Profile = fields.take("profile", choice(get_args(Profile)), "design")
+    profile: Profile = fields.take("profile", d.choice(get_args(Profile)), "design")
     if profile == "native" and not ("actions" in fields or "tiers" in fields):
         native = load_scheduler_configuration(NATIVE_FILE).configuration
         return msgspec.structs.replace(native, profile=profile)
     if "actions" not in fields:
         fields.at("actions").reject(f"is missing (write {', '.join(ACTIONS[:3])})")
     named = fields.take("actions", _actions, ())
-    tiers = fields.take("tiers", list_of(lenient_section(_tier)), ())
+    tiers = fields.take("tiers", d.list_of(lenient_section(_tier)), ())
     if not any(tiers):
         fields.at("tiers").warn("lists no plugin, so no plugin takes part in decisions")
     for name, count in Counter(entry.name for tier in tiers for entry in tier).items():
         if count > 1:
             fields.at("tiers").warn(f"{name} is listed {count} times, and called as often (keep one)")
     given = _action_arguments(fields)
-    nothing = Field(fields.field.context, "configurations", None)
+    nothing = d.Field(fields.field.context, "configurations", None)
 
     def rules(action: str, decoder: Callable[[Arguments], R], fallback: R) -> R:
         return given.get(action, nothing).decode(arguments(decoder), fallback)
@@ -192,7 +183,7 @@ def _configuration(fields: LenientSection) -> SchedulerConfiguration:
 
 
 def _compat_profile(
-    configuration: SchedulerConfiguration, given: Mapping[str, Field]
+    configuration: SchedulerConfiguration, given: Mapping[str, d.Field]
 ) -> SchedulerConfiguration:
     """Return ``configuration`` without the features of profile ``design``."""
     for action, field in given.items():
@@ -207,7 +198,7 @@ def _compat_profile(
     )
 
 
-def _warn_of_shares_without_effect(tiers: Field, configuration: SchedulerConfiguration) -> None:
+def _warn_of_shares_without_effect(tiers: d.Field, configuration: SchedulerConfiguration) -> None:
     """Warn of plugins with shares that are not asked because a tier above theirs chooses the victims."""
     if "reclaim" not in configuration.actions:
         return
@@ -227,16 +218,16 @@ def _overcommit(tiers: Iterable[Iterable[PluginEntry]]) -> Fraction | None:
     return next((plugin.factor for plugin in arguments if isinstance(plugin, OvercommitArguments)), None)
 
 
-def _actions(field: Field) -> tuple[str, ...]:
+def _actions(field: d.Field) -> tuple[str, ...]:
     """Decode the names of actions from one comma-separated text, as in Volcano."""
     if not isinstance(field.value, str):
-        raise InvalidValue(f'is not text (write "{", ".join(ACTIONS[:3])}")')
+        raise d.InvalidValue(f'is not text (write "{", ".join(ACTIONS[:3])}")')
     named = [name for name in map(str.strip, field.value.split(",")) if name]
     if not named:
-        raise InvalidValue(f'names no action (write "{", ".join(ACTIONS[:3])}")')
+        raise d.InvalidValue(f'names no action (write "{", ".join(ACTIONS[:3])}")')
     whole_gangs = [name for name in named if name in GANG_ACTIONS]
     if whole_gangs and {"preempt", "reclaim"} & set(named):
-        raise InvalidValue(f"mixes {' and '.join(whole_gangs)} with preempt or reclaim (keep the latter)")
+        raise d.InvalidValue(f"mixes {' and '.join(whole_gangs)} with preempt or reclaim (keep the latter)")
     actions = tuple(name for name in named if _is_action(field, name))
     for action, count in Counter(actions).items():
         if count > 1:
@@ -244,7 +235,7 @@ def _actions(field: Field) -> tuple[str, ...]:
     return actions
 
 
-def _is_action(field: Field, name: str) -> bool:
+def _is_action(field: d.Field, name: str) -> bool:
     """Return True if the scheduler has the action; report another name."""
     if name == NO_OP_ACTION:
         field.warn(
@@ -255,17 +246,17 @@ def _is_action(field: Field, name: str) -> bool:
     return name in _KNOWN
 
 
-def _action_arguments(fields: LenientSection) -> Mapping[str, Field]:
-    listed = fields.take("configurations", list_of(lenient_section(_named_arguments)), ())
-    given: dict[str, Field] = {}
+def _action_arguments(fields: LenientSection) -> Mapping[str, d.Field]:
+    listed = fields.take("configurations", d.list_of(lenient_section(_named_arguments)), ())
+    given: dict[str, d.Field] = {}
     for action, field in listed:
         if given.setdefault(action, field) is not field:
             field.warn(f"{action} already has arguments, so these have no effect")
     return given
 
 
-def _named_arguments(fields: LenientSection) -> tuple[str, Field] | None:
-    name = fields.take("name", text, "")
+def _named_arguments(fields: LenientSection) -> tuple[str, d.Field] | None:
+    name = fields.take("name", d.text, "")
     given = fields.at("arguments")
     if name in _KNOWN:
         return name, given
@@ -274,7 +265,7 @@ def _named_arguments(fields: LenientSection) -> tuple[str, Field] | None:
 
 
 def _tier(fields: LenientSection) -> tuple[PluginEntry, ...]:
-    entries = fields.take("plugins", list_of(lenient_section(_plugin)), ())
+    entries = fields.take("plugins", d.list_of(lenient_section(_plugin)), ())
     names = {entry.name for entry in entries}
     if "proportion" in names and any(entry.name == "drf" and entry.hierarchy for entry in entries):
         fields.at("plugins").reject("have drf with enableHierarchy and proportion in one tier (keep one)")
@@ -283,10 +274,10 @@ def _tier(fields: LenientSection) -> tuple[PluginEntry, ...]:
 
 def _plugin(fields: LenientSection) -> PluginEntry | None:
     fields.require("name", hint="write the name of a plugin")
-    name = fields.take("name", text, "")
-    hierarchy = fields.take("enableHierarchy", boolean, False)
+    name = fields.take("name", d.text, "")
+    hierarchy = fields.take("enableHierarchy", d.boolean, False)
     disabled = frozenset(
-        switch for key, switch in ENABLE_FIELDS.items() if not fields.take(key, boolean, True)
+        switch for key, switch in ENABLE_FIELDS.items() if not fields.take(key, d.boolean, True)
     )
     given = fields.at("arguments")
     if name not in PLUGIN_DECODERS:
@@ -298,7 +289,7 @@ def _plugin(fields: LenientSection) -> PluginEntry | None:
     return None if understood is None else PluginEntry(name, understood, disabled, hierarchy)
 
 
-def _report_unsupported(field: Field, name: str) -> None:
+def _report_unsupported(field: d.Field, name: str) -> None:
     if name in UNSUPPORTED_FILTERS:
         field.reject(f"{UNSUPPORTED_FILTERS[name]}, which is not supported (remove it to run without it)")
     elif name in UNSUPPORTED_SCORERS:

@@ -16,18 +16,9 @@ import msgspec
 import yaml
 
 from quorate.api import kueue, volcano
+from quorate.api.decoding import strict as d
 from quorate.api.decoding.documents import SUFFIXES, Document
 from quorate.api.decoding.nodes import taint
-from quorate.api.decoding.strict import (
-    DecodeContext,
-    Section,
-    boolean,
-    labels,
-    list_of,
-    map_of,
-    quantity,
-    section,
-)
 from quorate.api.findings import quote_value
 from quorate.api.meta import Key
 from quorate.api.validation import manifest_findings
@@ -215,8 +206,8 @@ def _is_of_health(value: Any) -> bool:
 
 def _findings(obj: SnapshotObject) -> Iterator[str]:
     if obj.is_node:
-        context = DecodeContext(Document(obj.body, {"": 0}, ()))
-        context.root().decode(section(_node), None)
+        context = d.DecodeContext(Document(obj.body, {"": 0}, ()))
+        context.root().decode(d.section(_node), None)
         findings = context.findings
     else:
         metadata = {**obj.body["metadata"], "name": obj.key.name, "namespace": obj.key.namespace}
@@ -226,21 +217,21 @@ def _findings(obj: SnapshotObject) -> Iterator[str]:
         yield f"{obj}: {finding}"
 
 
-def _node(fields: Section) -> None:
+def _node(fields: d.Section) -> None:
     """Check the fields of a node that are kept."""
-    fields.take("metadata", section(lambda metadata: metadata.take("labels", labels, None)), None)
-    fields.take("spec", section(_node_spec), None)
-    fields.take("status", section(_node_status), None)
+    fields.take("metadata", d.section(lambda metadata: metadata.take("labels", d.labels, None)), None)
+    fields.take("spec", d.section(_node_spec), None)
+    fields.take("status", d.section(_node_status), None)
 
 
-def _node_spec(fields: Section) -> None:
-    fields.take("taints", list_of(section(taint)), ())
-    fields.take("unschedulable", boolean, False)
+def _node_spec(fields: d.Section) -> None:
+    fields.take("taints", d.list_of(d.section(taint)), ())
+    fields.take("unschedulable", d.boolean, False)
 
 
-def _node_status(fields: Section) -> None:
+def _node_status(fields: d.Section) -> None:
     for name in ("allocatable", "capacity"):
-        fields.take(name, map_of(quantity), {})
+        fields.take(name, d.map_of(d.quantity), {})
     if "allocatable" not in fields and "capacity" not in fields:
         fields.at("allocatable").reject("is missing (export nodes with kubectl get nodes -o yaml)")
 

@@ -25,23 +25,9 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api.core import Taint
+from quorate.api.decoding import strict as d
 from quorate.api.decoding.documents import Document
 from quorate.api.decoding.nodes import check_pool_names, taint
-from quorate.api.decoding.strict import (
-    DecodeContext,
-    Field,
-    InvalidConfiguration,
-    InvalidValue,
-    Section,
-    integer,
-    labels,
-    list_of,
-    map_of,
-    quantity,
-    section,
-    text,
-)
-from quorate.api.decoding.strict import text as decode_text
 from quorate.api.kueue import GROUP, VERSION
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.quantity import PODS, Quantity
@@ -69,9 +55,9 @@ class NodePoolDescription(msgspec.Struct, frozen=True):
     taints: tuple[Taint, ...] = ()
 
 
-def node_pools(field: Field) -> tuple[NodePoolDescription, ...]:
+def node_pools(field: d.Field) -> tuple[NodePoolDescription, ...]:
     """Decode a list of pools.  Raises ``InvalidValue``."""
-    pools = list_of(section(_pool))(field)
+    pools = d.list_of(d.section(_pool))(field)
     check_pools(pools)
     return pools
 
@@ -81,32 +67,32 @@ def check_pools(pools: tuple[NodePoolDescription, ...]) -> None:
     check_pool_names([pool.name for pool in pools])
     nodes = sum(pool.count for pool in pools)
     if nodes > MOST_NODES:
-        raise InvalidValue(f"makes {nodes} nodes, must make at most {MOST_NODES}")
+        raise d.InvalidValue(f"makes {nodes} nodes, must make at most {MOST_NODES}")
 
 
-def _pool(fields: Section) -> NodePoolDescription:
+def _pool(fields: d.Section) -> NodePoolDescription:
     fields.require("name", hint="write a short name, such as gpu")
     return NodePoolDescription(
         name=fields.take("name", _name, ""),
-        count=fields.take("count", integer(0, MOST_NODES), 1),
+        count=fields.take("count", d.integer(0, MOST_NODES), 1),
         capacity=fields.take("capacity", _capacity, {}),
         labels=fields.take("labels", _labels, {}),
-        taints=fields.take("taints", list_of(section(taint)), ()),
+        taints=fields.take("taints", d.list_of(d.section(taint)), ()),
     )
 
 
-def _name(field: Field) -> str:
-    name = text(field)
+def _name(field: d.Field) -> str:
+    name = d.text(field)
     if name == EQUAL_NODES:
-        raise InvalidValue("is the name of the equal nodes of nodes or topology (choose another)")
+        raise d.InvalidValue("is the name of the equal nodes of nodes or topology (choose another)")
     if not is_dns_label(name) or len(name) > _NAME_CHARACTERS:
         rule = f"is not a name of small letters, digits and hyphens, at most {_NAME_CHARACTERS} (write gpu)"
-        raise InvalidValue(rule)
+        raise d.InvalidValue(rule)
     return name
 
 
-def _capacity(field: Field) -> dict[str, Quantity]:
-    amounts = map_of(quantity)(field)
+def _capacity(field: d.Field) -> dict[str, Quantity]:
+    amounts = d.map_of(d.quantity)(field)
     for name, amount in amounts.items():
         entry = field.entry(name)
         is_native = name in _NATIVE or name.startswith("hugepages-")
@@ -119,8 +105,8 @@ def _capacity(field: Field) -> dict[str, Quantity]:
     return amounts
 
 
-def _labels(field: Field) -> dict[str, str]:
-    values = labels(field)
+def _labels(field: d.Field) -> dict[str, str]:
+    values = d.labels(field)
     for key in values:
         if key in _OF_KUBELET:
             field.entry(key).reject("is the value of a label that each node gets by itself (drop it)")
@@ -129,10 +115,10 @@ def _labels(field: Field) -> dict[str, str]:
 
 def parse_pool(written: str) -> NodePoolDescription:
     """Return the pool in a text.  Raises ``InvalidValue``, or ``InvalidConfiguration`` with all mistakes."""
-    context = DecodeContext(Document(_fields(written), {"": 0}, ()))
-    pool = context.root().decode(section(_pool), None)
+    context = d.DecodeContext(Document(_fields(written), {"": 0}, ()))
+    pool = context.root().decode(d.section(_pool), None)
     if context.findings or pool is None:
-        raise InvalidConfiguration(context.findings)
+        raise d.InvalidConfiguration(context.findings)
     return pool
 
 
@@ -143,7 +129,7 @@ def _fields(written: str) -> dict[str, Any]:
     for item in written.split(","):
         key, equals, value = item.strip().partition("=")
         if not equals or not key or not value:
-            raise InvalidValue(f"has {item.strip()!r}, which is not KEY=VALUE (write {EXAMPLE})")
+            raise d.InvalidValue(f"has {item.strip()!r}, which is not KEY=VALUE (write {EXAMPLE})")
         if key == "label":
             name, _, label = value.partition("=")
             _put(fields.setdefault("labels", {}), name, label)
@@ -162,7 +148,7 @@ def _fields(written: str) -> dict[str, Any]:
 
 def _put(fields: dict[str, Any], key: str, value: object) -> None:
     if key in fields:
-        raise InvalidValue(f"has {key} twice (drop one of the two)")
+        raise d.InvalidValue(f"has {key} twice (drop one of the two)")
     fields[key] = value
 
 
@@ -170,7 +156,7 @@ def _taint_fields(written: str) -> dict[str, str]:
     """Return the fields of ``key=value:effect`` or ``key:effect``, as kubectl reads them."""
     pair, colon, effect = written.rpartition(":")
     if not colon:
-        raise InvalidValue(f"has the taint {written!r} without effect (write {written}:NoSchedule)")
+        raise d.InvalidValue(f"has the taint {written!r} without effect (write {written}:NoSchedule)")
     key, _, value = pair.partition("=")
     return {"key": key, "value": value, "effect": effect}
 
@@ -241,31 +227,31 @@ def parse_node_topology(text: str) -> NodeTopology:
     for item in text.split(","):
         name, equals, number = item.strip().partition("=")
         if not equals or not name:
-            raise InvalidValue(f"has {item.strip()!r}, which is not NAME=NUMBER (write {TOPOLOGY_EXAMPLE})")
+            raise d.InvalidValue(f"has {item.strip()!r}, which is not NAME=NUMBER (write {TOPOLOGY_EXAMPLE})")
         if not (number.isascii() and number.isdigit() and len(number) < 10 and int(number) > 0):
-            raise InvalidValue(
+            raise d.InvalidValue(
                 f"has {number!r} for {name}, which is not a number from 1 (write {TOPOLOGY_EXAMPLE})"
             )
         if name in counts:
-            raise InvalidValue(f"has {name} twice (drop one of the two)")
+            raise d.InvalidValue(f"has {name} twice (drop one of the two)")
         counts[name] = int(number)
     *above, last = counts
     if last != _HOST:
-        raise InvalidValue(f"ends with {last}, must end with the number of hosts (add {_HOST}=8)")
+        raise d.InvalidValue(f"ends with {last}, must end with the number of hosts (add {_HOST}=8)")
     if len(counts) > _MAX_LEVELS:
-        raise InvalidValue(f"has {len(counts)} levels, must have at most {_MAX_LEVELS}")
+        raise d.InvalidValue(f"has {len(counts)} levels, must have at most {_MAX_LEVELS}")
     topology = NodeTopology(tuple(_level(name, counts[name]) for name in above), counts[last])
     if len({level.label for level in topology.levels}) < len(above):
-        raise InvalidValue(f"has two levels with the same label (write {TOPOLOGY_EXAMPLE})")
+        raise d.InvalidValue(f"has two levels with the same label (write {TOPOLOGY_EXAMPLE})")
     if topology.nodes > MOST_NODES:
-        raise InvalidValue(f"makes {topology.nodes} nodes, must make at most {MOST_NODES}")
+        raise d.InvalidValue(f"makes {topology.nodes} nodes, must make at most {MOST_NODES}")
     return topology
 
 
 def _level(name: str, count: int) -> FleetLevel:
     label = name if "/" in name else f"{_LEVEL_PREFIX}{name}"
     if not is_qualified_name(label) or label == HOSTNAME:
-        raise InvalidValue(
+        raise d.InvalidValue(
             f"has {name!r}, which is neither a word nor a node label (write {TOPOLOGY_EXAMPLE})"
         )
     # Values of the label begin with this, and have a number for each level.
@@ -278,5 +264,5 @@ def _short_name(label: str) -> str:
     return label if "/" in name else name
 
 
-def decode_node_topology(field: Field) -> NodeTopology:
-    return parse_node_topology(decode_text(field))
+def decode_node_topology(field: d.Field) -> NodeTopology:
+    return parse_node_topology(d.text(field))

@@ -19,16 +19,7 @@ from typing import Final, assert_never
 
 import msgspec
 
-from quorate.api.decoding.strict import (
-    Decoder,
-    Field,
-    InvalidValue,
-    Section,
-    list_of,
-    number,
-    satisfying,
-    section,
-)
+from quorate.api.decoding import strict as d
 from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.simulate.limits import MAX_DRAWS
 
@@ -95,25 +86,25 @@ def draw_above(least: float, distribution: Distribution, rng: Random) -> float:
     return 2 * least
 
 
-def amount_of_seconds(field: Field) -> float:
+def amount_of_seconds(field: d.Field) -> float:
     """Decode a duration, or a number of seconds."""
     if isinstance(field.value, int | float) and not isinstance(field.value, bool):
         return _not_negative(field)
     try:
         return max(0.0, parse_duration(field.value))
     except (InvalidDuration, TypeError, AttributeError) as invalid:
-        raise InvalidValue("is not a duration (write 10m, 1h30m or 500ms)") from invalid
+        raise d.InvalidValue("is not a duration (write 10m, 1h30m or 500ms)") from invalid
 
 
-_not_negative = satisfying(number, lambda value: value >= 0, "is negative (write 0 or more)")
+_not_negative = d.satisfying(d.number, lambda value: value >= 0, "is negative (write 0 or more)")
 
 
-def durations(field: Field) -> Distribution:
+def durations(field: d.Field) -> Distribution:
     """Decode a distribution of durations, in seconds."""
     return _distribution(amount_of_seconds)(field)
 
 
-def counts(field: Field) -> Distribution:
+def counts(field: d.Field) -> Distribution:
     """Decode a distribution of numbers; the caller rounds drawn values."""
     return _distribution(_not_negative)(field)
 
@@ -121,13 +112,13 @@ def counts(field: Field) -> Distribution:
 _FORMS: Final = ("uniform", "exponential", "lognormal", "weibull", "choice")
 
 
-def _distribution(amount: Decoder[float]) -> Decoder[Distribution]:
-    def decode(field: Field) -> Distribution:
+def _distribution(amount: d.Decoder[float]) -> d.Decoder[Distribution]:
+    def decode(field: d.Field) -> Distribution:
         if not isinstance(field.value, dict):
             return Constant(amount(field))
         forms = [name for name in field.value if name in _FORMS]
         if len(field.value) != 1 or len(forms) != 1:
-            raise InvalidValue(f"is not a distribution (write a value, or one of {', '.join(_FORMS)})")
+            raise d.InvalidValue(f"is not a distribution (write a value, or one of {', '.join(_FORMS)})")
         inner = field.entry(forms[0])
         decoded = inner.decode(_decoders(amount)[forms[0]], None)
         return Constant(0.0) if decoded is None else decoded
@@ -135,40 +126,40 @@ def _distribution(amount: Decoder[float]) -> Decoder[Distribution]:
     return decode
 
 
-def _decoders(amount: Decoder[float]) -> dict[str, Callable[[Field], Distribution]]:
-    def uniform(field: Field) -> Distribution:
-        bounds = list_of(amount, minimum=2, maximum=2)(field)
+def _decoders(amount: d.Decoder[float]) -> dict[str, Callable[[d.Field], Distribution]]:
+    def uniform(field: d.Field) -> Distribution:
+        bounds = d.list_of(amount, minimum=2, maximum=2)(field)
         if len(bounds) == 2 and bounds[0] > bounds[1]:
-            raise InvalidValue("begins with the larger bound (write the smaller one first)")
+            raise d.InvalidValue("begins with the larger bound (write the smaller one first)")
         return Uniform(*bounds) if len(bounds) == 2 else Constant(0.0)
 
-    def exponential(field: Field) -> Distribution:
+    def exponential(field: d.Field) -> Distribution:
         return Exponential(amount(field))
 
-    def lognormal(fields: Section) -> Distribution:
+    def lognormal(fields: d.Section) -> Distribution:
         return LogNormal(
             _required(fields, "median", amount, "10m"), _required(fields, "sigma", _not_negative, "1.2")
         )
 
-    def weibull(fields: Section) -> Distribution:
+    def weibull(fields: d.Section) -> Distribution:
         return Weibull(
             _required(fields, "scale", amount, "1h"), _required(fields, "shape", positive_number, "0.7")
         )
 
-    def choice(field: Field) -> Distribution:
+    def choice(field: d.Field) -> Distribution:
         if not isinstance(field.value, dict):
-            return _choice(list_of(amount)(field), None)
-        return section(weighted)(field)
+            return _choice(d.list_of(amount)(field), None)
+        return d.section(weighted)(field)
 
-    def weighted(fields: Section) -> Distribution:
-        values = fields.take("values", list_of(amount), ())
-        return _choice(values, fields.take("weights", list_of(_not_negative), None))
+    def weighted(fields: d.Section) -> Distribution:
+        values = fields.take("values", d.list_of(amount), ())
+        return _choice(values, fields.take("weights", d.list_of(_not_negative), None))
 
     return {
         "uniform": uniform,
         "exponential": exponential,
-        "lognormal": section(lognormal),
-        "weibull": section(weibull),
+        "lognormal": d.section(lognormal),
+        "weibull": d.section(weibull),
         "choice": choice,
     }
 
@@ -177,16 +168,16 @@ def _choice(values: tuple[float, ...], weights: tuple[float, ...] | None) -> Cho
     if weights is None:
         weights = (1.0,) * len(values)
     if len(weights) != len(values):
-        raise InvalidValue(f"has {len(values)} values and {len(weights)} weights (write one for each)")
+        raise d.InvalidValue(f"has {len(values)} values and {len(weights)} weights (write one for each)")
     if not values or sum(weights) <= 0:
-        raise InvalidValue("has nothing to choose from (give at least one value with a weight above 0)")
+        raise d.InvalidValue("has nothing to choose from (give at least one value with a weight above 0)")
     return Choice(values, tuple(accumulate(weights)))
 
 
-positive_seconds = satisfying(amount_of_seconds, lambda value: value > 0, "must be more than 0")
-positive_number = satisfying(number, lambda value: value > 0, "must be more than 0")
+positive_seconds = d.satisfying(amount_of_seconds, lambda value: value > 0, "must be more than 0")
+positive_number = d.satisfying(d.number, lambda value: value > 0, "must be more than 0")
 
 
-def _required(fields: Section, name: str, decoder: Decoder[float], example: str) -> float:
+def _required(fields: d.Section, name: str, decoder: d.Decoder[float], example: str) -> float:
     fields.require(name, hint=f"write {name}: {example}")
     return fields.take(name, decoder, 1.0)

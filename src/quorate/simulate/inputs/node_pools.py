@@ -20,18 +20,8 @@ import msgspec
 
 from quorate.api.core import NodeSpec, Taint
 from quorate.api.core.scheduling import Node, NodeStatus
+from quorate.api.decoding import strict as d
 from quorate.api.decoding.nodes import check_pool_names, taint
-from quorate.api.decoding.strict import (
-    Field,
-    Section,
-    integer,
-    labels,
-    list_of,
-    map_of,
-    quantity,
-    section,
-    text_matching,
-)
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Condition, ObjectMeta, Uid, find_condition
 from quorate.api.quantity import Quantity
@@ -64,34 +54,34 @@ class NodePool(msgspec.Struct, frozen=True):
         return (f"{self.name}-{index:0{width}}" for index in range(self.count))
 
 
-def node_pools(field: Field) -> tuple[NodePool, ...]:
+def node_pools(field: d.Field) -> tuple[NodePool, ...]:
     """Decode ``nodes``."""
-    pools = list_of(section(_node_pool))(field)
+    pools = d.list_of(d.section(_node_pool))(field)
     check_pool_names([pool.name for pool in pools])
     return pools
 
 
-def _node_pool(fields: Section) -> NodePool:
+def _node_pool(fields: d.Section) -> NodePool:
     name = fields.take("name", _name, "")
     fields.require("name", hint="write a short name, such as gpu")
-    capacity = fields.take("capacity", map_of(quantity), {})
+    capacity = fields.take("capacity", d.map_of(d.quantity), {})
     if not capacity and "capacity" not in fields:
         fields.at("capacity").reject("is missing (write capacity: {cpu: 64, memory: 256Gi})")
     return NodePool(
         name=name,
-        count=fields.take("count", integer(1, MAX_NODES), 1),
+        count=fields.take("count", d.integer(1, MAX_NODES), 1),
         capacity=capacity,
-        labels=fields.take("labels", labels, {}),
-        labels_by_index=fields.take("labelsByIndex", map_of(integer(1, MAX_NODES)), {}),
-        taints=fields.take("taints", list_of(section(taint)), ()),
-        outages=fields.take("fails", section(_outages), None),
+        labels=fields.take("labels", d.labels, {}),
+        labels_by_index=fields.take("labelsByIndex", d.map_of(d.integer(1, MAX_NODES)), {}),
+        taints=fields.take("taints", d.list_of(d.section(taint)), ()),
+        outages=fields.take("fails", d.section(_outages), None),
     )
 
 
-_name = text_matching(is_dns_label, "a name of small letters, digits and hyphens, at most 63")
+_name = d.text_matching(is_dns_label, "a name of small letters, digits and hyphens, at most 63")
 
 
-def _outages(fields: Section) -> Outages | None:
+def _outages(fields: d.Section) -> Outages | None:
     fields.require("meanTimeBetween", hint="write meanTimeBetween: 720h")
     mean_s = fields.take("meanTimeBetween", positive_seconds, None)
     repair = fields.take("repair", durations, Constant(0.0))

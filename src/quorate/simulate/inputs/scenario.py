@@ -34,27 +34,8 @@ from quorate.api.configuration.planned_starts import (
     ON_OVERRUN,
 )
 from quorate.api.configuration.priority_aging import PRIORITY_AGING, decode_priority_aging
+from quorate.api.decoding import strict as d
 from quorate.api.decoding.documents import Document
-from quorate.api.decoding.strict import (
-    DecodeContext,
-    Decoder,
-    Field,
-    InvalidConfiguration,
-    InvalidValue,
-    Section,
-    boolean,
-    choice,
-    duration,
-    integer,
-    list_of,
-    map_of,
-    number,
-    quantity,
-    satisfying,
-    section,
-    text,
-    text_matching,
-)
 from quorate.api.findings import Finding
 from quorate.api.kueue import Workload
 from quorate.api.kueue.topology import PodSetTopologyRequest
@@ -208,95 +189,100 @@ class ClassesOfExisting:
 
 def read_scenario(document: Document) -> tuple[Scenario, list[Finding]]:
     """Return the scenario in the document, and the findings about it."""
-    context = DecodeContext(document)
-    return context.root().decode(section(_scenario), Scenario()), context.findings
+    context = d.DecodeContext(document)
+    return context.root().decode(d.section(_scenario), Scenario()), context.findings
 
 
-def _scenario(fields: Section) -> Scenario:
-    fields.take("apiVersion", choice((API_VERSION,)), API_VERSION)
-    fields.take("kind", choice(("Scenario",)), "Scenario")
-    fields.take("metadata", map_of(text), {})
-    classes = fields.take("jobs", list_of(section(_job_class)), ())
-    models = fields.take("models", list_of(section(_model)), ())
+def _scenario(fields: d.Section) -> Scenario:
+    fields.take("apiVersion", d.choice((API_VERSION,)), API_VERSION)
+    fields.take("kind", d.choice(("Scenario",)), "Scenario")
+    fields.take("metadata", d.map_of(d.text), {})
+    classes = fields.take("jobs", d.list_of(d.section(_job_class)), ())
+    models = fields.take("models", d.list_of(d.section(_model)), ())
     names = [*(named.name for named in classes), *(named.name for named in models)]
     if len(set(names)) < len(names):
         double = next(name for name in names if names.count(name) > 1)
         fields.at("jobs").reject(f"has two classes {double!r} (give each a name of its own)")
-    traces = fields.take("traces", list_of(section(_trace)), ())
-    existing = fields.take("existing", list_of(section(_existing_class)), ())
+    traces = fields.take("traces", d.list_of(d.section(_trace)), ())
+    existing = fields.take("existing", d.list_of(d.section(_existing_class)), ())
     if not classes and not traces and not models and not existing and "jobs" not in fields:
         fields.at("jobs").reject("is missing (describe at least one class of jobs)")
     if "clusters" not in fields:
         fields.reject_if_present("dispatchers", "has no effect without clusters (write clusters, or drop it)")
     return Scenario(
-        seed=fields.take("seed", integer(0), 0),
+        seed=fields.take("seed", d.integer(0), 0),
         until_s=fields.take("until", amount_of_seconds, None),
         classes=tuple(sorted(classes, key=lambda named: named.name)),  # the order of jobs of one instant
-        checks=fields.take("admissionChecks", map_of(section(_check)), {}),
+        checks=fields.take("admissionChecks", d.map_of(d.section(_check)), {}),
         traces=traces,
         models=models,
         begins_s=fields.take("begins", _time, BEGINS_S),
         existing=existing,
         nodes=fields.take("nodes", node_pools, ()),
         scheduler=fields.take("scheduler", _scheduler, None),
-        queue_annotations=fields.take("clusterQueues", map_of(section(_queue_annotations)), {}),
+        queue_annotations=fields.take("clusterQueues", d.map_of(d.section(_queue_annotations)), {}),
         clusters=fields.take("clusters", worker_clusters, ()),
         dispatchers=fields.take("dispatchers", dispatchers, DISPATCHERS),
     )
 
 
-def _queue_annotations(fields: Section) -> dict[str, str]:
+def _queue_annotations(fields: d.Section) -> dict[str, str]:
     """Return the annotations of a cluster queue for the fields that say how it plans and orders."""
     rules: tuple[tuple[str, str | None], ...] = (
-        (BACKFILL, fields.take("backfill", _as_annotation(choice(BACKFILL_MODES)), None)),
-        (DEPTH, fields.take("backfillDepth", _as_annotation(integer(1, MAX_DEPTH)), None)),
-        (SLACK, fields.take("backfillSlackPercent", _as_annotation(integer(0, MAX_SLACK)), None)),
-        (RESERVE_AFTER, fields.take("reserveAfter", _as_annotation(duration()), None)),
+        (BACKFILL, fields.take("backfill", _as_annotation(d.choice(BACKFILL_MODES)), None)),
+        (DEPTH, fields.take("backfillDepth", _as_annotation(d.integer(1, MAX_DEPTH)), None)),
+        (SLACK, fields.take("backfillSlackPercent", _as_annotation(d.integer(0, MAX_SLACK)), None)),
+        (RESERVE_AFTER, fields.take("reserveAfter", _as_annotation(d.duration()), None)),
         (DEFAULT_MAXIMUM, fields.take("defaultMaximumExecutionTime", _as_annotation(_LONG_ENOUGH), None)),
-        (OVERRUN, fields.take("onOverrun", _as_annotation(choice(ON_OVERRUN)), None)),
-        (PRIORITY_AGING, fields.take("priorityAging", _as_annotation(section(decode_priority_aging)), None)),
+        (OVERRUN, fields.take("onOverrun", _as_annotation(d.choice(ON_OVERRUN)), None)),
+        (
+            PRIORITY_AGING,
+            fields.take("priorityAging", _as_annotation(d.section(decode_priority_aging)), None),
+        ),
     )
     return {annotation: text for annotation, text in rules if text is not None}
 
 
-_LONG_ENOUGH: Final = duration(minimum_s=LEAST_MAXIMUM_S)
+_LONG_ENOUGH: Final = d.duration(minimum_s=LEAST_MAXIMUM_S)
 
 
-def _as_annotation(decoder: Decoder[object]) -> Decoder[str]:
+def _as_annotation(decoder: d.Decoder[object]) -> d.Decoder[str]:
     """Return a decoder of the text of an annotation with a value that ``decoder`` accepts."""
 
-    def decode(field: Field) -> str:
+    def decode(field: d.Field) -> str:
         decoder(field)
         return field.value if isinstance(field.value, str) else codec.encode(field.value).decode()
 
     return decode
 
 
-def _scheduler(field: Field) -> SchedulerConfiguration:
+def _scheduler(field: d.Field) -> SchedulerConfiguration:
     """Decode the configuration of the scheduler, written as in its file."""
     try:
         return load_scheduler_configuration(codec.encode(field.value).decode()).configuration
-    except InvalidConfiguration as error:
+    except d.InvalidConfiguration as error:
         finding = error.findings[0]
-        raise InvalidValue(f"is no configuration of the scheduler: {finding.path}: {finding.rule}") from error
+        raise d.InvalidValue(
+            f"is no configuration of the scheduler: {finding.path}: {finding.rule}"
+        ) from error
 
 
-_name = text_matching(is_dns_label, "a name of small letters, digits and hyphens, at most 63")
-_object_name = text_matching(is_dns_subdomain, "a name of an object")
+_name = d.text_matching(is_dns_label, "a name of small letters, digits and hyphens, at most 63")
+_object_name = d.text_matching(is_dns_subdomain, "a name of an object")
 
 
-def _job_class(fields: Section) -> JobClass | None:
+def _job_class(fields: d.Section) -> JobClass | None:
     name = fields.take("name", _name, "")
     fields.require("name", hint="write a short name, such as training")
-    queues = fields.take("queues", list_of(_object_name, minimum=1), ())
+    queues = fields.take("queues", d.list_of(_object_name, minimum=1), ())
     if "queue" in fields:
         queues = (fields.take("queue", _object_name, ""),)
     if not queues and "queues" not in fields:
         fields.at("queue").reject("is missing (write the name of a LocalQueue)")
     runs = fields.take("runs", durations, Constant(0.0))
     fields.require("runs", hint="write how long a job runs, such as 30m")
-    arrivals = fields.take("arrivals", section(_arrivals), Arrivals(count=1))
-    api = fields.take("api", choice((_BATCH, _VOLCANO)), _BATCH)
+    arrivals = fields.take("arrivals", d.section(_arrivals), Arrivals(count=1))
+    api = fields.take("api", d.choice((_BATCH, _VOLCANO)), _BATCH)
     return JobClass(
         name=name,
         namespace=fields.take("namespace", _name, "default"),
@@ -307,23 +293,23 @@ def _job_class(fields: Section) -> JobClass | None:
         starts=fields.take("starts", durations, Constant(0.0)),
         stops=fields.take("stops", durations, Constant(0.0)),
         checkpoint_s=fields.take("checkpointEvery", positive_seconds, None),
-        priority=fields.take("priority", integer(), None),
+        priority=fields.take("priority", d.integer(), None),
         priority_class=fields.take("priorityClass", _object_name, ""),
-        maximum_execution_s=fields.take("maximumExecutionTimeSeconds", integer(1), None),
+        maximum_execution_s=fields.take("maximumExecutionTimeSeconds", d.integer(1), None),
         overestimate=fields.take("overestimate", _factor, None),
-        failures=fields.take("fails", section(_failures), None),
-        is_gang=fields.take("gang", boolean, False) or api == _VOLCANO,
+        failures=fields.take("fails", d.section(_failures), None),
+        is_gang=fields.take("gang", d.boolean, False) or api == _VOLCANO,
         is_volcano=api == _VOLCANO,
     )
 
 
-def _existing_class(fields: Section) -> JobClass:
+def _existing_class(fields: d.Section) -> JobClass:
     fields.require("name", hint="write a short name, such as training")
     fields.require("runs", hint="write how long these jobs run in all, such as 30m")
     return JobClass(
         name=fields.take("name", _name, ""),
         namespace=fields.take("namespace", _name, "default"),
-        queues=fields.take("queues", list_of(_object_name), ()),
+        queues=fields.take("queues", d.list_of(_object_name), ()),
         arrivals=Arrivals(),
         pod_sets=(),
         runs=fields.take("runs", durations, Constant(0.0)),
@@ -333,13 +319,13 @@ def _existing_class(fields: Section) -> JobClass:
     )
 
 
-def _time(field: Field) -> float:
+def _time(field: d.Field) -> float:
     # PyYAML has decoded a time that is not quoted.
     value = field.value
     try:
         moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
     except (TypeError, ValueError) as invalid:
-        raise InvalidValue("is no time (write 2026-01-05T00:00:00Z)") from invalid
+        raise d.InvalidValue("is no time (write 2026-01-05T00:00:00Z)") from invalid
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
@@ -347,15 +333,15 @@ _BATCH: Final = "batch"
 _VOLCANO: Final = "volcano"
 
 
-def _arrivals(fields: Section) -> Arrivals:
-    at = fields.take("at", list_of(amount_of_seconds, minimum=1), ())
+def _arrivals(fields: d.Section) -> Arrivals:
+    at = fields.take("at", d.list_of(amount_of_seconds, minimum=1), ())
     if at:
         for name in ("every", "count", "from", "until"):
             fields.reject_if_present(name, "has no effect beside at (drop one of the two)")
         return Arrivals(at=tuple(sorted(at)))
     arrivals = Arrivals(
         every=fields.take("every", durations, Constant(0.0)),
-        count=fields.take("count", integer(1, MAX_JOBS), None),
+        count=fields.take("count", d.integer(1, MAX_JOBS), None),
         first=fields.take("from", amount_of_seconds, 0.0),
         until=fields.take("until", amount_of_seconds, None),
     )
@@ -364,22 +350,22 @@ def _arrivals(fields: Section) -> Arrivals:
     return arrivals
 
 
-def _pod_sets(fields: Section) -> tuple[PodSetShape, ...]:
+def _pod_sets(fields: d.Section) -> tuple[PodSetShape, ...]:
     if "podSets" in fields:
         for name in ("pods", "minPods", "requests", "template"):
             fields.reject_if_present(name, "has no effect beside podSets (write it in each of them)")
-        return fields.take("podSets", list_of(section(_pod_set), minimum=1, maximum=8), ())
+        return fields.take("podSets", d.list_of(d.section(_pod_set), minimum=1, maximum=8), ())
     return (_shape(fields, "main", count_field="pods", min_field="minPods"),)
 
 
-def _pod_set(fields: Section) -> PodSetShape:
+def _pod_set(fields: d.Section) -> PodSetShape:
     name = fields.take("name", _name, "main")
     return _shape(fields, name, count_field="count", min_field="minCount")
 
 
-def _shape(fields: Section, name: str, *, count_field: str, min_field: str) -> PodSetShape:
+def _shape(fields: d.Section, name: str, *, count_field: str, min_field: str) -> PodSetShape:
     template = fields.take("template", _template, None)
-    requests = fields.take("requests", map_of(quantity), {})
+    requests = fields.take("requests", d.map_of(d.quantity), {})
     if template is not None and requests:
         fields.at("requests").reject("has no effect beside template (drop one of the two)")
     if template is None:
@@ -389,35 +375,35 @@ def _shape(fields: Section, name: str, *, count_field: str, min_field: str) -> P
     return PodSetShape(
         name=name,
         count=fields.take(count_field, counts, Constant(1.0)),
-        min_count=fields.take(min_field, integer(0), None),
+        min_count=fields.take(min_field, d.integer(0), None),
         template=msgspec.Raw(codec.encode(template)),
     )
 
 
-def _template(field: Field) -> dict[str, object]:
+def _template(field: d.Field) -> dict[str, object]:
     if not isinstance(field.value, dict) or not isinstance(field.value.get("spec"), dict):
-        raise InvalidValue("is no pod template (write spec with containers)")
+        raise d.InvalidValue("is no pod template (write spec with containers)")
     return field.value
 
 
-def _failures(fields: Section) -> Failures:
+def _failures(fields: d.Section) -> Failures:
     return Failures(
         probability=fields.take("probability", _probability, 0.0),
         after=fields.take("after", durations, Constant(0.0)),
     )
 
 
-def _check(fields: Section) -> CheckAnswer:
+def _check(fields: d.Section) -> CheckAnswer:
     return CheckAnswer(
         after=fields.take("after", durations, Constant(0.0)), ready=fields.take("ready", _probability, 1.0)
     )
 
 
-def _trace(fields: Section) -> Trace:
-    file = fields.take("file", text, "")
+def _trace(fields: d.Section) -> Trace:
+    file = fields.take("file", d.text, "")
     if not file:
         fields.at("file").reject("is missing (write the path of a file in Standard Workload Format)")
-    queues = fields.take("queues", map_of(_object_name), {})
+    queues = fields.take("queues", d.map_of(_object_name), {})
     if "queue" in fields:
         queues = {**queues, "": fields.take("queue", _object_name, "")}
     if not queues:
@@ -425,8 +411,8 @@ def _trace(fields: Section) -> Trace:
     return Trace(file=file, queues=queues, **_parallel_jobs(fields))
 
 
-def _model(fields: Section) -> WorkloadModel:
-    jobs, processors = fields.take("lublinFeitelson", section(_lublin_feitelson), (1, 1))
+def _model(fields: d.Section) -> WorkloadModel:
+    jobs, processors = fields.take("lublinFeitelson", d.section(_lublin_feitelson), (1, 1))
     fields.require("lublinFeitelson", hint="write {jobs: 5000, processors: 128}")
     fields.require("queue", hint="write the name of a LocalQueue")
     return WorkloadModel(
@@ -438,28 +424,30 @@ def _model(fields: Section) -> WorkloadModel:
     )
 
 
-def _parallel_jobs(fields: Section) -> dict[str, Any]:
+def _parallel_jobs(fields: d.Section) -> dict[str, Any]:
     """Return the fields of ``ParallelJobs``."""
     return {
         "namespace": fields.take("namespace", _name, "default"),
-        "resource": fields.take("resource", text, "cpu"),
-        "per_processor": fields.take("perProcessor", quantity, Quantity.of_units(1)),
+        "resource": fields.take("resource", d.text, "cpu"),
+        "per_processor": fields.take("perProcessor", d.quantity, Quantity.of_units(1)),
         "stretch": fields.take("stretch", positive_number, 1.0),
         "overestimate": fields.take("overestimate", _factor, None),
-        "priority": fields.take("priority", integer(), None),
+        "priority": fields.take("priority", d.integer(), None),
     }
 
 
-_factor = satisfying(
-    number, lambda value: value >= 1, "would end jobs before they have run (write 1 or more)"
+_factor = d.satisfying(
+    d.number, lambda value: value >= 1, "would end jobs before they have run (write 1 or more)"
 )
 
 
-def _lublin_feitelson(fields: Section) -> tuple[int, int]:
+def _lublin_feitelson(fields: d.Section) -> tuple[int, int]:
     for name, example in (("jobs", 5000), ("processors", 128)):
         if name not in fields:
             fields.at(name).reject(f"is missing (write {name}: {example})")
-    return fields.take("jobs", integer(1, MAX_JOBS), 1), fields.take("processors", integer(1, 1_000_000), 1)
+    return fields.take("jobs", d.integer(1, MAX_JOBS), 1), fields.take(
+        "processors", d.integer(1, 1_000_000), 1
+    )
 
 
-_probability = satisfying(number, lambda value: 0 <= value <= 1, "is no probability (write 0 to 1)")
+_probability = d.satisfying(d.number, lambda value: 0 <= value <= 1, "is no probability (write 0 to 1)")

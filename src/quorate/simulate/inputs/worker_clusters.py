@@ -13,18 +13,7 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.decoding.strict import (
-    Field,
-    InvalidValue,
-    Section,
-    choice,
-    list_of,
-    number,
-    satisfying,
-    section,
-    text,
-    text_matching,
-)
+from quorate.api.decoding import strict as d
 from quorate.api.syntax import is_dns_label
 from quorate.simulate.inputs.node_pools import NodePool, node_pools
 
@@ -45,16 +34,16 @@ class WorkerCluster(msgspec.Struct, frozen=True):
     manifests: str = ""  # a file or directory beside the scenario, applied after ``share``
 
 
-def worker_clusters(field: Field) -> tuple[WorkerCluster, ...]:
+def worker_clusters(field: d.Field) -> tuple[WorkerCluster, ...]:
     """Decode ``clusters``."""
-    clusters = list_of(section(_worker_cluster), minimum=1, maximum=MAX_CLUSTERS)(field)
+    clusters = d.list_of(d.section(_worker_cluster), minimum=1, maximum=MAX_CLUSTERS)(field)
     _reject_double([cluster.name for cluster in clusters], "give each cluster a name of its own")
     return clusters
 
 
-def dispatchers(field: Field) -> tuple[str, ...]:
+def dispatchers(field: d.Field) -> tuple[str, ...]:
     """Decode ``dispatchers``."""
-    names = list_of(choice(DISPATCHERS), minimum=1)(field)
+    names = d.list_of(d.choice(DISPATCHERS), minimum=1)(field)
     _reject_double(list(names), "each is played once")
     return names
 
@@ -62,24 +51,24 @@ def dispatchers(field: Field) -> tuple[str, ...]:
 def _reject_double(names: list[str], hint: str) -> None:
     double = next((name for name in names if names.count(name) > 1), None)
     if double is not None:
-        raise InvalidValue(f"has {double} twice ({hint})")
+        raise d.InvalidValue(f"has {double} twice ({hint})")
 
 
-_name = text_matching(is_dns_label, "a name of small letters, digits and hyphens, at most 63")
+_name = d.text_matching(is_dns_label, "a name of small letters, digits and hyphens, at most 63")
 
 
-def _worker_cluster(fields: Section) -> WorkerCluster:
+def _worker_cluster(fields: d.Section) -> WorkerCluster:
     fields.require("name", hint="write a short name, such as east")
     return WorkerCluster(
         name=fields.take("name", _name, ""),
         share=fields.take("share", _share, 1.0),
         nodes=fields.take("nodes", node_pools, None),
-        manifests=fields.take("manifests", text, ""),
+        manifests=fields.take("manifests", d.text, ""),
     )
 
 
-_share = satisfying(
-    number,
+_share = d.satisfying(
+    d.number,
     lambda value: 0 < value <= MAX_SHARE,
     f"is not above 0 and at most {MAX_SHARE:g} (write 0.5 for half of each quota)",
 )
