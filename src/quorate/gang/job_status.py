@@ -23,23 +23,11 @@ from quorate.api.volcano import (
     UNKNOWN,
     UNSCHEDULABLE,
 )
+from quorate.gang import pending_reasons as r
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.reported_status import TO_BE_COMPUTED
 from quorate.gang.cache.task import ALLOCATED_STATUSES, TaskCounts, TaskStatus
 from quorate.gang.outcome import Counts, GangStatus, RefusedGang
-from quorate.gang.pending_reasons import (
-    AwaitsEvictions,
-    AwaitsVictimSearch,
-    FurtherMembersWait,
-    GangUnschedulable,
-    InvalidQueueHierarchy,
-    NotEnoughPodsOfTask,
-    NotEnoughSubGroups,
-    NotEnoughTasks,
-    PendingReason,
-    QueueNotFound,
-    ReservedWindow,
-)
 from quorate.gang.pod_group_conditions import (
     is_true,
     renewed,
@@ -64,7 +52,7 @@ def report_pipelined(session: Session) -> None:
     for gang in session.pipelined_gangs:
         nodes = {task.node for task in gang.with_status(TaskStatus.PIPELINED, TaskStatus.ALLOCATED)}
         leaving = sum(_leaving_pods(session, node) for node in nodes)
-        session.pending_reasons[gang.key] = AwaitsEvictions(len(nodes), leaving)
+        session.pending_reasons[gang.key] = r.AwaitsEvictions(len(nodes), leaving)
 
 
 def _leaving_pods(session: Session, node: str) -> int:
@@ -117,13 +105,13 @@ def job_statuses(session: Session) -> tuple[GangStatus, ...]:
     return tuple(statuses)
 
 
-def reason_of_unready(session: Session, gang: Gang) -> PendingReason:
+def reason_of_unready(session: Session, gang: Gang) -> r.PendingReason:
     """Return why too few members of ``gang``, which is admitted, have a node."""
     reason = session.invalid_reason(gang) or session.pending_reasons.get(gang.key)
     if reason is not None:
         return reason
     missing = gang.missing_members(with_best_effort=False)
-    return GangUnschedulable(missing, gang.min_member, cause_without_refusals(session, gang))
+    return r.GangUnschedulable(missing, gang.min_member, cause_without_refusals(session, gang))
 
 
 def phase_after(
@@ -190,14 +178,14 @@ class _StatusUpdater:
 
         The event is that of ``scheduler.missing_references``.
         """
-        reason = QueueNotFound(gang.queue)
+        reason = r.QueueNotFound(gang.queue)
         if self._reports_reasons and gang.phase in ("", PENDING, INQUEUE):
             gang.phase = gang.phase or PENDING
             self._session.pending_reasons[gang.key] = reason
             self._set_unschedulable(gang, reason.reason, str(reason))
         return _changed_status(gang)
 
-    def _update_with_members(self, gang: Gang, reason: PendingReason | None) -> None:
+    def _update_with_members(self, gang: Gang, reason: r.PendingReason | None) -> None:
         reports_readiness = (
             self._has_gang_plugin
             and bool(gang.tasks)
@@ -212,7 +200,7 @@ class _StatusUpdater:
         if not_admitted and reason is not None:
             self._report_not_admitted(gang, reason)
         elif reports_readiness and is_ready:
-            self._report_ready(gang, str(reason) if isinstance(reason, FurtherMembersWait) else "")
+            self._report_ready(gang, str(reason) if isinstance(reason, r.FurtherMembersWait) else "")
         elif self._reports_reasons and gang.phase == COMPLETED:
             gang.conditions = without_unschedulable(gang.conditions)
         elif reports_readiness:
@@ -267,7 +255,7 @@ class _StatusUpdater:
         self._session.wake(end)
         return end <= self._session.now
 
-    def _report_not_admitted(self, gang: Gang, reason: PendingReason) -> None:
+    def _report_not_admitted(self, gang: Gang, reason: r.PendingReason) -> None:
         """Report why the action ``enqueue`` does not admit ``gang``, or rolled it back."""
         reported = gang.reported
         if not reported.has_refusal(reason, gang.conditions):
@@ -275,7 +263,7 @@ class _StatusUpdater:
         if reported.is_outdated:
             self._renew(gang, reason)
 
-    def _report_refusal(self, gang: Gang, reason: PendingReason) -> None:
+    def _report_refusal(self, gang: Gang, reason: r.PendingReason) -> None:
         reported = gang.reported
         was_pending = reported.written is not None and reported.written.phase in ("", PENDING)
         changed = self._set_unschedulable(gang, reason.reason, str(reason))
@@ -284,7 +272,7 @@ class _StatusUpdater:
             self._session.record_event(gang, "Normal", UNSCHEDULABLE, str(reason), about=reason.reason)
         reported.refusal, reported.is_outdated = (reason, gang.conditions), not changed
 
-    def _renew(self, gang: Gang, reason: PendingReason) -> None:
+    def _renew(self, gang: Gang, reason: r.PendingReason) -> None:
         """Bring the amounts in the condition up to date, or have a later session do it."""
         now = self._session.now
         if not self._renewals or not written_before(gang.conditions, now - RENEWAL_S):
@@ -295,7 +283,7 @@ class _StatusUpdater:
         self._renewals -= gang.conditions is not before
         gang.reported.refusal, gang.reported.is_outdated = (reason, gang.conditions), False
 
-    def _report_not_ready(self, gang: Gang, reason: PendingReason | None) -> None:
+    def _report_not_ready(self, gang: Gang, reason: r.PendingReason | None) -> None:
         """Report that too few members of ``gang``, which is admitted, have a node."""
         if self._reports_reasons:
             reason = reason_of_unready(self._session, gang)
@@ -320,18 +308,18 @@ class _StatusUpdater:
         return gang.conditions is not before
 
 
-def _condition_reason(reason: PendingReason) -> str:
+def _condition_reason(reason: r.PendingReason) -> str:
     """Return the condition reason of Volcano's gang plugin, which ignores queue limits."""
     match reason:
         case (
-            NotEnoughTasks()
-            | NotEnoughPodsOfTask()
-            | NotEnoughSubGroups()
+            r.NotEnoughTasks()
+            | r.NotEnoughPodsOfTask()
+            | r.NotEnoughSubGroups()
             | NetworkTopologyUnsatisfied()
             | NoSuchTier()
-            | InvalidQueueHierarchy()
-            | ReservedWindow()
-            | AwaitsVictimSearch()
+            | r.InvalidQueueHierarchy()
+            | r.ReservedWindow()
+            | r.AwaitsVictimSearch()
         ):
             return reason.reason
         case _:

@@ -21,27 +21,13 @@ from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.suggestions import similar_names, suggestion
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup
 from quorate.api.volcano.job import GROUP as VOLCANO_JOBS
+from quorate.gang import pending_reasons as r
 from quorate.gang.actions.member_room import amounts_of_member
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.queue import Queue, with_ancestors
 from quorate.gang.explanation import GroupFacts
 from quorate.gang.namespace_quota.evaluation import format_amount
-from quorate.gang.pending_reasons import (
-    AwaitsPlannedStart,
-    AwaitsUnplannedStart,
-    AwaitsVictimSearch,
-    GangUnschedulable,
-    NamespaceQuotaExceeded,
-    NotEnoughNodes,
-    NotEnoughResources,
-    PendingReason,
-    QueueNotFound,
-    QueueNotOpen,
-    QueuePodGroupLimit,
-    QueueQuotaExceeded,
-    ReservedWindow,
-)
 from quorate.gang.session_run import rehearse
 from quorate.gang.shortage import Shortage
 from quorate.gang.topology_reasons import HyperNodesTooSmall, NetworkTopologyUnsatisfied, NoSuchTier
@@ -131,12 +117,12 @@ def _unevaluated(model: Model, gang: Gang, now: float) -> tuple[Reason, ...]:
     return (Reason(code="EarlierPodGroupWaits", text=text, object=name),)
 
 
-def _holders(model: Model, gang: Gang, reason: PendingReason) -> dict[str, tuple[Holder, ...]]:
+def _holders(model: Model, gang: Gang, reason: r.PendingReason) -> dict[str, tuple[Holder, ...]]:
     """Return the gangs that use most of what a queue is short of, by resource.
 
     Gangs of other namespaces are not named.
     """
-    if not isinstance(reason, QueueQuotaExceeded):
+    if not isinstance(reason, r.QueueQuotaExceeded):
         return {}
     users = [
         holder
@@ -195,7 +181,7 @@ class _Search:
 
     # Rehearsals.
 
-    def _rehearse(self, supposed: _Supposed, at: float | None = None) -> tuple[PendingReason | None, bool]:
+    def _rehearse(self, supposed: _Supposed, at: float | None = None) -> tuple[r.PendingReason | None, bool]:
         for naming in NAMINGS if supposed.pods else NAMINGS[:1]:  # names decide between nodes
             with self._supposing(supposed, naming):
                 reason, starts = rehearse(
@@ -205,17 +191,17 @@ class _Search:
                 break
         return reason, starts
 
-    def _waits(self, reason: PendingReason | None) -> Iterator[Remedy]:
+    def _waits(self, reason: r.PendingReason | None) -> Iterator[Remedy]:
         """Yield the time until which it is enough to wait."""
         not_before = self._model.gangs[self._key].admission.not_before
-        until = reason.closes if isinstance(reason, ReservedWindow) else not_before
+        until = reason.closes if isinstance(reason, r.ReservedWindow) else not_before
         if until is not None and until > self._now and self._rehearse(_NOTHING, until)[1]:
             moment = at_epoch(until)
             yield self._remedy(
                 (Change(action="Wait", text=f"wait until {moment:%H:%M:%S} UTC", until=moment),)
             )
 
-    def _complete(self, reason: PendingReason | None) -> Generator[None, None, _Supposed | None]:
+    def _complete(self, reason: r.PendingReason | None) -> Generator[None, None, _Supposed | None]:
         """Return what lets the group start; None if no change is known to."""
         supposed = _NOTHING
         for _ in range(_MAX_REHEARSALS):
@@ -275,23 +261,23 @@ class _Search:
 
     # Changes.
 
-    def _extended(self, supposed: _Supposed, reason: PendingReason) -> _Supposed | None:
+    def _extended(self, supposed: _Supposed, reason: r.PendingReason) -> _Supposed | None:
         """Return ``supposed`` with the change that ``reason`` asks for; None if none is known."""
         match reason:
-            case QueueQuotaExceeded(queue, shortages) if shortages:
+            case r.QueueQuotaExceeded(queue, shortages) if shortages:
                 named = self._model.queues[queue].capability if queue in self._model.queues else {}
                 if not all(
                     shortage.resource in named for shortage in shortages
                 ):  # its share follows from the nodes
-                    return self._with_nodes(supposed, NotEnoughResources(shortages))
+                    return self._with_nodes(supposed, r.NotEnoughResources(shortages))
                 return replace(supposed, capability=_with_more(supposed.capability, queue, shortages))
-            case NamespaceQuotaExceeded(quota, shortages):
+            case r.NamespaceQuotaExceeded(quota, shortages):
                 return replace(supposed, hard=_with_more(supposed.hard, quota, shortages))
-            case QueuePodGroupLimit(queue, active):
+            case r.QueuePodGroupLimit(queue, active):
                 return replace(supposed, pod_groups={**supposed.pod_groups, queue: active + 1})
-            case QueueNotFound(queue):
+            case r.QueueNotFound(queue):
                 return replace(supposed, created=supposed.created | {queue})
-            case QueueNotOpen(queue):
+            case r.QueueNotOpen(queue):
                 return replace(supposed, opened=supposed.opened | {queue})
             case NetworkTopologyUnsatisfied() | HyperNodesTooSmall() | NoSuchTier():
                 topology = self._group.spec.network_topology
@@ -299,31 +285,31 @@ class _Search:
                     return None
                 return replace(supposed, tier=(supposed.tier or topology.highest_tier_allowed) + 1)
             case (
-                AwaitsPlannedStart(unplanned)
-                | AwaitsUnplannedStart(unplanned)
-                | AwaitsVictimSearch(unplanned)
+                r.AwaitsPlannedStart(unplanned)
+                | r.AwaitsUnplannedStart(unplanned)
+                | r.AwaitsVictimSearch(unplanned)
             ):
                 return self._extended(supposed, unplanned)
-            case GangUnschedulable(cause=cause) if cause.share is not None:
+            case r.GangUnschedulable(cause=cause) if cause.share is not None:
                 return self._extended(supposed, cause.share)
-            case NotEnoughResources() | NotEnoughNodes() | GangUnschedulable():
+            case r.NotEnoughResources() | r.NotEnoughNodes() | r.GangUnschedulable():
                 return self._with_nodes(supposed, reason)
             case _:
                 return None
 
     def _with_nodes(
-        self, supposed: _Supposed, reason: NotEnoughResources | NotEnoughNodes | GangUnschedulable
+        self, supposed: _Supposed, reason: r.NotEnoughResources | r.NotEnoughNodes | r.GangUnschedulable
     ) -> _Supposed | None:
         """Return ``supposed`` with nodes for the members that have none, then for more, then for all."""
         gang, member = self._model.gangs[self._key], self._member
         if not member or supposed.pods >= gang.min_member:
             return None
         match reason:
-            case NotEnoughNodes(members, fitting):
+            case r.NotEnoughNodes(members, fitting):
                 pods = members - fitting
-            case GangUnschedulable(missing):
+            case r.GangUnschedulable(missing):
                 pods = missing
-            case NotEnoughResources(shortages):
+            case r.NotEnoughResources(shortages):
                 short = (
                     (shortage.needed - max(0, shortage.free), member.get(shortage.resource, 0))
                     for shortage in shortages

@@ -7,34 +7,7 @@ from msgspec.structs import replace
 
 from quorate.api.explanation import NodeFilter, ObjectName, PodsOnNodes, Reason
 from quorate.api.meta import Key, at_epoch
-from quorate.gang.pending_reasons import (
-    AwaitsEvictions,
-    AwaitsPlannedStart,
-    AwaitsUnplannedStart,
-    AwaitsVictimSearch,
-    BeyondAdmission,
-    Cause,
-    EndsTooLate,
-    FurtherMembersWait,
-    GangUnschedulable,
-    InqueueTimeout,
-    InvalidQueueHierarchy,
-    NamespaceQuotaExceeded,
-    NotEnoughNodes,
-    NotEnoughPodsOfTask,
-    NotEnoughResources,
-    NotEnoughSubGroups,
-    NotEnoughTasks,
-    PendingReason,
-    QueueNotFound,
-    QueueNotOpen,
-    QueuePodGroupLimit,
-    QueueQuotaExceeded,
-    ReservedForEarlierGroup,
-    ReservedWindow,
-    WorkloadNotAdmitted,
-    can_never_fit,
-)
+from quorate.gang import pending_reasons as r
 from quorate.gang.shortage import Shortage, rounded_down, rounded_up
 from quorate.gang.topology_reasons import HyperNodesTooSmall, NetworkTopologyUnsatisfied, NoSuchTier
 from quorate.placement.diagnosis import Diagnosis
@@ -44,43 +17,43 @@ POD_GROUPS: Final = "podgroups"
 SUB_GROUPS: Final = "subgroups"
 
 
-def reasons_of(reason: PendingReason, namespace: str) -> tuple[Reason, ...]:
+def reasons_of(reason: r.PendingReason, namespace: str) -> tuple[Reason, ...]:
     """Return ``reason`` of a group in ``namespace``; one for each resource that is short."""
-    never = can_never_fit(reason) or isinstance(reason, QueueNotFound)
+    never = r.can_never_fit(reason) or isinstance(reason, r.QueueNotFound)
     parts = _parts(reason, namespace) or (Reason(code="", text=str(reason)),)
     return tuple(replace(part, code=reason.reason, needs_change=never) for part in parts)
 
 
-def _parts(reason: PendingReason, namespace: str) -> tuple[Reason, ...]:
+def _parts(reason: r.PendingReason, namespace: str) -> tuple[Reason, ...]:
     text = str(reason)
     match reason:
-        case NotEnoughResources(shortages):
+        case r.NotEnoughResources(shortages):
             return tuple(_of_shortage(shortage, reason.source) for shortage in shortages)
-        case QueueQuotaExceeded(queue, shortages):
+        case r.QueueQuotaExceeded(queue, shortages):
             return tuple(_of_shortage(shortage, reason.source, _queue(queue)) for shortage in shortages)
-        case NamespaceQuotaExceeded(quota, shortages):
+        case r.NamespaceQuotaExceeded(quota, shortages):
             name = ObjectName(kind="ResourceQuota", name=quota, namespace=namespace)
             return tuple(_of_shortage(shortage, reason.source, name) for shortage in shortages)
-        case NotEnoughNodes(members, fitting, resource, needed, best, nodes):
+        case r.NotEnoughNodes(members, fitting, resource, needed, best, nodes):
             short = _amounts(resource, needed, best, best if reason.never_fits else None)
             return (replace(short, text=text, on_nodes=_on_nodes(members, fitting, nodes)),)
-        case GangUnschedulable(missing, needed, cause):
+        case r.GangUnschedulable(missing, needed, cause):
             return _of_cause(text, cause, needed, needed - missing)
-        case FurtherMembersWait(members, cause):
+        case r.FurtherMembersWait(members, cause):
             return _of_cause(text, cause, members, 0)
-        case QueueNotFound(queue) | QueueNotOpen(queue) | InvalidQueueHierarchy(queue):
+        case r.QueueNotFound(queue) | r.QueueNotOpen(queue) | r.InvalidQueueHierarchy(queue):
             return (Reason(code="", text=text, object=_queue(queue)),)
-        case QueuePodGroupLimit(queue, active, limit):
+        case r.QueuePodGroupLimit(queue, active, limit):
             return (replace(_count(POD_GROUPS, active + 1, active, limit), text=text, object=_queue(queue)),)
-        case NotEnoughTasks(members, needed) | InqueueTimeout(_, members, needed):
+        case r.NotEnoughTasks(members, needed) | r.InqueueTimeout(_, members, needed):
             return (replace(_count(PODS, needed, members), text=text),)
-        case NotEnoughPodsOfTask(role, members, needed):
+        case r.NotEnoughPodsOfTask(role, members, needed):
             return (replace(_count(PODS, needed, members), text=text, pod_set=role),)
-        case NotEnoughSubGroups(policy, sub_groups, needed):
+        case r.NotEnoughSubGroups(policy, sub_groups, needed):
             return (replace(_count(SUB_GROUPS, needed, sub_groups), text=text, pod_set=policy),)
-        case BeyondAdmission(admitted):
+        case r.BeyondAdmission(admitted):
             return (Reason(code="", text=text, resource=PODS, at_most=str(admitted)),)
-        case AwaitsEvictions(nodes, leaving):
+        case r.AwaitsEvictions(nodes, leaving):
             return (replace(_count(PODS, leaving, 0), text=text, on_nodes=PodsOnNodes(nodes=nodes)),)
         case NetworkTopologyUnsatisfied(needed=needed, best=best, room=room):
             short = replace(_count(PODS, needed, room), text=text, pod_set=reason.sub_group)
@@ -88,7 +61,7 @@ def _parts(reason: PendingReason, namespace: str) -> tuple[Reason, ...]:
         case HyperNodesTooSmall(resource=resource, needed=needed, best=best, at_most=at_most):
             short = _amounts(resource, needed, at_most, at_most)
             return (replace(short, text=text, object=_hyper_node(best)),)
-        case ReservedWindow(reservation, opens, closes, nodes, missing, needed):
+        case r.ReservedWindow(reservation, opens, closes, nodes, missing, needed):
             return (
                 Reason(
                     code="", text=text, object=ObjectName(kind="Reservation", name=reservation),
@@ -96,7 +69,7 @@ def _parts(reason: PendingReason, namespace: str) -> tuple[Reason, ...]:
                     on_nodes=_on_nodes(needed, needed - missing, nodes),
                 ),
             )  # fmt: skip
-        case ReservedForEarlierGroup(group, at, shortages, is_of_namespace):
+        case r.ReservedForEarlierGroup(group, at, shortages, is_of_namespace):
             name = _group(group) if is_of_namespace else ObjectName(kind="PodGroup")
             until = None if at is None else at_epoch(at)
             of_nodes = [_of_shortage(shortage, "nodes", name) for shortage in shortages]
@@ -104,17 +77,17 @@ def _parts(reason: PendingReason, namespace: str) -> tuple[Reason, ...]:
                 replace(part, text=text, object=name, until=until)
                 for part in of_nodes or (Reason(code="", text=text),)
             )
-        case EndsTooLate(ends_by):
+        case r.EndsTooLate(ends_by):
             return (Reason(code="", text=text, until=at_epoch(ends_by)),)
-        case AwaitsPlannedStart(unplanned, at):
+        case r.AwaitsPlannedStart(unplanned, at):
             until = None if at is None else at_epoch(at)
             return tuple(replace(part, text=text, until=until) for part in reasons_of(unplanned, namespace))
-        case AwaitsVictimSearch(unplaced, searched, groups):
+        case r.AwaitsVictimSearch(unplaced, searched, groups):
             turns = replace(_count(POD_GROUPS, groups, searched), text=text)
             return (*(replace(part, text=text) for part in reasons_of(unplaced, namespace)), turns)
-        case AwaitsUnplannedStart(unplanned):
+        case r.AwaitsUnplannedStart(unplanned):
             return tuple(replace(part, text=text) for part in reasons_of(unplanned, namespace))
-        case WorkloadNotAdmitted() | NoSuchTier():
+        case r.WorkloadNotAdmitted() | NoSuchTier():
             return ()
     assert_never(reason)
 
@@ -125,7 +98,7 @@ def _of_shortage(shortage: Shortage, source: str, of: ObjectName | None = None) 
     return replace(amounts, text=f"{source}: {shortage}", object=of)
 
 
-def _of_cause(text: str, cause: Cause, requested: int, fitting: int) -> tuple[Reason, ...]:
+def _of_cause(text: str, cause: r.Cause, requested: int, fitting: int) -> tuple[Reason, ...]:
     """Return why members have no node: first what their queue lacks, then what nodes lack."""
     refusals = sorted(cause.refusals, key=lambda diagnosis: -diagnosis.nodes)
     nodes = refusals[0].nodes if refusals else 0

@@ -2,29 +2,21 @@
 
 from collections import Counter
 
+from quorate.gang import pending_reasons as r
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import TaskStatus
 from quorate.gang.namespace_quota.evaluation import format_amount
-from quorate.gang.pending_reasons import (
-    GangUnschedulable,
-    InvalidQueueHierarchy,
-    NamespaceQuotaExceeded,
-    NotEnoughResources,
-    PendingReason,
-    QueueQuotaExceeded,
-    ReservedWindow,
-)
 from quorate.gang.shortage import Shortage
 
 
-def unready_message(gang: Gang, reason: PendingReason | None) -> str:
+def unready_message(gang: Gang, reason: r.PendingReason | None) -> str:
     """Return the message of Volcano's plugin gang for an admitted group with too few nodes."""
     missing = gang.missing_members(with_best_effort=False)
     histogram = ", ".join(
         sorted(f"{count} {status.value}" for status, count in gang.task_counts.by_status.items() if count)
     )
     origin = ""
-    if isinstance(reason, GangUnschedulable):
+    if isinstance(reason, r.GangUnschedulable):
         missing = reason.missing
         pending = Counter(
             {
@@ -34,7 +26,7 @@ def unready_message(gang: Gang, reason: PendingReason | None) -> str:
         )
         pending_text = ", ".join(f"{count} {what}" for what, count in pending.items() if count)
         origin = f"; Pending: {pending_text}. Origin reason is {reason.cause}"
-    elif isinstance(reason, InvalidQueueHierarchy | ReservedWindow):
+    elif isinstance(reason, r.InvalidQueueHierarchy | r.ReservedWindow):
         origin = f". Origin reason is {reason}"
     return (
         f"{missing}/{len(gang.tasks)} tasks in gang unschedulable: pod group is not ready, "
@@ -42,14 +34,14 @@ def unready_message(gang: Gang, reason: PendingReason | None) -> str:
     )
 
 
-def rejection_message(reason: PendingReason) -> str:
+def rejection_message(reason: r.PendingReason) -> str:
     """Return the message of Volcano's plugins for a group that is not admitted."""
     match reason:
-        case QueueQuotaExceeded():
+        case r.QueueQuotaExceeded():
             return f"queue resource quota insufficient: insufficient {_resources(reason.shortages)}"
-        case NotEnoughResources():
+        case r.NotEnoughResources():
             return f"resource in cluster is overused: overused {_resources(reason.shortages)}"
-        case NamespaceQuotaExceeded():
+        case r.NamespaceQuotaExceeded():
             return f"resource quota insufficient, {'; '.join(map(_quota_message, reason.shortages))}"
         case _:
             return str(reason)

@@ -11,16 +11,8 @@ from quorate.api.quorate import Reservation
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import RESERVATIONS
 from quorate.observe.custom_labels import CustomLabels
+from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import LocalQueueState
-from quorate.queueing.conditions import (
-    ADMITTED,
-    NO_RESERVATION,
-    PENDING_EVALUATION,
-    QUOTA_RESERVED,
-    has_quota_reservation,
-    is_admitted,
-    is_finished,
-)
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.planning.bounds import LearnedBounds
 from quorate.queueing.state import State
@@ -99,11 +91,11 @@ class View:
 
     def _changed(self, change: Change[Workload]) -> None:
         for workload, sign in ((change.old, -1), (change.new, 1)):
-            if workload is not None and is_finished(workload):
+            if workload is not None and c.is_finished(workload):
                 self.finished_in_local_queue[local_queue_of(workload)] += sign
                 if workload.status.admission is not None:
                     self.finished_in_cluster_queue[workload.status.admission.cluster_queue] += sign
-            elif workload is not None and not is_admitted(workload):
+            elif workload is not None and not c.is_admitted(workload):
                 self._count_unadmitted(workload, sign)
             elif workload is not None:
                 self._count_admitted(workload, sign)
@@ -127,8 +119,10 @@ class View:
         labels = (
             local_queue_of(workload),
             admission.cluster_queue if admission is not None else "",
-            _reason(workload, ADMITTED, NO_RESERVATION),
-            "" if has_quota_reservation(workload) else _reason(workload, QUOTA_RESERVED, PENDING_EVALUATION),
+            _reason(workload, c.ADMITTED, c.NO_RESERVATION),
+            ""
+            if c.has_quota_reservation(workload)
+            else _reason(workload, c.QUOTA_RESERVED, c.PENDING_EVALUATION),
         )
         self.unadmitted[labels] += sign
         if not self.unadmitted[labels]:

@@ -15,20 +15,8 @@ import msgspec
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition
 from quorate.queueing import conditions as c
+from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.decisions import Hold
-from quorate.queueing.inadmissible_reasons import (
-    AwaitingPodsReady,
-    BackingOff,
-    InadmissibleReason,
-    Misconfiguration,
-    NamespaceMismatched,
-    NodesLackRoom,
-    PlacementRefused,
-    QueueInactive,
-    QueueMissing,
-    QuotaExceeded,
-    QuotaShort,
-)
 from quorate.queueing.limits import MAX_LISTED, STEP
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.remedies import Remedies, find_remedies
@@ -39,7 +27,7 @@ from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
 
 # Reasons of workloads that do not keep others of a StrictFIFO queue waiting.
-_PASSED: Final = BackingOff | NamespaceMismatched | QueueInactive
+_PASSED: Final = r.BackingOff | r.NamespaceMismatched | r.QueueInactive
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
@@ -123,7 +111,7 @@ def of_turn(state: State, key: Key, facts: PendingFacts, *, blocked: bool) -> Pe
     hold = Hold(
         **_identity(entry.workload),
         condition_reason="Waiting",
-        reasons=(AwaitingPodsReady(unready.first()),),
+        reasons=(r.AwaitingPodsReady(unready.first()),),
         requests=entry.shape.requests,
     )
     return msgspec.structs.replace(facts, hold=hold)
@@ -152,7 +140,7 @@ def _blocks(state: State, key: Key) -> bool:
         or any(isinstance(reason, _PASSED) for reason in first.hold.reasons)
     ):
         return False
-    is_misconfigured = any(isinstance(reason, Misconfiguration) for reason in first.hold.reasons)
+    is_misconfigured = any(isinstance(reason, r.Misconfiguration) for reason in first.hold.reasons)
     return first.can_never_fit or first.exceeds_nodes or is_misconfigured
 
 
@@ -204,7 +192,7 @@ def why_pending(state: State, key: Key) -> Hold | None:
     if reason is not None:
         return Hold(
             **_identity(entry.workload),
-            condition_reason="Pending" if isinstance(reason, BackingOff) else "Inadmissible",
+            condition_reason="Pending" if isinstance(reason, r.BackingOff) else "Inadmissible",
             reasons=(reason,),
             requests=entry.shape.requests,
             announced=state.ledger.announced.get(key),
@@ -232,8 +220,8 @@ def pending_text(state: State, key: Key) -> str:
 
 
 def _with_available_quota(
-    state: State, entry: Entry, reasons: tuple[InadmissibleReason, ...]
-) -> tuple[InadmissibleReason, ...]:
+    state: State, entry: Entry, reasons: tuple[r.InadmissibleReason, ...]
+) -> tuple[r.InadmissibleReason, ...]:
     """Return ``reasons`` with the quota that is available now instead of at the last evaluation.
 
     A workload that does not fit is not evaluated again when others take more quota, and one that can never
@@ -241,45 +229,45 @@ def _with_available_quota(
     evaluated next.
     """
     queue = state.ledger.cluster_queues.get(entry.cluster_queue)
-    if queue is None or not any(isinstance(reason, QuotaShort | QuotaExceeded) for reason in reasons):
+    if queue is None or not any(isinstance(reason, r.QuotaShort | r.QuotaExceeded) for reason in reasons):
         return reasons
     replaced = state.ledger.replaced_reservation(entry.workload, queue)
     with nullcontext() if replaced is None else state.ledger.without_replaced_slice(replaced):
         return tuple(_with_available(queue.node, reason) for reason in reasons)
 
 
-def _with_available(node: tree.Node, reason: InadmissibleReason) -> InadmissibleReason:
-    if not isinstance(reason, QuotaShort | QuotaExceeded):
+def _with_available(node: tree.Node, reason: r.InadmissibleReason) -> r.InadmissibleReason:
+    if not isinstance(reason, r.QuotaShort | r.QuotaExceeded):
         return reason
     pair = FlavorResource(reason.flavor, reason.resource)
     available, maximum = max(0, tree.available(node, pair)), tree.potential_available(node, pair)
-    holds = reason.needed > (available if isinstance(reason, QuotaShort) else maximum)
+    holds = reason.needed > (available if isinstance(reason, r.QuotaShort) else maximum)
     return msgspec.structs.replace(reason, available=available, maximum=maximum) if holds else reason
 
 
-def _never_tried_reason(state: State, entry: Entry) -> InadmissibleReason | None:
+def _never_tried_reason(state: State, entry: Entry) -> r.InadmissibleReason | None:
     """Return what keeps ``entry`` from being nominated at all."""
     closed = closed_queue_reason(state, entry.local_queue)
     if closed is not None:
         return closed
     if entry.key in state.ledger.cluster_queues[entry.cluster_queue].pending.backing_off:
         evicted = find_condition(entry.workload.status.conditions, c.EVICTED)
-        return BackingOff(c.requeue_at(entry.workload), evicted.reason if evicted is not None else "")
+        return r.BackingOff(c.requeue_at(entry.workload), evicted.reason if evicted is not None else "")
     return None
 
 
-def closed_queue_reason(state: State, key: Key) -> QueueMissing | QueueInactive | None:
+def closed_queue_reason(state: State, key: Key) -> r.QueueMissing | r.QueueInactive | None:
     """Return what keeps every workload that names the local queue ``key`` from being nominated."""
     ledger = state.ledger
     local_queue = ledger.local_queues.get(key)
     if local_queue is None or local_queue.object is None:
-        return QueueMissing("LocalQueue", key.name)
+        return r.QueueMissing("LocalQueue", key.name)
     if not local_queue.is_running:
-        return QueueInactive("LocalQueue", key.name)
+        return r.QueueInactive("LocalQueue", key.name)
     queue = ledger.cluster_queues.get(local_queue.cluster_queue)
     if queue is None:
-        return QueueMissing("ClusterQueue", local_queue.cluster_queue)
-    return None if ledger.is_active(queue) else QueueInactive("ClusterQueue", queue.name)
+        return r.QueueMissing("ClusterQueue", local_queue.cluster_queue)
+    return None if ledger.is_active(queue) else r.QueueInactive("ClusterQueue", queue.name)
 
 
 def _can_never_fit(state: State, entry: Entry) -> bool:
@@ -296,7 +284,8 @@ def _exceeds_nodes(state: State, entry: Entry, hold: Hold) -> bool:
         len(group.flavors) > 1 for group in queue.groups.values()
     )
     return not has_alternatives and any(
-        isinstance(reason, PlacementRefused | NodesLackRoom) and reason.never_fits for reason in hold.reasons
+        isinstance(reason, r.PlacementRefused | r.NodesLackRoom) and reason.never_fits
+        for reason in hold.reasons
     )
 
 
@@ -331,12 +320,14 @@ def first_pending(state: State, cluster_queue: str) -> Steps[tuple[Key, ...]]:
 
 
 def _holders(
-    state: State, entry: Entry, reasons: tuple[InadmissibleReason, ...]
+    state: State, entry: Entry, reasons: tuple[r.InadmissibleReason, ...]
 ) -> Steps[tuple[QuotaHolder, ...]]:
     ledger = state.ledger
     queue = ledger.cluster_queues.get(entry.cluster_queue)
     pairs = {
-        FlavorResource(reason.flavor, reason.resource) for reason in reasons if isinstance(reason, QuotaShort)
+        FlavorResource(reason.flavor, reason.resource)
+        for reason in reasons
+        if isinstance(reason, r.QuotaShort)
     }
     if queue is None or not pairs:
         return ()

@@ -11,16 +11,10 @@ from quorate.api.configuration import Configuration
 from quorate.api.kueue import Admission, Workload
 from quorate.api.meta import Key, Uid, find_condition
 from quorate.queueing import conditions as c
+from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.aging_queues import AgingQueues
 from quorate.queueing.assignment import KeptAssignment
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState, Reservation
-from quorate.queueing.inadmissible_reasons import (
-    DevicesUncounted,
-    LimitRangeViolated,
-    Misconfiguration,
-    NamespaceMismatched,
-    RequestsAboveLimits,
-)
 from quorate.queueing.nodes.places import NO_PLACES
 from quorate.queueing.nodes.pod_templates import template_of
 from quorate.queueing.pending.entry import Entry, LastAssignment, RequeueReason
@@ -261,21 +255,21 @@ class Ledger(AgingQueues):
             pending.add_inadmissible(entry)
         return False
 
-    def misconfiguration(self, queue: ClusterQueueState, entry: Entry) -> Misconfiguration | None:
+    def misconfiguration(self, queue: ClusterQueueState, entry: Entry) -> r.Misconfiguration | None:
         """Return what makes the workload inadmissible in ``queue`` regardless of quota."""
         namespace = entry.key.namespace
         if not queue.matches_namespace(self.namespaces.get(namespace, {})):
-            return NamespaceMismatched(namespace, queue.name)
+            return r.NamespaceMismatched(namespace, queue.name)
         return self.pod_misconfiguration(entry)
 
-    def pod_misconfiguration(self, entry: Entry) -> Misconfiguration | None:
+    def pod_misconfiguration(self, entry: Entry) -> r.Misconfiguration | None:
         """Return what makes the workload inadmissible in every cluster queue."""
         if entry.shape.invalid_requests:
-            return RequestsAboveLimits(entry.shape.invalid_requests)
+            return r.RequestsAboveLimits(entry.shape.invalid_requests)
         if entry.shape.uncounted_devices:
-            return DevicesUncounted(entry.shape.uncounted_devices, entry.shape.missing_devices)
+            return r.DevicesUncounted(entry.shape.uncounted_devices, entry.shape.missing_devices)
         if findings := self.shapes.limit_range_violations(entry.workload):
-            return LimitRangeViolated(findings)
+            return r.LimitRangeViolated(findings)
         return None
 
     # Reservations.

@@ -32,16 +32,8 @@ from quorate.api.kueue.wait_for_pods_ready import (
 )
 from quorate.api.meta import Condition, Key, at_epoch, find_condition
 from quorate.api.syntax import InvalidDuration, parse_duration
+from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
-from quorate.queueing.conditions import (
-    ADMITTED,
-    PODS_READY,
-    is_admitted,
-    is_evicted,
-    is_finished,
-    new_condition,
-    transition_time,
-)
 from quorate.queueing.inadmissible_reasons import AwaitingPodsReady
 from quorate.queueing.limits import JITTER_FACTOR
 
@@ -225,9 +217,9 @@ def pods_ready_condition(
     ``all_ready``: all pods of the job are ready or succeeded.  ``unscheduled``: some of them have no node;
     None if that is not known, so that the stored reason stays.
     """
-    old = find_condition(workload.status.conditions, PODS_READY)
-    reason = _pods_ready_reason(old, is_admitted(workload), all_ready)
-    if reason == "WaitForStart" and is_admitted(workload):
+    old = find_condition(workload.status.conditions, c.PODS_READY)
+    reason = _pods_ready_reason(old, c.is_admitted(workload), all_ready)
+    if reason == "WaitForStart" and c.is_admitted(workload):
         was_unscheduled = old is not None and old.reason == WAIT_FOR_SCHEDULING
         reason = "WaitForScheduling" if unscheduled or (unscheduled is None and was_unscheduled) else reason
     ready = reason in (STARTED, RECOVERED)
@@ -242,8 +234,8 @@ def pods_ready_condition(
             text = "All pods reached readiness and the workload is running"
         case _:
             assert_never(reason)
-    return new_condition(
-        PODS_READY, "True" if ready else "False", reason, text, now, workload.metadata.generation
+    return c.new_condition(
+        c.PODS_READY, "True" if ready else "False", reason, text, now, workload.metadata.generation
     )
 
 
@@ -269,25 +261,25 @@ def running_timeout(
     node was created (epoch seconds); for a pod older than the admission, the admission counts instead.
     """
     conditions = workload.status.conditions
-    admitted = find_condition(conditions, ADMITTED)
+    admitted = find_condition(conditions, c.ADMITTED)
     if (
         admitted is None
         or admitted.status != "True"
         or not workload.spec.active
-        or is_finished(workload)
-        or is_evicted(workload)
+        or c.is_finished(workload)
+        or c.is_evicted(workload)
     ):
         return None
-    ready = find_condition(conditions, PODS_READY)
+    ready = find_condition(conditions, c.PODS_READY)
     if ready is not None and ready.status == "True":
         return None
     if ready is not None and ready.reason == WAIT_FOR_RECOVERY:
-        first = RunningTimeout("WaitForRecovery", transition_time(ready) + timeouts.recovery_timeout_s)
+        first = RunningTimeout("WaitForRecovery", c.transition_time(ready) + timeouts.recovery_timeout_s)
     else:
-        first = RunningTimeout("WaitForStart", transition_time(admitted) + timeouts.timeout_s)
+        first = RunningTimeout("WaitForStart", c.transition_time(admitted) + timeouts.timeout_s)
     if unplaced_since is None:
         return first
-    expires_at = max(unplaced_since, transition_time(admitted)) + timeouts.scheduling_timeout_s
+    expires_at = max(unplaced_since, c.transition_time(admitted)) + timeouts.scheduling_timeout_s
     return RunningTimeout("WaitForScheduling", expires_at) if expires_at < first.expires_at else first
 
 

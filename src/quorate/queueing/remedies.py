@@ -12,13 +12,8 @@ from quorate.api.meta import Key, at_epoch
 from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.suggestions import similar_names, suggestion
 from quorate.queueing import conditions as c
+from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.cluster_queue import ClusterQueueState
-from quorate.queueing.inadmissible_reasons import (
-    AwaitingOtherPreemption,
-    AwaitingPreemption,
-    InadmissibleReason,
-    NamespaceMismatched,
-)
 from quorate.queueing.limits import MAX_NAMED_QUEUES, MAX_TRIED_QUEUES
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.planning.bounds import maximum_execution_time_s
@@ -50,7 +45,7 @@ class Remedies(msgspec.Struct, frozen=True):
 
 
 def find_remedies(
-    state: State, entry: Entry, reasons: Sequence[InadmissibleReason], ahead: int, *, blocked: bool = False
+    state: State, entry: Entry, reasons: Sequence[r.InadmissibleReason], ahead: int, *, blocked: bool = False
 ) -> Generator[None, None, Remedies]:
     """Return the remedies of a pending workload with ``ahead`` others before it in its cluster queue.
 
@@ -66,7 +61,7 @@ def find_remedies(
     rivals = yield from _rivals(state, queue, entry)
     if state.ledger.entries.get(entry.key) is not entry:  # it changed meanwhile, or was deleted
         return Remedies()
-    if any(isinstance(reason, AwaitingPreemption | AwaitingOtherPreemption) for reason in reasons):
+    if any(isinstance(reason, r.AwaitingPreemption | r.AwaitingOtherPreemption) for reason in reasons):
         preempting = entry.preempting_assignment  # which may be for fewer pods than all
         counts = [pod_set.count for pod_set in entry.shape.pod_sets]
         pods = sum(counts if preempting is None else preempting.counts)
@@ -185,7 +180,7 @@ def _queue_changes(state: State, queue: ClusterQueueState, entry: Entry) -> tupl
     if state.ledger.pod_misconfiguration(entry) is not None:
         return None
     mismatch = state.ledger.misconfiguration(queue, entry)
-    assert mismatch is None or isinstance(mismatch, NamespaceMismatched), mismatch
+    assert mismatch is None or isinstance(mismatch, r.NamespaceMismatched), mismatch
     is_blocked = _blocks_admission(state) and bool(state.ledger.unready)
     if is_blocked and may_need_places(state, entry):
         return None  # the room on nodes that the pods of unready workloads will take is not known
@@ -206,7 +201,7 @@ def _changes(
     state: State,
     queue: ClusterQueueState,
     entry: Entry,
-    mismatch: NamespaceMismatched | None,
+    mismatch: r.NamespaceMismatched | None,
     *,
     is_blocked: bool,
 ) -> Iterator[Change]:

@@ -8,28 +8,13 @@ from msgspec.structs import replace
 from quorate.api.explanation import Reason
 from quorate.api.meta import Condition
 from quorate.queueing import conditions as c
-from quorate.queueing.inadmissible_reasons import (
-    AffinityMismatched,
-    DevicesUncounted,
-    FlavorMissing,
-    InadmissibleReason,
-    NodesLackRoom,
-    PlacementRefused,
-    PodSetReason,
-    QuotaExceeded,
-    QuotaShort,
-    ResourceUncovered,
-    TaintUntolerated,
-    TopologyMismatched,
-    pod_set_reason_text,
-    workload_reason_text,
-)
+from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.limits import MAX_REASONS
 from quorate.quota.amount import PODS, as_quantity
 
 
 def waiting_condition(
-    reasons: Sequence[InadmissibleReason], now: float, generation: int
+    reasons: Sequence[r.InadmissibleReason], now: float, generation: int
 ) -> tuple[Condition, ...]:
     """Return the condition ``WAITING``; none without reasons."""
     deciding = c.deciding_reason(reasons)
@@ -53,30 +38,30 @@ def numbers_text(reason: Reason) -> str:
     )
 
 
-def reason_of(reason: InadmissibleReason) -> Reason:
+def reason_of(reason: r.InadmissibleReason) -> Reason:
     """Return the reason with its text and its numbers."""
     code = type(reason).__name__
-    if not isinstance(reason, PodSetReason):
-        missing = reason.short_by if isinstance(reason, DevicesUncounted) else 0
-        return Reason(code=code, text=workload_reason_text(reason), short_by=str(missing or ""))
-    typed = Reason(code=code, text=pod_set_reason_text(reason), pod_set=reason.pod_set)
+    if not isinstance(reason, r.PodSetReason):
+        missing = reason.short_by if isinstance(reason, r.DevicesUncounted) else 0
+        return Reason(code=code, text=r.workload_reason_text(reason), short_by=str(missing or ""))
+    typed = Reason(code=code, text=r.pod_set_reason_text(reason), pod_set=reason.pod_set)
     match reason:
-        case QuotaShort(_, flavor, resource) | QuotaExceeded(_, flavor, resource):
+        case r.QuotaShort(_, flavor, resource) | r.QuotaExceeded(_, flavor, resource):
             typed = replace(typed, flavor=flavor)
             return _with_amounts(typed, resource, reason.needed, reason.available, reason.maximum)
-        case ResourceUncovered(_, resource):
+        case r.ResourceUncovered(_, resource):
             return replace(typed, resource=resource)
-        case FlavorMissing(_, flavor) | AffinityMismatched(_, flavor):
+        case r.FlavorMissing(_, flavor) | r.AffinityMismatched(_, flavor):
             return replace(typed, flavor=flavor)
-        case TaintUntolerated(_, flavor) | TopologyMismatched(_, flavor):
+        case r.TaintUntolerated(_, flavor) | r.TopologyMismatched(_, flavor):
             return replace(typed, flavor=flavor)
-        case PlacementRefused(requested=0):
+        case r.PlacementRefused(requested=0):
             return typed
-        case PlacementRefused():
+        case r.PlacementRefused():
             return _with_amounts(typed, PODS, reason.requested, reason.fitting, reason.at_most)
-        case NodesLackRoom(resource=""):
+        case r.NodesLackRoom(resource=""):
             return _with_amounts(typed, PODS, reason.requested, reason.fitting, None)
-        case NodesLackRoom(resource=resource):
+        case r.NodesLackRoom(resource=resource):
             return _with_amounts(typed, resource, reason.needed, max(0, reason.best), reason.at_most)
     assert_never(reason)
 

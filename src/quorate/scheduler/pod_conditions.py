@@ -18,19 +18,9 @@ from typing import Final
 
 from quorate.api.core.pod import Pod
 from quorate.api.meta import Key, at_epoch
+from quorate.gang import pending_reasons as r
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.task import TaskStatus
-from quorate.gang.pending_reasons import (
-    AwaitsEvictions,
-    AwaitsPlannedStart,
-    AwaitsUnplannedStart,
-    AwaitsVictimSearch,
-    FurtherMembersWait,
-    GangUnschedulable,
-    NotEnoughNodes,
-    NotEnoughResources,
-    PendingReason,
-)
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
 from quorate.kube.controller.latest import LatestValueWriter
@@ -70,7 +60,7 @@ class PodConditionWriter:
     async def run(self) -> None:
         await self._writer.run()
 
-    def write(self, pending_reasons: Mapping[Key, PendingReason]) -> None:
+    def write(self, pending_reasons: Mapping[Key, r.PendingReason]) -> None:
         """Write the reason of each gang to its pending pods; a gang without a reason no longer waits."""
         now = self._clock.now()
         for key in self._conditions.keys() - pending_reasons.keys():
@@ -136,19 +126,19 @@ def write_at(old: GangCondition | None, new: GangCondition) -> float | None:
     return min(old.at, new.at + wait_s) if new.at < old.at else max(new.at, old.at + wait_s)
 
 
-def reason_of(pending_reason: PendingReason) -> str:
+def reason_of(pending_reason: r.PendingReason) -> str:
     match pending_reason:
         case (
-            NotEnoughResources()
-            | NotEnoughNodes()
-            | AwaitsPlannedStart()
-            | AwaitsUnplannedStart()
-            | AwaitsVictimSearch()
-            | GangUnschedulable()
-            | FurtherMembersWait()
+            r.NotEnoughResources()
+            | r.NotEnoughNodes()
+            | r.AwaitsPlannedStart()
+            | r.AwaitsUnplannedStart()
+            | r.AwaitsVictimSearch()
+            | r.GangUnschedulable()
+            | r.FurtherMembersWait()
         ):
             return UNSCHEDULABLE
-        case AwaitsEvictions():
+        case r.AwaitsEvictions():
             return SCHEDULABLE
         case _:
             return pending_reason.reason

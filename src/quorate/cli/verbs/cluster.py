@@ -16,20 +16,9 @@ from quorate.api.meta import Condition, Key, find_condition
 from quorate.api.names.multikueue import CONTROLLER
 from quorate.cli.lazy_commands import command_group
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs import printing as p
 from quorate.cli.verbs.cluster_commands import on_cluster
 from quorate.cli.verbs.listing import list_objects, print_whole
-from quorate.cli.verbs.printing import (
-    Column,
-    Fields,
-    ListSection,
-    Section,
-    age,
-    conditions_section,
-    is_structured,
-    json_text,
-    print_objects,
-    print_sections,
-)
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.install.multikueue_worker import ACCOUNT, manager_kubeconfig
@@ -63,7 +52,7 @@ async def list_(
     clusters = await list_objects(connection, MULTIKUEUE_CLUSTERS, output, selector, field_selector)
     if clusters:
         workloads = (await connection.client.list(WORKLOADS)).items
-        print_objects(_columns(workloads, now), clusters, output)
+        p.print_objects(_columns(workloads, now), clusters, output)
 
 
 @cluster.command()
@@ -79,14 +68,14 @@ async def describe(
     """
     now = WallClock().now()
     client = connection.client
-    if is_structured(output):
+    if p.is_structured(output):
         await print_whole(connection, [(MULTIKUEUE_CLUSTERS, Key("", name))], output)
         return
     described = await client.get(MULTIKUEUE_CLUSTERS, Key("", name))
     configs = (await client.list(MULTIKUEUE_CONFIGS)).items
     checks = (await client.list(ADMISSION_CHECKS)).items
     workloads = (await client.list(WORKLOADS)).items
-    print_sections(_sections(described, configs, checks, workloads, now))
+    p.print_sections(_sections(described, configs, checks, workloads, now))
 
 
 @cluster.command("kubeconfig")
@@ -127,7 +116,7 @@ def kubeconfig_(
     document = with_cluster(ClusterOptions(kubeconfig, context), make)
     if secret:
         document = _secret(secret, namespace, yaml.safe_dump(document, sort_keys=False))
-    text = json_text(document) if output == "json" else yaml.safe_dump(document, sort_keys=False)
+    text = p.json_text(document) if output == "json" else yaml.safe_dump(document, sort_keys=False)
     if file is None:
         typer.echo(text, nl=False)
         return
@@ -148,20 +137,20 @@ def _secret(name: str, namespace: str, kubeconfig: str) -> Json:
     }
 
 
-def _columns(workloads: Sequence[Workload], now: float) -> Sequence[Column[MultiKueueCluster]]:
+def _columns(workloads: Sequence[Workload], now: float) -> Sequence[p.Column[MultiKueueCluster]]:
     def since(listed: MultiKueueCluster) -> str:
         active = _active(listed)
-        return "" if active is None else age(active.last_transition_time, now)
+        return "" if active is None else p.age(active.last_transition_time, now)
 
     return (
-        Column("NAME", lambda listed: listed.metadata.name),
-        Column("CONNECTED", _status),
-        Column("SINCE", since),
-        Column("WORKLOADS", lambda listed: str(len(_placed(workloads, listed.metadata.name)))),
-        Column("NOMINATED", lambda listed: str(len(_nominated(workloads, listed.metadata.name)))),
-        Column("AGE", lambda listed: age(listed.metadata.creation_timestamp, now)),
-        Column("CREDENTIALS", _credentials, wide=True),
-        Column("MESSAGE", lambda listed: _message(_active(listed)), wide=True),
+        p.Column("NAME", lambda listed: listed.metadata.name),
+        p.Column("CONNECTED", _status),
+        p.Column("SINCE", since),
+        p.Column("WORKLOADS", lambda listed: str(len(_placed(workloads, listed.metadata.name)))),
+        p.Column("NOMINATED", lambda listed: str(len(_nominated(workloads, listed.metadata.name)))),
+        p.Column("AGE", lambda listed: p.age(listed.metadata.creation_timestamp, now)),
+        p.Column("CREDENTIALS", _credentials, wide=True),
+        p.Column("MESSAGE", lambda listed: _message(_active(listed)), wide=True),
     )
 
 
@@ -210,7 +199,7 @@ def _sections(
     checks: Sequence[AdmissionCheck],
     workloads: Sequence[Workload],
     now: float,
-) -> tuple[Section, ...]:
+) -> tuple[p.Section, ...]:
     name = described.metadata.name
     using = {config.metadata.name for config in configs if name in config.spec.clusters}
     used_by = sorted(
@@ -221,16 +210,16 @@ def _sections(
         and check.spec.parameters.name in using
     )
     return (
-        Fields((
+        p.Fields((
             ("Name", name),
             ("Connected", _status(described)),
             ("Message", _message(_active(described))),
             ("Credentials", _credentials(described)),
             ("Configurations", ", ".join(sorted(using))),
             ("Admission checks", ", ".join(used_by)),
-            ("Age", age(described.metadata.creation_timestamp, now)),
+            ("Age", p.age(described.metadata.creation_timestamp, now)),
         )),
-        ListSection("Workloads", tuple(str(workload.metadata.key) for workload in _placed(workloads, name))),
-        ListSection("Nominated", tuple(str(key) for key in _nominated(workloads, name))),
-        conditions_section(described.status.conditions, now),
+        p.ListSection("Workloads", tuple(str(placed.metadata.key) for placed in _placed(workloads, name))),
+        p.ListSection("Nominated", tuple(str(key) for key in _nominated(workloads, name))),
+        p.conditions_section(described.status.conditions, now),
     )  # fmt: skip

@@ -14,19 +14,9 @@ from quorate.api.quorate.occurrences import occurrences, spec_problem
 from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.cli.lazy_commands import command_group
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs import printing as p
 from quorate.cli.verbs.cluster_commands import on_cluster
 from quorate.cli.verbs.listing import list_objects, print_whole
-from quorate.cli.verbs.printing import (
-    Column,
-    Fields,
-    Section,
-    TableSection,
-    age,
-    conditions_section,
-    is_structured,
-    print_objects,
-    print_sections,
-)
 from quorate.cli.verbs.quota_options import amounts, pairs
 from quorate.cli.verbs.writing import Results, create_object, delete_object
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
@@ -54,19 +44,19 @@ async def list_(
     [b]Example:[/b] quorate reservation list
     """
     now = WallClock().now()
-    columns: tuple[Column[Reservation], ...] = (
-        Column("NAME", lambda listed: listed.metadata.name),
-        Column("PURPOSE", lambda listed: listed.spec.purpose),
-        Column("STATE", _state),
-        Column("START", lambda listed: _moment(listed.status.start)),
-        Column("END", lambda listed: _moment(listed.status.end)),
-        Column("RESERVED", _reserved),
-        Column("AGE", lambda listed: age(listed.metadata.creation_timestamp, now)),
-        Column("OWNERS", _owners, wide=True),
-        Column("RECURRENCE", lambda listed: listed.spec.recurrence, wide=True),
+    columns: tuple[p.Column[Reservation], ...] = (
+        p.Column("NAME", lambda listed: listed.metadata.name),
+        p.Column("PURPOSE", lambda listed: listed.spec.purpose),
+        p.Column("STATE", _state),
+        p.Column("START", lambda listed: _moment(listed.status.start)),
+        p.Column("END", lambda listed: _moment(listed.status.end)),
+        p.Column("RESERVED", _reserved),
+        p.Column("AGE", lambda listed: p.age(listed.metadata.creation_timestamp, now)),
+        p.Column("OWNERS", _owners, wide=True),
+        p.Column("RECURRENCE", lambda listed: listed.spec.recurrence, wide=True),
     )
     listed = await list_objects(connection, RESERVATIONS, output, selector, field_selector)
-    print_objects(columns, listed, output)
+    p.print_objects(columns, listed, output)
 
 
 @reservation.command()
@@ -168,10 +158,10 @@ async def describe(connection: Connection, name: Name, output: o.Format = o.Outp
     """
     now = WallClock().now()
     key = Key("", name)
-    if is_structured(output):
+    if p.is_structured(output):
         await print_whole(connection, [(RESERVATIONS, key)], output)
     else:
-        print_sections(_sections(await connection.client.get(RESERVATIONS, key), now))
+        p.print_sections(_sections(await connection.client.get(RESERVATIONS, key), now))
 
 
 @reservation.command()
@@ -273,14 +263,14 @@ def _owners(listed: Reservation) -> str:
     ))  # fmt: skip
 
 
-def _sections(described: Reservation, now: float) -> tuple[Section, ...]:
+def _sections(described: Reservation, now: float) -> tuple[p.Section, ...]:
     spec = described.spec
     at_start = str(spec.at_start)
     if spec.notice_seconds:
         at_start = f"{at_start} after a notice of {spec.notice_seconds} s"
     windows = occurrences(spec, now)[:_SHOWN_WINDOWS]
     return (
-        Fields((
+        p.Fields((
             ("Name", described.metadata.name),
             ("Purpose", spec.purpose),
             ("State", _state(described)),
@@ -288,14 +278,14 @@ def _sections(described: Reservation, now: float) -> tuple[Section, ...]:
             ("Owners", _owners(described)),
             ("At start", at_start),
             ("Recurrence", spec.recurrence),
-            ("Age", age(described.metadata.creation_timestamp, now)),
+            ("Age", p.age(described.metadata.creation_timestamp, now)),
         )),
-        TableSection(
+        p.TableSection(
             "Windows",
             ("START", "END"),
             tuple(
                 (_moment(at_epoch(window.opens)), _moment(at_epoch(window.closes))) for window in windows
             ),
         ),
-        conditions_section(described.status.conditions, now),
+        p.conditions_section(described.status.conditions, now),
     )  # fmt: skip

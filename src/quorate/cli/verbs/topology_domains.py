@@ -11,15 +11,8 @@ from quorate.api.meta import Key
 from quorate.api.quantity import Quantity
 from quorate.cli.configuration_options import Config
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs import printing as p
 from quorate.cli.verbs.cluster_commands import on_cluster
-from quorate.cli.verbs.printing import (
-    Fields,
-    is_structured,
-    print_rows,
-    print_sections,
-    print_value,
-    qualified_name,
-)
 from quorate.inspect.cluster_model import effective_configuration
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
@@ -67,12 +60,12 @@ async def describe(
     client = connection.client
     described = await client.get(TOPOLOGIES, Key("", name))
     if output is o.Output.NAME:
-        typer.echo(qualified_name(TOPOLOGIES, name))
+        typer.echo(p.qualified_name(TOPOLOGIES, name))
         return
     used = await effective_configuration(client, config)
     report = await load_report(client, described, used.configuration, WallClock().now())
-    if is_structured(output):
-        print_value(report, output)
+    if p.is_structured(output):
+        p.print_value(report, output)
         return
     names = sorted({name for domain in _all_domains(report) for name in domain.capacity})
     if names and resource not in names:
@@ -94,7 +87,7 @@ def _print(report: TopologyReport, resource: str, *, is_on: bool, origin: str, w
         ("Topology-aware scheduling", scheduling),
         ("Flavors", ", ".join(flavor.name for flavor in report.flavors) or "none uses it"),
     )
-    print_sections((Fields(rows),))
+    p.print_sections((p.Fields(rows),))
     for flavor in report.flavors:
         labels = ", ".join(f"{key}={value}" for key, value in sorted(flavor.node_labels.items()))
         if not flavor.domains:
@@ -102,7 +95,7 @@ def _print(report: TopologyReport, resource: str, *, is_on: bool, origin: str, w
             continue
         typer.echo(f"Flavor {flavor.name} ({labels}), {resource}:")
         titles = ("DOMAIN", "LEAVES", "CAPACITY", "USED", "OTHERS", "FREE", "LARGEST FREE")
-        print_rows(titles, _rows(flavor, resource, depth=len(report.levels), wide=wide), indent=2)
+        p.print_rows(titles, _rows(flavor, resource, depth=len(report.levels), wide=wide), indent=2)
         typer.echo(f"\nIn use of each {report.levels[-1]}, in tenths of its {resource} (.: nothing, X: all):")
         _print_map(flavor, resource, depth=len(report.levels))
         if flavor.excluded_nodes:

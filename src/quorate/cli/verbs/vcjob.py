@@ -13,18 +13,9 @@ from quorate.api.volcano.job import Job
 from quorate.cli.lazy_commands import command_group
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs import printing as p
 from quorate.cli.verbs.cluster_commands import in_namespace, in_namespaces
 from quorate.cli.verbs.listing import list_objects, print_whole, with_explanation
-from quorate.cli.verbs.printing import (
-    Column,
-    Fields,
-    Section,
-    TableSection,
-    age,
-    is_structured,
-    print_objects,
-    print_sections,
-)
 from quorate.cli.verbs.writing import Results, create_document, delete_object, one_name, send_command
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
@@ -189,28 +180,28 @@ async def list_(
     completed = with_explanation(Job, states.of_job)
     jobs = await list_objects(connection, VOLCANO_JOBS, output, is_listed=selected, completed=completed)
     ordered = sorted(jobs, key=lambda job: job.metadata.key)
-    print_objects(_columns(now, states, namespaces=not connection.namespace), ordered, output)
+    p.print_objects(_columns(now, states, namespaces=not connection.namespace), ordered, output)
 
 
-def _columns(now: float, states: VolcanoJobStates, *, namespaces: bool) -> tuple[Column[Job], ...]:
-    where: tuple[Column[Job], ...] = (Column("NAMESPACE", lambda job: job.metadata.namespace),)
+def _columns(now: float, states: VolcanoJobStates, *, namespaces: bool) -> tuple[p.Column[Job], ...]:
+    where: tuple[p.Column[Job], ...] = (p.Column("NAMESPACE", lambda job: job.metadata.namespace),)
     return (
         *(where if namespaces else ()),
-        Column("NAME", lambda job: job.metadata.name),
-        Column("QUEUE", lambda job: job.spec.queue),
-        Column("PHASE", lambda job: job.phase or "Pending"),
-        Column("REPLICAS", lambda job: str(sum(task.replicas for task in job.spec.tasks))),
-        Column("MIN", lambda job: str(job.status.min_available)),
-        Column("PENDING", lambda job: str(job.status.pending)),
-        Column("RUNNING", lambda job: str(job.status.running)),
-        Column("SUCCEEDED", lambda job: str(job.status.succeeded)),
-        Column("FAILED", lambda job: str(job.status.failed)),
-        Column("UNKNOWN", lambda job: str(job.status.unknown)),
-        Column("RETRIES", lambda job: str(job.status.retry_count)),
-        Column("AGE", lambda job: age(job.metadata.creation_timestamp, now)),
-        Column("STATE", lambda job: states.of_job(job).state),
-        Column("REASON", lambda job: states.of_job(job).code),
-        Column("MESSAGE", lambda job: states.of_job(job).message, wide=True),
+        p.Column("NAME", lambda job: job.metadata.name),
+        p.Column("QUEUE", lambda job: job.spec.queue),
+        p.Column("PHASE", lambda job: job.phase or "Pending"),
+        p.Column("REPLICAS", lambda job: str(sum(task.replicas for task in job.spec.tasks))),
+        p.Column("MIN", lambda job: str(job.status.min_available)),
+        p.Column("PENDING", lambda job: str(job.status.pending)),
+        p.Column("RUNNING", lambda job: str(job.status.running)),
+        p.Column("SUCCEEDED", lambda job: str(job.status.succeeded)),
+        p.Column("FAILED", lambda job: str(job.status.failed)),
+        p.Column("UNKNOWN", lambda job: str(job.status.unknown)),
+        p.Column("RETRIES", lambda job: str(job.status.retry_count)),
+        p.Column("AGE", lambda job: p.age(job.metadata.creation_timestamp, now)),
+        p.Column("STATE", lambda job: states.of_job(job).state),
+        p.Column("REASON", lambda job: states.of_job(job).code),
+        p.Column("MESSAGE", lambda job: states.of_job(job).message, wide=True),
     )
 
 
@@ -228,24 +219,24 @@ async def view(
     wanted = one_name(name, name_option, "-N")
     now = WallClock().now()
     key = Key(connection.namespace, wanted)
-    if is_structured(output):
+    if p.is_structured(output):
         await print_whole(connection, [(VOLCANO_JOBS, key)], output)
     else:
-        print_sections(job_sections(await connection.client.get(VOLCANO_JOBS, key), now))
+        p.print_sections(job_sections(await connection.client.get(VOLCANO_JOBS, key), now))
 
 
-def job_sections(job: Job, now: float) -> Sequence[Section]:
+def job_sections(job: Job, now: float) -> Sequence[p.Section]:
     """Return the description of a job as sections."""
     spec, status = job.spec, job.status
     counts = {
         "pending": status.pending, "running": status.running, "succeeded": status.succeeded,
         "failed": status.failed, "terminating": status.terminating, "unknown": status.unknown,
     }  # fmt: skip
-    facts = Fields((
+    facts = p.Fields((
         ("Name", job.metadata.name),
         ("Namespace", job.metadata.namespace),
         ("Queue", spec.queue),
-        ("Age", age(job.metadata.creation_timestamp, now)),
+        ("Age", p.age(job.metadata.creation_timestamp, now)),
         ("Phase", status.state.phase or "Pending"),
         ("Reason", status.state.reason),
         ("Message", status.state.message),
@@ -260,12 +251,12 @@ def job_sections(job: Job, now: float) -> Sequence[Section]:
         for task in spec.tasks
     )
     history = tuple(
-        (condition.status, age(condition.last_transition_time, now)) for condition in status.conditions
+        (condition.status, p.age(condition.last_transition_time, now)) for condition in status.conditions
     )
     return (
         facts,
-        TableSection("Tasks", ("NAME", "REPLICAS", "MIN AVAILABLE"), tasks),
-        TableSection("Phases", ("PHASE", "AGE"), history),
+        p.TableSection("Tasks", ("NAME", "REPLICAS", "MIN AVAILABLE"), tasks),
+        p.TableSection("Phases", ("PHASE", "AGE"), history),
     )
 
 

@@ -11,18 +11,10 @@ from quorate.api.meta import Key, Uid
 from quorate.cli.lazy_commands import LazyCommand, command_group
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs import printing as p
 from quorate.cli.verbs.cluster_commands import in_namespace, in_namespaces
 from quorate.cli.verbs.listing import list_objects, listed_summaries, print_whole, with_explanation
 from quorate.cli.verbs.options import SomeWorkloads, Workloads
-from quorate.cli.verbs.printing import (
-    as_untyped,
-    is_structured,
-    print_documents,
-    print_objects,
-    print_rows,
-    print_sections,
-    qualified_name,
-)
 from quorate.cli.verbs.views import cluster_queue_of, describe_workload, workload_columns
 from quorate.cli.verbs.writing import Results, delete_object, patch_spec
 from quorate.inspect.connection import Connection
@@ -122,7 +114,7 @@ async def list_(
         columns = workload_columns(
             now, cluster_queues, states, positions, estimates, namespaces=not connection.namespace
         )
-        print_objects(columns, listed, output)
+        p.print_objects(columns, listed, output)
 
 
 @workload.command()
@@ -134,7 +126,7 @@ async def describe(connection: Connection, names: Workloads, output: o.Format = 
     """
     now = WallClock().now()
     targets = [target for name in names for target in await named_workloads(connection, name)]
-    if is_structured(output):
+    if p.is_structured(output):
         keys = [(WORKLOADS, target.metadata.key) for target in targets]
         await print_whole(connection, keys, output)
         return
@@ -143,7 +135,7 @@ async def describe(connection: Connection, names: Workloads, output: o.Format = 
         cluster_queues = {queue.metadata.key: queue.spec.cluster_queue for queue in queues}
         cluster_queue = cluster_queue_of(target, cluster_queues)
         explained = await summary_of_workload(connection.client, target)
-        print_sections(describe_workload(target, explained, cluster_queue, now))
+        p.print_sections(describe_workload(target, explained, cluster_queue, now))
 
 
 @workload.command()
@@ -211,7 +203,7 @@ class Deletion:
     workload: str
 
     def __str__(self) -> str:
-        return qualified_name(self.resource, self.key.name)
+        return p.qualified_name(self.resource, self.key.name)
 
     @property
     def is_job(self) -> bool:
@@ -245,7 +237,7 @@ async def delete(
     deletions = await _deletions(connection, workloads)
     jobs = [deletion for deletion in deletions if deletion.is_job]
     if jobs and not yes and dry_run is o.DryRun.NONE:
-        to_stderr = is_structured(output)
+        to_stderr = p.is_structured(output)
         typer.echo("This also deletes:", err=to_stderr)
         for job in jobs:
             typer.echo(f"- {job}, with workload {job.workload}", err=to_stderr)
@@ -294,11 +286,11 @@ async def pods(connection: Connection, names: Workloads, output: o.Format = o.Ou
     """
     wanted = frozenset([uid for name in names for uid in await job_uids(connection, name)])
     owners = OwnerResolver(connection.client)
-    if is_structured(output):
-        documents = (await connection.client.list(as_untyped(PODS), connection.namespace)).items
+    if p.is_structured(output):
+        documents = (await connection.client.list(p.as_untyped(PODS), connection.namespace)).items
         chosen = await owners.descendants([metadata_of(document) for document in documents], wanted)
         kept = [(PODS, document) for document in documents if document["metadata"]["uid"] in chosen]
-        print_documents(kept, output)
+        p.print_documents(kept, output)
         return
     table = await pod_table(connection)
     chosen = await owners.descendants([row.object.metadata for row in table.rows], wanted)
@@ -311,6 +303,6 @@ async def pods(connection: Connection, names: Workloads, output: o.Format = o.Ou
         [str(row.cells[index]) for index in shown] for row in table.rows if row.object.metadata.uid in chosen
     ]
     if rows:
-        print_rows([table.column_definitions[index].name.upper() for index in shown], rows)
+        p.print_rows([table.column_definitions[index].name.upper() for index in shown], rows)
     else:
         o.print_none_found(connection.namespace)

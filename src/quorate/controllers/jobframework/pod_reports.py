@@ -17,13 +17,7 @@ from quorate.controllers.jobframework.job_plan import IDLE, JobPlan
 from quorate.controllers.jobframework.pod_counts import PodCounts
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Patch, status_patch
-from quorate.queueing.conditions import (
-    NODE_FIT,
-    has_quota_reservation,
-    new_condition,
-    with_conditions,
-    without_condition,
-)
+from quorate.queueing import conditions as c
 from quorate.queueing.pending.effective_requests import held_count, held_counts
 from quorate.queueing.pods_ready import pods_ready_condition
 
@@ -35,15 +29,15 @@ def report_pods_ready(state: JobState[J], workload: Workload) -> tuple[Patch, ..
     """
     status = workload.status
     waits = state.options.wait_for_pods_ready is not None
-    is_reported = find_condition(status.conditions, NODE_FIT) is not None
+    is_reported = find_condition(status.conditions, c.NODE_FIT) is not None
     is_unwritten = state.options.scheduling and not status.conditions
     if is_unwritten or not (waits or is_reported):
         return ()
     all_ready = are_ready(requiring_at_most(state.kind.pod_counts(state.job), workload))
-    conditions = without_condition(status.conditions, NODE_FIT) if all_ready else status.conditions
+    conditions = c.without_condition(status.conditions, c.NODE_FIT) if all_ready else status.conditions
     ready = pods_ready_condition(workload, all_ready, state.now) if waits else None
     if ready is not None:
-        conditions = with_conditions(conditions, ready)
+        conditions = c.with_conditions(conditions, ready)
     return status_patch(WORKLOADS, workload, replace(status, conditions=conditions))
 
 
@@ -56,15 +50,15 @@ def report_reclaimable(state: JobState[J], workload: Workload) -> JobPlan:
     """
     pods = reclaimable_now(state, workload)
     status = replace(workload.status, reclaimable_pods=pods)
-    again = pods_running_again(workload, pods) if has_quota_reservation(workload) else {}
+    again = pods_running_again(workload, pods) if c.has_quota_reservation(workload) else {}
     if state.is_elastic:
         again = {name: more for name, more in again.items() if name not in shrunk_pod_sets(workload)}
     events: tuple[ObjectEvent, ...] = ()
     if again:
         text = running_again_message(workload, again)
         generation = workload.metadata.generation
-        condition = new_condition(PODS_RUN_AGAIN, "True", "PodsRestarted", text, state.now, generation)
-        status = replace(status, conditions=with_conditions(status.conditions, condition))
+        condition = c.new_condition(PODS_RUN_AGAIN, "True", "PodsRestarted", text, state.now, generation)
+        status = replace(status, conditions=c.with_conditions(status.conditions, condition))
         events = (state.warning("PodsRunAgain", text),)
     patches = status_patch(WORKLOADS, workload, status)
     return JobPlan(writes=patches, events=events, deferrable=not again) if patches else IDLE

@@ -50,22 +50,7 @@ from quorate.controllers.limits import NATIVE_GANGS_CHECK_S, NATIVE_GROUPS_RETRY
 from quorate.controllers.native_groups import Missing
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Patch, Write, status_patch
-from quorate.queueing.conditions import (
-    EVICTED,
-    JOB_UPDATED,
-    ON_HOLD,
-    PENDING_EVALUATION,
-    QUOTA_RESERVED,
-    START_REFUSED,
-    STOP_REFUSED,
-    has_quota_reservation,
-    is_admitted,
-    is_evicted,
-    is_finished,
-    not_reserved,
-    with_conditions,
-    without_condition,
-)
+from quorate.queueing import conditions as c
 from quorate.queueing.lifecycle.admission_checks import is_delegated
 from quorate.queueing.lifecycle.statuses import finish_status, release_status, unset_quota_reservation
 from quorate.queueing.lifecycle.timeouts import job_deletion_time
@@ -110,14 +95,14 @@ def _without_pod_sets(
     The runtime of a TrainJob may have been deleted, for example.  Raises ``InvalidTemplate``.
     """
     state = JobState(kind, job, (), kind.is_suspended(job), kind.finished(job), context, options, now)
-    holder = next((item for item in owned if is_finished(item) or has_quota_reservation(item)), None)
+    holder = next((item for item in owned if c.is_finished(item) or c.has_quota_reservation(item)), None)
     if holder is None or isinstance(kind, ComposableJobKind) or kind.is_serving(job):
         return IDLE
-    if is_finished(holder) or holder.metadata.deletion_timestamp is not None:
+    if c.is_finished(holder) or holder.metadata.deletion_timestamp is not None:
         return _with_workload(state, holder)
     if state.outcome is not None:
         return _finish(state, state.outcome, holder)
-    return _evict(state, holder) if is_evicted(holder) else IDLE
+    return _evict(state, holder) if c.is_evicted(holder) else IDLE
 
 
 def _decide(
@@ -134,7 +119,7 @@ def _decide(
         return _without_job(kind, job, owned, options, now)
     if context.namespace_managed and context.ancestor_workloads is not None:
         admitted = any(
-            is_admitted(workload) and not is_finished(workload) for workload in context.ancestor_workloads
+            c.is_admitted(workload) and not c.is_finished(workload) for workload in context.ancestor_workloads
         )
         return kind.child_plan(job, ancestor_admitted=admitted)
     if not (context.namespace_managed and kind.is_managed(job, options)):
@@ -179,21 +164,21 @@ def _without_job(
             owned = [
                 owned_workload
                 for owned_workload in owned
-                if is_finished(owned_workload) or not has_quota_reservation(owned_workload)
+                if c.is_finished(owned_workload) or not c.has_quota_reservation(owned_workload)
             ]
     return JobPlan(concurrent=finalized, writes=finish_orphans(owned, options.gates, now))
 
 
 def _with_workload(state: JobState[J], workload: Workload) -> JobPlan:
     kind, job = state.kind, state.job
-    if is_finished(workload):
+    if c.is_finished(workload):
         writes = remove_finalizer(WORKLOADS, workload.metadata)
         # If the job itself has not finished, another actor finished the workload: report it on the job.
         events = _finished_events(state, workload) if writes and state.outcome is None else ()
         return JobPlan(concurrent=kind.finalize(job), writes=writes, events=events)
     if workload.metadata.deletion_timestamp is not None:
         stop = _stop(state, workload, WORKLOAD_DELETED, "Workload is deleted")
-        if stop.stopping or (has_quota_reservation(workload) and _may_have_pods(state, stop)):
+        if stop.stopping or (c.has_quota_reservation(workload) and _may_have_pods(state, stop)):
             return stop
         return stop.then(
             JobPlan(
@@ -228,22 +213,22 @@ def _follow_status(state: JobState[J], workload: Workload) -> JobPlan:
 
 def _hold(state: JobState[J], workload: Workload) -> JobPlan:
     """Release the quota of a job on hold; its workload stays."""
-    if not has_quota_reservation(workload):
+    if not c.has_quota_reservation(workload):
         return IDLE
     gates = state.options.gates
-    status = unset_quota_reservation(workload, ON_HOLD, "Job is on hold", state.now, gates)
+    status = unset_quota_reservation(workload, c.ON_HOLD, "Job is on hold", state.now, gates)
     released = _uncounted(state.kind, (workload,), state.context)
     return JobPlan(writes=status_patch(WORKLOADS, workload, status), releases=released)
 
 
 def _end_hold(state: JobState[J], workload: Workload) -> tuple[Patch, ...]:
     """Queue the workload again when its hold has ended; another reconciler holds serving groups."""
-    reserved = find_condition(workload.status.conditions, QUOTA_RESERVED)
-    if reserved is None or reserved.reason != ON_HOLD or state.kind.is_serving(state.job):
+    reserved = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
+    if reserved is None or reserved.reason != c.ON_HOLD or state.kind.is_serving(state.job):
         return ()
     text = "Workload no longer on hold; waiting for quota reservation"
-    pending = not_reserved(workload, PENDING_EVALUATION, text, state.now, state.options.gates)
-    return _conditions_patch(workload, with_conditions(workload.status.conditions, pending))
+    pending = c.not_reserved(workload, c.PENDING_EVALUATION, text, state.now, state.options.gates)
+    return _conditions_patch(workload, c.with_conditions(workload.status.conditions, pending))
 
 
 def _conditions_patch(workload: Workload, conditions: tuple[Condition, ...]) -> tuple[Patch, ...]:
@@ -253,16 +238,16 @@ def _conditions_patch(workload: Workload, conditions: tuple[Condition, ...]) -> 
 
 def _report_conditions(state: JobState[J], workload: Workload) -> tuple[Patch, ...]:
     before = workload.status.conditions
-    conditions = with_conditions(before, *state.kind.conditions(state, workload))
+    conditions = c.with_conditions(before, *state.kind.conditions(state, workload))
     return () if conditions == before else _conditions_patch(workload, conditions)
 
 
 def _note_updated(workload: Workload) -> tuple[Patch, ...]:
     """Remove the condition of a refused change once nothing is left to change."""
     conditions = workload.status.conditions
-    if find_condition(conditions, JOB_UPDATED) is None:
+    if find_condition(conditions, c.JOB_UPDATED) is None:
         return ()
-    return _conditions_patch(workload, without_condition(conditions, JOB_UPDATED))
+    return _conditions_patch(workload, c.without_condition(conditions, c.JOB_UPDATED))
 
 
 def _finish(state: JobState[J], outcome: Outcome, workload: Workload) -> JobPlan:
@@ -293,16 +278,16 @@ def _finished_events(state: JobState[J], workload: Workload, why: str = "") -> t
 def _next_step(state: JobState[J], workload: Workload) -> JobPlan:
     """Start, stop, delete or release quota, as the workload's conditions demand."""
     kind = state.kind
-    if is_evicted(workload) and (not kind.is_stopped(state.job) or has_quota_reservation(workload)):
+    if c.is_evicted(workload) and (not kind.is_stopped(state.job) or c.has_quota_reservation(workload)):
         return _evict(state, workload)
     if (deletion := _delete_after_retention(state, workload)) is not None:
         return deletion
-    if state.suspended and is_admitted(workload):
+    if state.suspended and c.is_admitted(workload):
         counted_at = state.counted_at
         return _start(state, workload) if counted_at is None else JobPlan(wake_at=counted_at)
     if state.suspended:
         return JobPlan(events=_pending_check_events(state, workload))
-    if is_admitted(workload) or state.is_elastic:
+    if c.is_admitted(workload) or state.is_elastic:
         return IDLE  # new pods of an elastic job are gated
     return _stop(state, workload, NOT_ADMITTED, "Not admitted by cluster queue")
 
@@ -320,7 +305,7 @@ def _delete_after_retention(state: JobState[J], workload: Workload) -> JobPlan |
 def _evict(state: JobState[J], workload: Workload) -> JobPlan:
     """Stop the job, and release its quota once none of its pods holds capacity any more."""
     kind = state.kind
-    evicted = find_condition(workload.status.conditions, EVICTED)
+    evicted = find_condition(workload.status.conditions, c.EVICTED)
     assert evicted is not None, f"{workload.metadata.key} is evicted without a condition"
     stop = _stop(state, workload, f"{WORKLOAD_EVICTED_DUE_TO}{evicted.reason}", evicted.message)
     if _may_have_pods(state, stop):
@@ -356,8 +341,8 @@ def _uncounted(
     return tuple(
         workload
         for workload in workloads
-        if has_quota_reservation(workload)
-        and not is_finished(workload)
+        if c.has_quota_reservation(workload)
+        and not c.is_finished(workload)
         and not is_delegated(workload, context.checks)
     )
 
@@ -365,7 +350,7 @@ def _uncounted(
 def _stop(state: JobState[J], workload: Workload, reason: str, message: str) -> JobPlan:
     restored_by = workload if state.pod_sets else None  # pod sets that cannot be read are not restored
     plan = state.kind.stop_plan(state, restored_by, reason, message)
-    change = JobChange(STOP_REFUSED, "the job cannot be stopped", workload)
+    change = JobChange(c.STOP_REFUSED, "the job cannot be stopped", workload)
     return replace(plan, change=change) if plan.all_writes else plan
 
 
@@ -415,13 +400,13 @@ def _start(state: JobState[J], workload: Workload) -> JobPlan:
     plan = infos if isinstance(infos, InjectionConflict) else state.kind.start_plan(state, workload, infos)
     if isinstance(plan, InjectionConflict):
         return _finished(state, workload, "FailedToStart", plan.message, plan.message)
-    change = JobChange(START_REFUSED, "the job cannot be started", workload)
+    change = JobChange(c.START_REFUSED, "the job cannot be started", workload)
     return replace(plan, writes=(*groups, *plan.writes), change=change) if plan.all_writes else plan
 
 
 def _pending_check_events(state: JobState[J], workload: Workload) -> tuple[ObjectEvent, ...]:
     """Report the messages of the admission checks that a reservation waits for."""
-    if not (has_quota_reservation(workload) and state.kind.reports_workload):
+    if not (c.has_quota_reservation(workload) and state.kind.reports_workload):
         return ()
     checks = (
         check for check in workload.status.admission_checks if check.state == "Pending" and check.message

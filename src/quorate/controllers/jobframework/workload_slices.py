@@ -27,16 +27,7 @@ from quorate.controllers.jobframework.sync_workload import sync_workload
 from quorate.kube.patches import merged
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Delete, Write, status_patch
-from quorate.queueing.conditions import (
-    EVICTED,
-    SLICE_REPLACED,
-    executed_s,
-    has_quota_reservation,
-    is_admitted,
-    is_evicted,
-    is_finished,
-    transition_time,
-)
+from quorate.queueing import conditions as c
 from quorate.queueing.lifecycle.statuses import finish_status, release_status
 
 
@@ -62,12 +53,12 @@ def ensure_slice(state: JobState[J], owned: Sequence[Workload]) -> JobPlan | Wor
     finished = [
         write
         for workload in owned
-        if is_finished(workload)
+        if c.is_finished(workload)
         for write in remove_finalizer(WORKLOADS, workload.metadata)
     ]
     if finished:
         return JobPlan(writes=tuple(finished))
-    slices = in_replacement_order([workload for workload in owned if not is_finished(workload)])
+    slices = in_replacement_order([workload for workload in owned if not c.is_finished(workload)])
     if any(_is_of_other_job(state, workload) for workload in slices):
         return reduce_to_one(state, None, slices)
     if state.outcome is not None and len(slices) != 1:
@@ -161,11 +152,11 @@ def _with_one(state: JobState[J], only: Workload) -> JobPlan | Workload:
         return reduce_to_one(state, None, [only])
     if _counts(only.spec.pod_sets) == _counts(state.pod_sets):
         return only
-    if not has_quota_reservation(only):
+    if not c.has_quota_reservation(only):
         return _resize(state, only)
     if _shrinks(only.spec.pod_sets, state.pod_sets):
         return only if _has_surplus_pods(state) else _shrink(state, only)
-    if is_evicted(only):
+    if c.is_evicted(only):
         return only  # the job stops first
     if not any(_counts(only.spec.pod_sets)):
         return _restart_from_zero(state, only)
@@ -187,17 +178,17 @@ def _restart_from_zero(state: JobState[J], only: Workload) -> JobPlan:
 def _with_two(state: JobState[J], old: Workload, new: Workload) -> JobPlan | Workload:
     if new.spec.active and not old.spec.active:
         return JobPlan(writes=(workload_patch(new, {"spec": {"active": False}}),))  # the job is deactivated
-    if is_admitted(new):
+    if c.is_admitted(new):
         return _replace(state, old, new)
-    if is_evicted(new) and has_quota_reservation(new):
+    if c.is_evicted(new) and c.has_quota_reservation(new):
         # The job follows the old slice, and no pod of the new one runs: it was not admitted.
         released = release_status(new, state.now, state.options.gates)
         return JobPlan(writes=status_patch(WORKLOADS, new, released))
     has_stopped = state.kind.is_stopped(state.job) and not state.kind.is_active(state.job)
-    if not has_quota_reservation(old) or (is_evicted(old) and has_stopped):
+    if not c.has_quota_reservation(old) or (c.is_evicted(old) and has_stopped):
         kept = _keep_history(old, new)
         return JobPlan(writes=kept or _finish_out_of_sync(state, [old]))  # finished, it holds no quota
-    if is_evicted(old) or old.metadata.deletion_timestamp is not None:
+    if c.is_evicted(old) or old.metadata.deletion_timestamp is not None:
         return old  # the job stops, and starts again with the new slice
     if not _differs_in_counts_only(state, new):
         return reduce_to_one(state, None, [old, new], running=old)
@@ -208,19 +199,19 @@ def _with_two(state: JobState[J], old: Workload, new: Workload) -> JobPlan | Wor
         event = state.event("DeletedWorkload", f"Deleted not matching Workload: {new.metadata.key}")
         delete = Delete(WORKLOADS, new.metadata.key, new.metadata.uid)
         return JobPlan(writes=(*remove_finalizer(WORKLOADS, new.metadata), delete), events=(event,))
-    if _counts(state.pod_sets) != _counts(new.spec.pod_sets) and not has_quota_reservation(new):
+    if _counts(state.pod_sets) != _counts(new.spec.pod_sets) and not c.has_quota_reservation(new):
         return _resize(state, new)
     return old
 
 
 def _keep_history(old: Workload, new: Workload) -> tuple[Write, ...]:
     """Write into the slice with which an evicted job starts again what limits its retries and its time."""
-    evicted = find_condition(old.status.conditions, EVICTED)
-    ended = 0.0 if evicted is None else transition_time(evicted)
+    evicted = find_condition(old.status.conditions, c.EVICTED)
+    ended = 0.0 if evicted is None else c.transition_time(evicted)
     status = msgspec.structs.replace(
         new.status,
         requeue_state=old.status.requeue_state or new.status.requeue_state,
-        accumulated_past_execution_time_seconds=executed_s(old, ended) or None,
+        accumulated_past_execution_time_seconds=c.executed_s(old, ended) or None,
     )
     return status_patch(WORKLOADS, new, status)
 
@@ -230,8 +221,8 @@ def _replace(state: JobState[J], old: Workload, new: Workload) -> JobPlan:
         f"Replaced to accommodate a workload (UID: {new.metadata.uid}, JobUID: {state.job.metadata.uid}) "
         "due to workload slice aggregation"
     )
-    finished = finish_status(old, SLICE_REPLACED, text, state.now)
-    event = normal_event(reference_to(WORKLOADS, old.metadata), SLICE_REPLACED, text)
+    finished = finish_status(old, c.SLICE_REPLACED, text, state.now)
+    event = normal_event(reference_to(WORKLOADS, old.metadata), c.SLICE_REPLACED, text)
     return JobPlan(writes=status_patch(WORKLOADS, old, finished), events=(event,))
 
 

@@ -49,13 +49,7 @@ from quorate.controllers.pods.pod_writes import delete_pods, remove_finalizers
 from quorate.controllers.pods.queued_pod import can_count, is_suspended
 from quorate.kube.resources import PLACEABLE_PODS, WORKLOADS, reference_to, versioned_reference_to
 from quorate.kube.writes import status_patch
-from quorate.queueing.conditions import (
-    EVICTED,
-    WAITING_FOR_REPLACEMENT,
-    is_evicted,
-    is_finished,
-    new_condition,
-)
+from quorate.queueing import conditions as c
 from quorate.queueing.lifecycle.statuses import release_status
 
 
@@ -123,9 +117,9 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
 
     def conditions(self, state: JobState[PodGroup], workload: Workload) -> tuple[Condition, ...]:
         """Return WaitingForReplacementPods: a group that is not whole is not queued."""
-        was_waiting = is_true(workload.status.conditions, WAITING_FOR_REPLACEMENT)
+        was_waiting = is_true(workload.status.conditions, c.WAITING_FOR_REPLACEMENT)
         status: ConditionStatus = "True" if state.job.absent else "False"
-        evicted = true_condition(workload.status.conditions, EVICTED)
+        evicted = true_condition(workload.status.conditions, c.EVICTED)
         if state.job.absent and evicted is not None:
             reason, message = evicted.reason, evicted.message
         elif was_waiting == bool(state.job.absent):
@@ -135,7 +129,7 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
         else:
             reason, message = "PodsReady", "No pods need replacement"
         generation = workload.metadata.generation
-        return (new_condition(WAITING_FOR_REPLACEMENT, status, reason, message, state.now, generation),)
+        return (c.new_condition(c.WAITING_FOR_REPLACEMENT, status, reason, message, state.now, generation),)
 
     def owns(self, state: JobState[PodGroup], workload: Workload) -> bool:
         return True  # the workload has the name of the group
@@ -162,7 +156,7 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
             return self.release_ended(group).then(not_composed(state, unknown_total(group)))
         if workload is None:
             return self._without_workload(state)
-        if is_finished(workload) or workload.metadata.deletion_timestamp is not None:
+        if c.is_finished(workload) or workload.metadata.deletion_timestamp is not None:
             return state, workload
         counted = count_pods(workload, group)
         fits = workload.spec.maximum_execution_time_seconds == maximum_execution_s(group.metadata)
@@ -211,7 +205,7 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
             return IDLE
         if metadata.controller is None or metadata.deletion_timestamp is not None:
             return JobPlan(writes=remove_finalizer(WORKLOADS, metadata))
-        if not is_evicted(workload) or is_finished(workload):
+        if not c.is_evicted(workload) or c.is_finished(workload):
             return IDLE
         status = release_status(workload, now, options.gates)
         return JobPlan(writes=status_patch(WORKLOADS, workload, status))

@@ -24,6 +24,7 @@ from fractions import Fraction
 from operator import attrgetter
 
 from quorate.api.meta import Key
+from quorate.gang import pending_reasons as r
 from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
 from quorate.gang.actions.hyper_node_rooms import check_topology
 from quorate.gang.actions.member_room import MemberRoom
@@ -34,16 +35,6 @@ from quorate.gang.cache.queue import Queue, with_ancestors
 from quorate.gang.cache.reservations import NOTHING, node_claim_of, quota_claim_of, scope_attributes_of
 from quorate.gang.namespace_quota.evaluation import QuotaTotals, is_counted_by, quota_shortages
 from quorate.gang.namespace_quota.quota import NamespaceQuota
-from quorate.gang.pending_reasons import (
-    NamespaceQuotaExceeded,
-    NotEnoughNodes,
-    NotEnoughResources,
-    PendingReason,
-    QueueNotOpen,
-    QueuePodGroupLimit,
-    QueueQuotaExceeded,
-    ReservedWindow,
-)
 from quorate.gang.session.callbacks import Vote
 from quorate.gang.session.session import Session
 from quorate.gang.shortage import Shortage
@@ -83,7 +74,7 @@ class AdmissionChecks:
         for queue in self._path(gang.queue):
             self._active[queue.name] += 1
 
-    def refusal(self, gang: Gang) -> PendingReason | None:
+    def refusal(self, gang: Gang) -> r.PendingReason | None:
         """Return why ``gang``, which waits, cannot be admitted now: the first check that fails."""
         return (
             self._check_queue(gang)
@@ -93,7 +84,7 @@ class AdmissionChecks:
             or self.window_refusal(gang)
         )
 
-    def window_refusal(self, gang: Gang) -> ReservedWindow | None:
+    def window_refusal(self, gang: Gang) -> r.ReservedWindow | None:
         """Return the window that keeps too much from ``gang``, which waits.
 
         None if pods elsewhere are to be evicted for it.
@@ -126,13 +117,13 @@ class AdmissionChecks:
         room = MemberRoom(self._session.cluster, factor, -plan.kept, within)
         return None if not shortages and room.check(gang) is None else shortages
 
-    def checks(self, gang: Gang, *, may_evict: bool) -> Mapping[str, PendingReason | None]:
+    def checks(self, gang: Gang, *, may_evict: bool) -> Mapping[str, r.PendingReason | None]:
         """Return the results of all checks by name, in order.
 
         A group without ``minResources`` has only two checks.  ``may_evict``: whether the check for room takes
         an eviction plan into account.
         """
-        results: dict[str, PendingReason | None] = {
+        results: dict[str, r.PendingReason | None] = {
             "queue": self._check_queue(gang),
             "pod groups": self._check_group_limit(gang),
         }
@@ -150,7 +141,7 @@ class AdmissionChecks:
                 results["room"] = results["share"] = None
         return results
 
-    def withdrawal(self, gang: Gang, *, may_evict: bool) -> PendingReason | None:
+    def withdrawal(self, gang: Gang, *, may_evict: bool) -> r.PendingReason | None:
         """Return why ``gang``, which is admitted and has not started, has to be rolled back.
 
         ``may_evict``: whether it may keep its admission for an eviction plan.  A gang that an action before
@@ -165,8 +156,8 @@ class AdmissionChecks:
         )
 
     def _check_amounts(
-        self, gang: Gang, check_quota: Callable[[Gang], PendingReason | None], *, may_evict: bool
-    ) -> PendingReason | None:
+        self, gang: Gang, check_quota: Callable[[Gang], r.PendingReason | None], *, may_evict: bool
+    ) -> r.PendingReason | None:
         if gang.min_resources is None:  # nothing is reserved for it on nodes
             return check_quota(gang)
         short = self._check_nodes(gang) or self._check_share(gang)
@@ -176,15 +167,15 @@ class AdmissionChecks:
             return short
         return None if self._is_freed(gang) else short
 
-    def _may_be_freed(self, gang: Gang, short: PendingReason | None) -> bool:
+    def _may_be_freed(self, gang: Gang, short: r.PendingReason | None) -> bool:
         """Return True if evictions may free the room or the share of the queue that ``gang`` is short of.
 
         This costs no search.
         """
         match short:
-            case NotEnoughResources() | NotEnoughNodes(never_fits=False):
+            case r.NotEnoughResources() | r.NotEnoughNodes(never_fits=False):
                 return not self.shortages(node_claim_of(gang), self._plans.at_most(gang))
-            case QueueQuotaExceeded(shortages=shortages):
+            case r.QueueQuotaExceeded(shortages=shortages):
                 bound = self._plans.at_most(gang, in_queue=not self._is_hierarchical)
                 return all(
                     shortage.needed <= shortage.free + bound.get(shortage.resource, 0)
@@ -213,15 +204,15 @@ class AdmissionChecks:
             self.plans[gang.key] = plan
         return True
 
-    def _check_queue(self, gang: Gang) -> PendingReason | None:
+    def _check_queue(self, gang: Gang) -> r.PendingReason | None:
         queue = self._session.queue_of(gang)
-        return self._session.invalid_queue_reason(queue) if queue.is_open else QueueNotOpen(gang.queue)
+        return self._session.invalid_queue_reason(queue) if queue.is_open else r.QueueNotOpen(gang.queue)
 
-    def _check_group_limit(self, gang: Gang) -> QueuePodGroupLimit | None:
+    def _check_group_limit(self, gang: Gang) -> r.QueuePodGroupLimit | None:
         for queue in self._path(gang.queue):
             if not self._active[queue.name] < queue.max_pod_groups:
                 assert isinstance(queue.max_pod_groups, int), f"{queue.name} is full without a limit"
-                return QueuePodGroupLimit(queue.name, self._active[queue.name], queue.max_pod_groups)
+                return r.QueuePodGroupLimit(queue.name, self._active[queue.name], queue.max_pod_groups)
         return None
 
     def _path(self, queue: str) -> Sequence[Queue]:
@@ -230,13 +221,13 @@ class AdmissionChecks:
             path = self._paths[queue] = with_ancestors(queue, self._session.queues)
         return path
 
-    def _check_nodes(self, gang: Gang) -> NotEnoughResources | NotEnoughNodes | None:
+    def _check_nodes(self, gang: Gang) -> r.NotEnoughResources | r.NotEnoughNodes | None:
         shortages = self.shortages(node_claim_of(gang), NOTHING)
         never_fits = any(shortage.never_fits for shortage in shortages)
         no_nodes = None if never_fits else self._members.check(gang, is_short=bool(shortages))
         if not (shortages or no_nodes) or self._session.is_overdue(gang):
             return None
-        return no_nodes or NotEnoughResources(tuple(shortages))
+        return no_nodes or r.NotEnoughResources(tuple(shortages))
 
     def shortages(self, claim: Mapping[str, int], freed: Mapping[str, int]) -> list[Shortage]:
         """Return what ``claim`` lacks if ``freed`` becomes free beside the victims of earlier plans."""
@@ -249,9 +240,9 @@ class AdmissionChecks:
                 shortages.append(Shortage(resource, amount, free, capacity, beyond))
         return sorted(shortages, key=attrgetter("resource")) if len(shortages) > 1 else shortages
 
-    def _check_share(self, gang: Gang) -> PendingReason | None:
+    def _check_share(self, gang: Gang) -> r.PendingReason | None:
         rejection = self._session.enqueue_rejection(gang)
-        return QueueQuotaExceeded(gang.queue, ()) if rejection is Vote.REJECT else rejection
+        return r.QueueQuotaExceeded(gang.queue, ()) if rejection is Vote.REJECT else rejection
 
 
 def _times(amounts: Mapping[str, int], factor: Fraction) -> dict[str, int]:
@@ -285,11 +276,11 @@ class _QuotaChecks:
         if reserved is not None:
             reserved.add(scope_attributes_of(gang), quota_claim_of(gang))
 
-    def shortage(self, gang: Gang) -> NamespaceQuotaExceeded | None:
+    def shortage(self, gang: Gang) -> r.NamespaceQuotaExceeded | None:
         """Return the shortages of the first quota, by name, that has too little left."""
         return next(self._exceeded(gang, lambda quota: quota.used), None)
 
-    def confirmed_shortage(self, gang: Gang) -> NamespaceQuotaExceeded | None:
+    def confirmed_shortage(self, gang: Gang) -> r.NamespaceQuotaExceeded | None:
         """Return the shortage of an admitted gang, by confirmed usage.
 
         Quotas may be charged already for members that are not known yet.
@@ -303,7 +294,7 @@ class _QuotaChecks:
 
     def _exceeded(
         self, gang: Gang, used_of: Callable[[NamespaceQuota], Mapping[str, int]]
-    ) -> Iterator[NamespaceQuotaExceeded]:
+    ) -> Iterator[r.NamespaceQuotaExceeded]:
         namespace = gang.key.namespace
         quotas = self._quotas.get(namespace)
         if quotas is None:
@@ -318,4 +309,4 @@ class _QuotaChecks:
                 for shortage in quota_shortages(quota.hard, used_of(quota), reserved, claim)
             )
             if shortages:
-                yield NamespaceQuotaExceeded(quota.key.name, shortages)
+                yield r.NamespaceQuotaExceeded(quota.key.name, shortages)

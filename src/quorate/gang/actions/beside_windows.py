@@ -8,16 +8,10 @@ All these placements are undone.
 from collections import defaultdict
 
 from quorate.api.meta import Key
+from quorate.gang import pending_reasons as r
 from quorate.gang.actions.gang_placement import place_gangs
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.reserved_nodes import KeptNodes
-from quorate.gang.pending_reasons import (
-    Cause,
-    FurtherMembersWait,
-    GangUnschedulable,
-    PendingReason,
-    ReservedWindow,
-)
 from quorate.gang.session.session import Session
 from quorate.gang.topology_reasons import NetworkTopologyUnsatisfied
 
@@ -36,14 +30,14 @@ def report_windows(session: Session) -> None:
         gang = session.model.gangs[key]
         reason = session.pending_reasons[key]
         window = _window(gang, reason, kept_from[gang], nodes)
-        if isinstance(reason, FurtherMembersWait):
-            session.report_further_members(gang, Cause(window.window))
+        if isinstance(reason, r.FurtherMembersWait):
+            session.report_further_members(gang, r.Cause(window.window))
         else:
             session.pending_reasons[key] = window
 
 
-def _found_no_nodes(reason: PendingReason | None) -> bool:
-    return isinstance(reason, GangUnschedulable | NetworkTopologyUnsatisfied | FurtherMembersWait)
+def _found_no_nodes(reason: r.PendingReason | None) -> bool:
+    return isinstance(reason, r.GangUnschedulable | NetworkTopologyUnsatisfied | r.FurtherMembersWait)
 
 
 def _nodes_without_windows(session: Session, gangs: list[Gang]) -> dict[Key, set[str]]:
@@ -57,11 +51,13 @@ def _nodes_without_windows(session: Session, gangs: list[Gang]) -> dict[Key, set
     return nodes
 
 
-def _window(gang: Gang, reason: PendingReason, keeping: list[KeptNodes], nodes: set[str]) -> ReservedWindow:
+def _window(
+    gang: Gang, reason: r.PendingReason, keeping: list[KeptNodes], nodes: set[str]
+) -> r.ReservedWindow:
     first = next((kept for kept in keeping if kept.nodes & nodes), keeping[0])
     reserved = nodes & {name for kept in keeping for name in kept.nodes}
     missing = gang.missing_members(with_best_effort=False)
-    if isinstance(reason, GangUnschedulable):
+    if isinstance(reason, r.GangUnschedulable):
         missing = reason.missing
     name = first.reservation.metadata.name
-    return ReservedWindow(name, *first.interval, len(reserved), missing, gang.min_member)
+    return r.ReservedWindow(name, *first.interval, len(reserved), missing, gang.min_member)

@@ -22,6 +22,7 @@ from typing import Literal
 
 from quorate.api.meta import micro_time
 from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE
+from quorate.gang import pending_reasons as r
 from quorate.gang.actions.admission_checks import AdmissionChecks
 from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
 from quorate.gang.actions.planned_start import beside_plan, hyper_node_shortage, plan_start, why_not_planned
@@ -31,17 +32,6 @@ from quorate.gang.cache.bounds import bound_s
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.outcome import AdmittedGang, RefusedGang
-from quorate.gang.pending_reasons import (
-    AwaitsPlannedStart,
-    AwaitsUnplannedStart,
-    EndsTooLate,
-    InqueueTimeout,
-    NotPlanned,
-    PendingReason,
-    ReservedWindow,
-    RoomReason,
-    can_never_fit,
-)
 from quorate.gang.pod_group_conditions import is_true
 from quorate.gang.session.callbacks import Vote
 from quorate.gang.session.session import Session
@@ -62,7 +52,7 @@ def enqueue(session: Session) -> None:
 def _admit_by_vote(session: Session) -> None:
     checks = _checks_beside_windows(session) if session.model.reserved_nodes else None
     for gang in _waiting_in_plugin_order(session):
-        rejection: PendingReason | Literal[Vote.REJECT] | None = session.invalid_queue_reason(
+        rejection: r.PendingReason | Literal[Vote.REJECT] | None = session.invalid_queue_reason(
             session.queue_of(gang)
         )
         if rejection is None and gang.min_resources is not None:
@@ -197,18 +187,18 @@ class EnqueuePass:
             callback(gang)
         self._session.wake(gang.admission.times_out_at(self._rules))
 
-    def _overrun(self, gang: Gang) -> EndsTooLate | None:
+    def _overrun(self, gang: Gang) -> r.EndsTooLate | None:
         """Return a reason if ``gang`` was admitted because it ends by a planned start, and would not now."""
         ends_by = gang.admission.ends_by
         if ends_by is None:
             return None
         latest_start = ends_by - bound_s(gang)
         if self._session.now > latest_start:
-            return EndsTooLate(ends_by)
+            return r.EndsTooLate(ends_by)
         self._session.wake(latest_start + 1)
         return None
 
-    def _roll_back(self, gang: Gang, reason: PendingReason) -> None:
+    def _roll_back(self, gang: Gang, reason: r.PendingReason) -> None:
         session = self._session
         assert gang.spec is not None, f"{gang.key} is in a session without a pod group"
         not_before = session.now + gang.admission.next_backoff_s(self._rules)
@@ -256,7 +246,7 @@ class EnqueuePass:
         session.wake(gang.admission.times_out_at(self._rules))
         return True
 
-    def _with_planned_start(self, gang: Gang, reason: PendingReason | None) -> PendingReason | None:
+    def _with_planned_start(self, gang: Gang, reason: r.PendingReason | None) -> r.PendingReason | None:
         """Plan the start of ``gang`` if it is refused for want of room; return the reason, with the time."""
         session = self._session
         backfills = session.queue_of(gang).backfill
@@ -266,25 +256,25 @@ class EnqueuePass:
             return reason
         if reason is None and gang.key not in self.admission.plans and not session.is_overdue(gang):
             reason = hyper_node_shortage(session, gang)
-        if not isinstance(reason, RoomReason) or can_never_fit(reason):
+        if not isinstance(reason, r.RoomReason) or r.can_never_fit(reason):
             return reason
         why_not = why_not_planned(gang)
         plan = None if why_not is not None else plan_start(session, self.admission, gang)
         session.planned_group = plan
         if plan is None:
-            by_windows = isinstance(reason, ReservedWindow)
-            why_not = why_not or (NotPlanned.WINDOWS if by_windows else NotPlanned.HELD_BY_OTHERS)
-            return AwaitsUnplannedStart(reason, why_not)
+            by_windows = isinstance(reason, r.ReservedWindow)
+            why_not = why_not or (r.NotPlanned.WINDOWS if by_windows else r.NotPlanned.HELD_BY_OTHERS)
+            return r.AwaitsUnplannedStart(reason, why_not)
         if self._plans.has_placed or any(_is_to_be_placed(other) for other in session.gangs):
             return reason  # the time depends on the nodes that the action allocate chooses
-        return AwaitsPlannedStart(reason, plan.at if math.isfinite(plan.at) else None)
+        return r.AwaitsPlannedStart(reason, plan.at if math.isfinite(plan.at) else None)
 
 
 def _is_to_be_placed(gang: Gang) -> bool:
     return gang.is_active and bool(gang.schedulable) and gang.task_counts.ready < gang.min_member
 
 
-def timeout_of(session: Session, gang: Gang) -> InqueueTimeout | None:
+def timeout_of(session: Session, gang: Gang) -> r.InqueueTimeout | None:
     """Return the reason if ``gang``, which is Inqueue and has not started, has timed out.
 
     Whether its members found nodes is read from its condition, which the session before wrote.  A gang does
@@ -300,7 +290,7 @@ def timeout_of(session: Session, gang: Gang) -> InqueueTimeout | None:
         return None
     if any(_fits_nominated_node(session, task) for task in gang.with_status(TaskStatus.PENDING)):
         return None
-    return InqueueTimeout(session.now - since, members, gang.min_member)
+    return r.InqueueTimeout(session.now - since, members, gang.min_member)
 
 
 def _fits_nominated_node(session: Session, task: Task) -> bool:

@@ -8,15 +8,10 @@ from collections.abc import Sequence
 
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import PluginEntry
+from quorate.gang import pending_reasons as r
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.sub_groups import SubGroups
 from quorate.gang.cache.task import Task, TaskStatus
-from quorate.gang.pending_reasons import (
-    NotEnoughPodsOfTask,
-    NotEnoughSubGroups,
-    NotEnoughTasks,
-    PendingReason,
-)
 from quorate.gang.session.callbacks import PluginCallbacks, SortKey, Vote
 from quorate.gang.session.session import Session
 from quorate.gang.surplus import MinMemberSurplus
@@ -69,28 +64,28 @@ def gang(session: Session, entry: PluginEntry) -> PluginCallbacks:
     )
 
 
-def invalid_reason(gang: Gang) -> PendingReason | None:
+def invalid_reason(gang: Gang) -> r.PendingReason | None:
     """Return which members are missing without which the gang cannot be placed."""
     for role, minimum in gang.role_minima.items():
         members = gang.role(role).valid
         if members < minimum:
-            return NotEnoughPodsOfTask(role, members, minimum)
+            return r.NotEnoughPodsOfTask(role, members, minimum)
     if gang.task_counts.valid < gang.min_member:
         counts = gang.task_counts.by_status
         ended = counts[TaskStatus.FAILED] + counts[TaskStatus.RELEASING]
-        return NotEnoughTasks(gang.task_counts.valid, gang.min_member, ended)
+        return r.NotEnoughTasks(gang.task_counts.valid, gang.min_member, ended)
     if gang.sub_groups is not None:
         short = gang.sub_groups.first_short(lambda counts: counts.valid)
         if short is not None:
             policy = short.policy
-            return NotEnoughSubGroups(
+            return r.NotEnoughSubGroups(
                 policy.name, short.sub_groups, policy.min_sub_groups, policy.sub_group_size
             )
         return _needs_incomplete_sub_group(gang, gang.sub_groups)
     return None
 
 
-def _needs_incomplete_sub_group(gang: Gang, sub_groups: SubGroups) -> NotEnoughSubGroups | None:
+def _needs_incomplete_sub_group(gang: Gang, sub_groups: SubGroups) -> r.NotEnoughSubGroups | None:
     """Return the sub group with too few members, if the minimum of ``gang`` counts its waiting members."""
     incomplete = sorted(sub_groups.incomplete(), key=lambda group: group.key)
     waiting = [
@@ -103,4 +98,4 @@ def _needs_incomplete_sub_group(gang: Gang, sub_groups: SubGroups) -> NotEnoughS
         return None
     policy = incomplete[0].policy
     complete = sub_groups.complete(incomplete[0].key.policy, lambda counts: counts.valid)
-    return NotEnoughSubGroups(policy.name, complete, complete + 1, policy.sub_group_size)
+    return r.NotEnoughSubGroups(policy.name, complete, complete + 1, policy.sub_group_size)

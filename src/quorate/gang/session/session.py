@@ -19,6 +19,7 @@ from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.scheduler_configuration.actions import Action
 from quorate.api.scheduler_configuration.plugins import NetworkTopologyArguments
 from quorate.api.volcano import INQUEUE, PENDING
+from quorate.gang import pending_reasons as r
 from quorate.gang.cache.bounds import PlannedGroup
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
@@ -36,13 +37,6 @@ from quorate.gang.outcome import (
     GroupEvent,
     Nomination,
     RefusedGang,
-)
-from quorate.gang.pending_reasons import (
-    Cause,
-    FurtherMembersWait,
-    PendingReason,
-    WorkloadNotAdmitted,
-    first_reason,
 )
 from quorate.gang.profile_rules import PROFILE_RULES
 from quorate.gang.session.callbacks import (
@@ -82,7 +76,7 @@ class Session:
         )
         self.callbacks = SessionCallbacks(())
         self.later_actions: Sequence[Action] = ()  # those that follow the one that runs
-        self.pending_reasons: dict[Key, PendingReason] = {}  # as far as this session found out
+        self.pending_reasons: dict[Key, r.PendingReason] = {}  # as far as this session found out
         self.binds: list[Bind] = []
         self.evictions: list[Eviction] = []
         self.nominations: list[Nomination] = []
@@ -152,7 +146,7 @@ class Session:
         """
         for gang in self.gangs:
             if gang.is_suspended:
-                self.pending_reasons[gang.key] = WorkloadNotAdmitted()
+                self.pending_reasons[gang.key] = r.WorkloadNotAdmitted()
                 if gang.phase == INQUEUE and not gang.has_started:
                     self.set_phase(gang, PENDING)
                     gang.admission = gang.admission.since(None)
@@ -224,9 +218,9 @@ class Session:
                 return False
         return True
 
-    def enqueue_rejection(self, gang: Gang) -> PendingReason | Literal[Vote.REJECT] | None:
+    def enqueue_rejection(self, gang: Gang) -> r.PendingReason | Literal[Vote.REJECT] | None:
         """Return why plugins reject ``gang`` (jobEnqueueable); ``None``: they permit it."""
-        votes: Tiers[Callable[[], Vote | PendingReason]] = [
+        votes: Tiers[Callable[[], Vote | r.PendingReason]] = [
             [partial(callback, gang) for callback in tier] for tier in self.callbacks.job_enqueueable
         ]
         return first_rejection(votes)
@@ -242,14 +236,14 @@ class Session:
             [[partial(callback, gang) for callback in tier] for tier in self.callbacks.job_starving]
         )
 
-    def invalid_reason(self, gang: Gang) -> PendingReason | None:
+    def invalid_reason(self, gang: Gang) -> r.PendingReason | None:
         """Return why ``gang`` cannot be placed as it is (jobValid), such as missing members."""
         reasons = (callback(gang) for callback in self.callbacks.job_valid)
-        return self.invalid_queue_reason(self.queue_of(gang)) or first_reason(reasons)
+        return self.invalid_queue_reason(self.queue_of(gang)) or r.first_reason(reasons)
 
-    def invalid_queue_reason(self, queue: Queue) -> PendingReason | None:
+    def invalid_queue_reason(self, queue: Queue) -> r.PendingReason | None:
         """Return why ``queue`` serves no gang at all; None if it serves gangs."""
-        return first_reason(callback(queue) for callback in self.callbacks.queue_valid)
+        return r.first_reason(callback(queue) for callback in self.callbacks.queue_valid)
 
     def is_overdue(self, gang: Gang) -> bool:
         """Return True if ``gang`` has waited so long that it is admitted without a check of the nodes."""
@@ -339,10 +333,10 @@ class Session:
         if gang.reported.is_event_due(reason, about, self.now):
             self.events.append(GroupEvent(gang.key, gang.uid, type_, reason, message))
 
-    def report_further_members(self, gang: Gang, cause: Cause) -> None:
+    def report_further_members(self, gang: Gang, cause: r.Cause) -> None:
         """Set why members of ``gang``, which is ready, wait (profile ``design``)."""
         if gang.schedulable and self.rules.reports_reasons:
-            self.pending_reasons[gang.key] = FurtherMembersWait(len(gang.schedulable), cause)
+            self.pending_reasons[gang.key] = r.FurtherMembersWait(len(gang.schedulable), cause)
 
     # Moves.
 

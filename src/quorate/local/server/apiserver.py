@@ -21,15 +21,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.manager.restart import run_restarting
 from quorate.kube.serving.certificates import new_client_certificate
 from quorate.local.certificates import ServerKeys, new_server_keys
-from quorate.local.objects.errors import (
-    StatusError,
-    bad_request,
-    insufficient_storage,
-    internal,
-    internal_error,
-    too_large,
-    unauthorized,
-)
+from quorate.local.objects import errors
 from quorate.local.objects.protobuf.table import find_message
 from quorate.local.server import bootstrap, connections, request_info
 from quorate.local.server.admission_rules.policies import AdmissionPolicies
@@ -253,7 +245,7 @@ class ApiServer:
         try:
             response = await self._encoded(await _find_handler(context)(context))
             return _http_response(response, kind.warning)
-        except StatusError as error:
+        except errors.StatusError as error:
             return _error_response(request, error, context.warnings)
 
     async def _encoded(self, response: ApiResponse) -> ApiResponse:
@@ -284,7 +276,7 @@ class ApiServer:
         try:
             return self._server.tokens.authenticate(token)[0]
         except InvalidToken as error:
-            raise unauthorized() from error
+            raise errors.unauthorized() from error
 
     def _is_served(self, info: RequestInfo) -> bool:
         registry = self._server.registry
@@ -353,33 +345,35 @@ def _accepted_media_type(
     return media_types.negotiate(request.headers.get("Accept", ""), protobuf=has_message, table=is_stored)
 
 
-def _status_error(request: web.BaseRequest, error: Exception) -> StatusError:
+def _status_error(request: web.BaseRequest, error: Exception) -> errors.StatusError:
     match error:
-        case StatusError():
+        case errors.StatusError():
             return error
         case web.HTTPRequestEntityTooLarge():
-            return too_large()
+            return errors.too_large()
         case web.HTTPBadRequest():  # of a WebSocket handshake
-            return bad_request(error.text or error.reason)
+            return errors.bad_request(error.text or error.reason)
         case RequestPayloadError():
-            return bad_request("the body of the request cannot be read: its encoding or length is wrong")
+            return errors.bad_request(
+                "the body of the request cannot be read: its encoding or length is wrong"
+            )
         case RecursionError():  # the result of a patch may nest more deeply than its parts
             return media_types.too_deep()
         case TooLarge():
-            return internal("etcdserver: request is too large")
+            return errors.internal("etcdserver: request is too large")
         case StorageFailed(is_full=True):
-            return insufficient_storage(str(error))
+            return errors.insufficient_storage(str(error))
         case StorageFailed():
-            return internal_error(str(error))
+            return errors.internal_error(str(error))
         case Unstorable():
-            return bad_request(f"the object cannot be stored: {error}")
+            return errors.bad_request(f"the object cannot be stored: {error}")
     # A bug must not close the connection: the client gets a Status, the log gets the traceback.
     log.error("request failed", exc_info=error, extra={"method": request.method, "path": request.path})
-    return StatusError(500, "InternalError", "Internal error occurred: see the server's log")
+    return errors.StatusError(500, "InternalError", "Internal error occurred: see the server's log")
 
 
 def _error_response(
-    request: web.BaseRequest, error: StatusError, warnings: Sequence[str] = ()
+    request: web.BaseRequest, error: errors.StatusError, warnings: Sequence[str] = ()
 ) -> web.Response:
     accepted = media_types.negotiate_error(request.headers.get("Accept", ""))
     headers = {"Content-Type": accepted.media_type}

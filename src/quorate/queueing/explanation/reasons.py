@@ -11,39 +11,9 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, at_epoch
 from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.suggestions import suggestion
+from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.explain import PendingFacts, QuotaHolder
 from quorate.queueing.explanation.planned import planned_start
-from quorate.queueing.inadmissible_reasons import (
-    AffinityMismatched,
-    AwaitingOtherPreemption,
-    AwaitingPodsReady,
-    AwaitingPreemption,
-    BackingOff,
-    ChecksFailed,
-    DevicesUncounted,
-    EvaluationFailed,
-    FlavorMissing,
-    InadmissibleReason,
-    LimitRangeViolated,
-    NamespaceMismatched,
-    NodesLackRoom,
-    NoLongerFits,
-    PlacementRefused,
-    PodSetReason,
-    PreemptionGated,
-    QueueInactive,
-    QueueMissing,
-    QuotaExceeded,
-    QuotaShort,
-    RequestsAboveLimits,
-    ReservedForEarlierWorkload,
-    ReservedWindow,
-    ResourceUncovered,
-    TaintUntolerated,
-    TargetsOverlap,
-    TopologyMismatched,
-    TopologyProblem,
-)
 from quorate.queueing.pending.device_sources import UNREADABLE
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.remedies import BLOCKED_TURN, TURN, selection_of
@@ -53,16 +23,16 @@ from quorate.queueing.typed_reasons import reason_of
 from quorate.quota.amount import as_quantity
 
 
-def pending_reason(state: State, key: Key, reason: InadmissibleReason, facts: PendingFacts) -> Reason:
+def pending_reason(state: State, key: Key, reason: r.InadmissibleReason, facts: PendingFacts) -> Reason:
     """Return the reason with its object, what would be enough, and the workloads that hold what is short."""
     explained = reason_with_remedy(state, key, reason)
     held_by = tuple(
         holder_of(holder) for holder in facts.holders if holder.pair == (explained.flavor, explained.resource)
     )
-    return replace(explained, held_by=held_by) if isinstance(reason, QuotaShort) else explained
+    return replace(explained, held_by=held_by) if isinstance(reason, r.QuotaShort) else explained
 
 
-def reason_with_remedy(state: State, key: Key, reason: InadmissibleReason) -> Reason:
+def reason_with_remedy(state: State, key: Key, reason: r.InadmissibleReason) -> Reason:
     """Return the reason with its object and what would be enough."""
     enough = _remedy(state, key, reason)
     return replace(reason_of(reason), object=_object_of(state, key, reason), enough=enough)
@@ -87,23 +57,23 @@ def holder_of(holder: QuotaHolder) -> Holder:
     )
 
 
-def _object_of(state: State, key: Key, reason: InadmissibleReason) -> ObjectName | None:
+def _object_of(state: State, key: Key, reason: r.InadmissibleReason) -> ObjectName | None:
     match reason:
-        case QuotaShort() | QuotaExceeded() | ResourceUncovered():
+        case r.QuotaShort() | r.QuotaExceeded() | r.ResourceUncovered():
             return ObjectName(kind="ClusterQueue", name=_cluster_queue(state, key))
-        case FlavorMissing(_, flavor) | AffinityMismatched(_, flavor):
+        case r.FlavorMissing(_, flavor) | r.AffinityMismatched(_, flavor):
             return ObjectName(kind="ResourceFlavor", name=flavor)
-        case TaintUntolerated(_, flavor) | TopologyMismatched(_, flavor):
+        case r.TaintUntolerated(_, flavor) | r.TopologyMismatched(_, flavor):
             return ObjectName(kind="ResourceFlavor", name=flavor)
-        case QueueMissing(kind, name) | QueueInactive(kind, name):
+        case r.QueueMissing(kind, name) | r.QueueInactive(kind, name):
             return ObjectName(kind=kind, name=name, namespace=key.namespace if kind == "LocalQueue" else "")
-        case NamespaceMismatched(namespace):
+        case r.NamespaceMismatched(namespace):
             return ObjectName(kind="Namespace", name=namespace)
-        case AwaitingPodsReady(blocking):
+        case r.AwaitingPodsReady(blocking):
             return _workload(blocking)
-        case TargetsOverlap(_, preemptor):
+        case r.TargetsOverlap(_, preemptor):
             return _workload(preemptor)
-        case NoLongerFits(preceded_by) if preceded_by is not None:
+        case r.NoLongerFits(preceded_by) if preceded_by is not None:
             return _workload(preceded_by)
         case _:
             return None
@@ -115,11 +85,11 @@ def _workload(key: Key) -> ObjectName:
     return ObjectName(kind="Workload", **shown)
 
 
-_Flavorless = ResourceUncovered | PlacementRefused | NodesLackRoom
+_Flavorless = r.ResourceUncovered | r.PlacementRefused | r.NodesLackRoom
 
 
 def remedies(
-    state: State, key: Key, reasons: Sequence[InadmissibleReason], facts: PendingFacts
+    state: State, key: Key, reasons: Sequence[r.InadmissibleReason], facts: PendingFacts
 ) -> tuple[str, ...]:
     """Return what would let the workload start, one sentence each.
 
@@ -133,7 +103,7 @@ def remedies(
         )
     for reason in reasons:
         remedy = _remedy(state, key, reason)
-        if isinstance(reason, PodSetReason):
+        if isinstance(reason, r.PodSetReason):
             flavor = "" if isinstance(reason, _Flavorless) else reason.flavor
             by_pod_set.setdefault(reason.pod_set, {}).setdefault(flavor, []).append(remedy)
         else:
@@ -146,7 +116,7 @@ def remedies(
 
 
 _CHANGEABLE = (
-    QueueMissing | QueueInactive | NamespaceMismatched | BackingOff
+    r.QueueMissing | r.QueueInactive | r.NamespaceMismatched | r.BackingOff
 )  # a remedy contains what removes them
 
 
@@ -159,7 +129,7 @@ def sufficient(state: State, workload: Workload, facts: PendingFacts) -> tuple[s
     if searched is None:
         return ()
     reasons = facts.hold.reasons if facts.hold is not None else ()
-    is_known = all(isinstance(reason, PodSetReason | _CHANGEABLE) for reason in reasons)
+    is_known = all(isinstance(reason, r.PodSetReason | _CHANGEABLE) for reason in reasons)
     if not is_known or all(remedy.all_of in ((TURN,), (BLOCKED_TURN,)) for remedy in searched.any_of):
         sentences = remedies(state, key, reasons, facts)
         if searched.is_searched and not searched.any_of and sentences:
@@ -174,7 +144,7 @@ def sufficient(state: State, workload: Workload, facts: PendingFacts) -> tuple[s
     ways += [
         f"create the ClusterQueue {reason.name}, with quota for what it requests"
         for reason in reasons
-        if isinstance(reason, QueueMissing) and reason.kind == "ClusterQueue"
+        if isinstance(reason, r.QueueMissing) and reason.kind == "ClusterQueue"
     ]
     return (*alternatives(ways), *_conditions(state, key, facts, searched.rivals))
 
@@ -194,115 +164,115 @@ def _conditions(state: State, key: Key, facts: PendingFacts, rivals: int) -> Ite
         yield f"a higher priority does not help: withinClusterQueue of cluster queue {name} is Never"
 
 
-def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
+def _remedy(state: State, key: Key, reason: r.InadmissibleReason) -> str:
     """Return what removes the reason, in one sentence."""
-    if isinstance(reason, PodSetReason):
+    if isinstance(reason, r.PodSetReason):
         return _pod_set_remedy(state, key, reason)
     match reason:
-        case QueueMissing("LocalQueue", ""):
+        case r.QueueMissing("LocalQueue", ""):
             return f"set {QUEUE_NAME} to the name of a LocalQueue of namespace {key.namespace}"
-        case QueueMissing("LocalQueue", name):
+        case r.QueueMissing("LocalQueue", name):
             return missing_local_queue(state, Key(key.namespace, name))
-        case QueueMissing(_, name):
+        case r.QueueMissing(_, name):
             hint = suggestion(name, state.ledger.cluster_queues)
             other = f"create the local queue again for another cluster queue{hint}"
             return f"create the ClusterQueue {name}, or {other}"
-        case QueueInactive(kind, name):
+        case r.QueueInactive(kind, name):
             return _resumption(state, key, kind, name)
-        case NamespaceMismatched(namespace, name):
+        case r.NamespaceMismatched(namespace, name):
             return selection_of(state, name, namespace)
-        case RequestsAboveLimits():
+        case r.RequestsAboveLimits():
             return (
                 "change the requests of the containers: at most their limits, not negative, and not of pods"
             )
-        case DevicesUncounted(_, short_by) if short_by:
+        case r.DevicesUncounted(_, short_by) if short_by:
             return (
                 f"wait until ResourceSlices publish the devices that are missing ({short_by}), or change the "
                 "selectors or the count in the ResourceClaimTemplate"
             )
-        case DevicesUncounted(findings) if any(UNREADABLE in finding for finding in findings):
+        case r.DevicesUncounted(findings) if any(UNREADABLE in finding for finding in findings):
             return (
                 "apply the current roles of the controllers (manifests or chart): they may read "
                 "resourceclaimtemplates, deviceclasses and resourceslices of resource.k8s.io"
             )
-        case DevicesUncounted():
+        case r.DevicesUncounted():
             return (
                 "claim devices by a ResourceClaimTemplate, a number of each class in "
                 "resources.deviceClassMappings of the Configuration"
             )
-        case LimitRangeViolated():
+        case r.LimitRangeViolated():
             return f"change the requests of the pods to fit the LimitRanges of namespace {key.namespace}"
-        case ChecksFailed():
+        case r.ChecksFailed():
             return "wait until its admission checks are retried (quorate workload describe shows them)"
-        case NoLongerFits(by, _):
+        case r.NoLongerFits(by, _):
             return f"wait: it is retried at once; {by or 'another workload'} took the quota"
-        case TargetsOverlap(victim, preemptor):
+        case r.TargetsOverlap(victim, preemptor):
             return f"wait until {victim} is preempted by {preemptor}: then it is retried"
-        case AwaitingPreemption(victims, True):
+        case r.AwaitingPreemption(victims, True):
             named = ", ".join(map(str, victims))
             return f"the API server refuses to evict {named}; see the log of the controllers"
-        case AwaitingPreemption(victims) | AwaitingOtherPreemption(victims):
+        case r.AwaitingPreemption(victims) | r.AwaitingOtherPreemption(victims):
             return f"wait until the pods of these workloads are deleted: {', '.join(map(str, victims))}"
-        case PreemptionGated():
+        case r.PreemptionGated():
             return "wait until its preemption gates are open (status.preemptionGates): then it preempts"
-        case AwaitingPodsReady(blocking):
+        case r.AwaitingPodsReady(blocking):
             return f"wait until the pods of {blocking} are ready, or its timeout expires"
-        case ReservedForEarlierWorkload(workload, starts_at):
+        case r.ReservedForEarlierWorkload(workload, starts_at):
             end = (
                 "" if starts_at is None else f" that ends before {at_epoch(starts_at):%Y-%m-%d %H:%M:%S} UTC"
             )
             return f"wait until {workload} has started, or set a maximumExecutionTimeSeconds{end}"
-        case ReservedWindow(reservation, opens, closes):
+        case r.ReservedWindow(reservation, opens, closes):
             start, end = (f"{at_epoch(moment):%Y-%m-%d %H:%M:%S} UTC" for moment in (opens, closes))
             way = f"wait until the window of reservation {reservation} ends at {end}"
             is_open = opens <= state.ledger.now
             return way if is_open else f"{way}, or set a maximumExecutionTimeSeconds that ends before {start}"
-        case BackingOff(until, _):
+        case r.BackingOff(until, _):
             moment = "its backoff ends" if until is None else at_epoch(until).strftime("%H:%M:%S UTC")
             return f"wait until {moment}: then it is retried"
-        case EvaluationFailed():
+        case r.EvaluationFailed():
             return "report the traceback in the log of the controllers; a changed workload is tried again"
     assert_never(reason)
 
 
-def _pod_set_remedy(state: State, key: Key, reason: PodSetReason) -> str:
+def _pod_set_remedy(state: State, key: Key, reason: r.PodSetReason) -> str:
     match reason:
-        case QuotaShort(_, flavor, resource):
+        case r.QuotaShort(_, flavor, resource):
             short_by = as_quantity(resource, reason.short_by)
             return f"{short_by} more {resource} of flavor {flavor} must become free"
-        case QuotaExceeded(_, flavor, resource):
+        case r.QuotaExceeded(_, flavor, resource):
             over = as_quantity(resource, reason.needed - reason.maximum)
             less = f"request {over} less {resource} of flavor {flavor}, or " if reason.maximum else ""
             return (
                 f"{less}raise the quota of the queue (its nominalQuota, its borrowingLimit, "
                 "or what its cohort lends)"
             )
-        case ResourceUncovered(pod_set, resource):
+        case r.ResourceUncovered(pod_set, resource):
             return (
                 f"add {resource} to a resource group of cluster queue {_cluster_queue(state, key)}, or "
                 f"remove the request for it from pod set {pod_set}"
             )
-        case FlavorMissing(_, flavor):
+        case r.FlavorMissing(_, flavor):
             return f"create the ResourceFlavor {flavor}, or remove it from the cluster queue"
-        case TaintUntolerated(pod_set, flavor, taint, value, effect):
+        case r.TaintUntolerated(pod_set, flavor, taint, value, effect):
             return f"add a toleration of {taint}={value}:{effect} to pod set {pod_set} or flavor {flavor}"
-        case AffinityMismatched(pod_set, flavor):
+        case r.AffinityMismatched(pod_set, flavor):
             labels = ", ".join(_labels(state, flavor)) or "no labels"
             own = _selector(state, key, pod_set)
             return (
                 f"change node selector{own} and affinity of pod set {pod_set} to match flavor {flavor} "
                 f"({labels})"
             )
-        case TopologyMismatched(pod_set, flavor, problem):
+        case r.TopologyMismatched(pod_set, flavor, problem):
             return _topology_remedy(pod_set, flavor, problem)
-        case PlacementRefused():
+        case r.PlacementRefused():
             return _placement_remedy(reason)
-        case NodesLackRoom():
+        case r.NodesLackRoom():
             return _room_remedy(state, key, reason)
     assert_never(reason)
 
 
-def _placement_remedy(refusal: PlacementRefused) -> str:
+def _placement_remedy(refusal: r.PlacementRefused) -> str:
     request = f"change the topology request of pod set {refusal.pod_set}"
     if not refusal.requested:
         return f"{request}, or the flavors of its cluster queue"
@@ -314,7 +284,7 @@ def _placement_remedy(refusal: PlacementRefused) -> str:
     return f"wait for room in the topology, or {request}"
 
 
-def _room_remedy(state: State, key: Key, reason: NodesLackRoom) -> str:
+def _room_remedy(state: State, key: Key, reason: r.NodesLackRoom) -> str:
     pod_set, resource = reason.pod_set, reason.resource
     if not resource and reason.rejecting:
         return (
@@ -346,15 +316,15 @@ def missing_local_queue(state: State, key: Key) -> str:
     return f"create the LocalQueue {key}, or set another one in the label {QUEUE_NAME}{hint}"
 
 
-def _topology_remedy(pod_set: str, flavor: str, problem: TopologyProblem) -> str:
+def _topology_remedy(pod_set: str, flavor: str, problem: r.TopologyProblem) -> str:
     match problem:
-        case TopologyProblem.NO_REQUEST:
+        case r.TopologyProblem.NO_REQUEST:
             return f"add a topology request to pod set {pod_set}, or to the queue a flavor without a topology"
-        case TopologyProblem.NO_TOPOLOGY:
+        case r.TopologyProblem.NO_TOPOLOGY:
             return f"remove the topology request of pod set {pod_set}, or set topologyName of flavor {flavor}"
-        case TopologyProblem.UNKNOWN_TOPOLOGY:
+        case r.TopologyProblem.UNKNOWN_TOPOLOGY:
             return f"create the Topology that flavor {flavor} names, or correct its topologyName"
-        case TopologyProblem.NO_LEVEL:
+        case r.TopologyProblem.NO_LEVEL:
             return f"change the topology request of pod set {pod_set} to levels of the topology of {flavor}"
     assert_never(problem)
 
@@ -372,7 +342,7 @@ def selector_text(shape: PodSetShape) -> str:
     return f" ({pairs})" if pairs else ""
 
 
-def nodes_with_room(lack: NodesLackRoom, pods: int) -> str:
+def nodes_with_room(lack: r.NodesLackRoom, pods: int) -> str:
     """Return how many more nodes would hold ``pods``, with one pod on each."""
     nodes = "1 more node" if pods == 1 else f"{pods} more nodes"
     return f"{nodes} with {as_quantity(lack.resource, lack.needed)} {lack.resource} free"

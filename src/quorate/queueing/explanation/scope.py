@@ -8,16 +8,8 @@ from msgspec.structs import replace
 
 from quorate.api.explanation import Change
 from quorate.api.meta import Key
+from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.explain import PendingFacts, QuotaHolder
-from quorate.queueing.inadmissible_reasons import (
-    AwaitingOtherPreemption,
-    AwaitingPodsReady,
-    AwaitingPreemption,
-    InadmissibleReason,
-    NoLongerFits,
-    ReservedForEarlierWorkload,
-    TargetsOverlap,
-)
 
 HIDDEN: Final = Key("", "a workload that you may not read")
 
@@ -76,31 +68,31 @@ def _scoped_holder(holder: QuotaHolder, scope: Scope) -> QuotaHolder:
     return replace(holder, key=scope.shown(holder.key), cluster_queue=queue)
 
 
-def _keys_of(reason: InadmissibleReason) -> Iterator[Key]:
+def _keys_of(reason: r.InadmissibleReason) -> Iterator[Key]:
     match reason:
-        case AwaitingPodsReady(blocking):
+        case r.AwaitingPodsReady(blocking):
             yield blocking
-        case ReservedForEarlierWorkload(workload):
+        case r.ReservedForEarlierWorkload(workload):
             yield workload
-        case NoLongerFits(preceded_by) if preceded_by is not None:
+        case r.NoLongerFits(preceded_by) if preceded_by is not None:
             yield preceded_by
-        case TargetsOverlap(victim, preemptor):
+        case r.TargetsOverlap(victim, preemptor):
             yield from (victim, preemptor)
-        case AwaitingPreemption(victims) | AwaitingOtherPreemption(victims):
+        case r.AwaitingPreemption(victims) | r.AwaitingOtherPreemption(victims):
             yield from victims
 
 
-def _scoped_reason(reason: InadmissibleReason, scope: Scope) -> InadmissibleReason:
+def _scoped_reason(reason: r.InadmissibleReason, scope: Scope) -> r.InadmissibleReason:
     match reason:
-        case AwaitingPodsReady(blocking):
+        case r.AwaitingPodsReady(blocking):
             return replace(reason, blocking=scope.shown(blocking))
-        case ReservedForEarlierWorkload(workload):
+        case r.ReservedForEarlierWorkload(workload):
             return replace(reason, workload=scope.shown(workload))
-        case NoLongerFits(preceded_by) if preceded_by is not None:
+        case r.NoLongerFits(preceded_by) if preceded_by is not None:
             return replace(reason, preceded_by=scope.shown(preceded_by))
-        case TargetsOverlap(victim, preemptor):
-            return TargetsOverlap(scope.shown(victim), scope.shown(preemptor))
-        case AwaitingPreemption(victims) | AwaitingOtherPreemption(victims):
+        case r.TargetsOverlap(victim, preemptor):
+            return r.TargetsOverlap(scope.shown(victim), scope.shown(preemptor))
+        case r.AwaitingPreemption(victims) | r.AwaitingOtherPreemption(victims):
             return replace(reason, victims=_shown(victims, scope))
         case _:
             return reason

@@ -14,21 +14,7 @@ from quorate.api.kueue import UNREADABLE, RequeueState, StopPolicy, Workload, Wo
 from quorate.api.meta import Condition, find_condition, is_true
 from quorate.api.names.kueue import ADMISSION_GATED_BY, JOB_UID, RESOURCE_IN_USE
 from quorate.queueing import conditions as c
-from quorate.queueing.conditions import (
-    has_condition,
-    new_condition,
-    not_admitted,
-    not_reserved,
-    with_conditions,
-    without_condition,
-)
-from quorate.queueing.inadmissible_reasons import (
-    Misconfiguration,
-    QueueInactive,
-    QueueMissing,
-    is_misconfiguration_text,
-    workload_reason_text,
-)
+from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.lifecycle import admission_checks, timeouts
 from quorate.queueing.lifecycle.statuses import (
     clear_reservation,
@@ -101,7 +87,7 @@ def _note_readable(context: WorkloadContext) -> Transition | None:
     status = context.workload.status
     if find_condition(status.conditions, UNREADABLE) is None:
         return None
-    return Transition(replace(status, conditions=without_condition(status.conditions, UNREADABLE)))
+    return Transition(replace(status, conditions=c.without_condition(status.conditions, UNREADABLE)))
 
 
 def _finish_replaced(context: WorkloadContext) -> Transition | None:
@@ -141,7 +127,7 @@ def _repair_inconsistent_status(context: WorkloadContext) -> Transition | None:
 
 def _write_conditions(context: WorkloadContext, *conditions: Condition) -> Transition:
     status = context.workload.status
-    return Transition(replace(status, conditions=with_conditions(status.conditions, *conditions)))
+    return Transition(replace(status, conditions=c.with_conditions(status.conditions, *conditions)))
 
 
 def _reconcile_active(context: WorkloadContext) -> Transition | None:
@@ -169,9 +155,9 @@ def _reconcile_active(context: WorkloadContext) -> Transition | None:
 
 def _requeue(context: WorkloadContext, reason: str, message: str) -> Transition:
     generation = context.workload.metadata.generation
-    requeued = new_condition(c.REQUEUED, "True", reason, message, context.now, generation)
+    requeued = c.new_condition(c.REQUEUED, "True", reason, message, context.now, generation)
     status = _without_backoff(context.workload)
-    return Transition(replace(status, conditions=with_conditions(status.conditions, requeued)))
+    return Transition(replace(status, conditions=c.with_conditions(status.conditions, requeued)))
 
 
 def _without_backoff(workload: Workload) -> WorkloadStatus:
@@ -186,7 +172,7 @@ def _evict_deactivated(context: WorkloadContext) -> Transition | None:
     target = find_condition(status.conditions, c.DEACTIVATION_TARGET)
     if c.is_evicted(workload):
         # Remove the target whatever the eviction was for: otherwise the workload cannot be reactivated.
-        left = without_condition(status.conditions, c.DEACTIVATION_TARGET)
+        left = c.without_condition(status.conditions, c.DEACTIVATION_TARGET)
         checks = status.admission_checks
         if c.has_failed_check(workload):
             checks = reset_admission_checks(workload, context.now)
@@ -198,7 +184,7 @@ def _evict_deactivated(context: WorkloadContext) -> Transition | None:
     if target is not None and cause:
         message = f"{message} due to {target.message}"
     evicted = evict_status(workload, reason, message, context.now, counted_as=(c.DEACTIVATED, cause))
-    left = without_condition(evicted.conditions, c.DEACTIVATION_TARGET)
+    left = c.without_condition(evicted.conditions, c.DEACTIVATION_TARGET)
     new = replace(evicted, conditions=left, requeue_state=None)
     return Transition(new, events=eviction_events(workload, reason, message))
 
@@ -275,11 +261,11 @@ def _update_unadmitted_conditions(context: WorkloadContext) -> Transition | None
     new = []
     if not c.has_quota_reservation(workload):
         reserved = _expected_quota_reserved(context)
-        if reserved is not None and not has_condition(workload, reserved):
+        if reserved is not None and not c.has_condition(workload, reserved):
             new += [reserved, *_waiting(context, reserved)]
     if gates.unadmitted_workloads_observability and (new or _shows_admitted(context)):
-        admitted = not_admitted(workload, context.now, gates, reserving=c.has_quota_reservation(workload))
-        if not has_condition(workload, admitted):
+        admitted = c.not_admitted(workload, context.now, gates, reserving=c.has_quota_reservation(workload))
+        if not c.has_condition(workload, admitted):
             new.append(admitted)
     return _write_conditions(context, *new) if new else None
 
@@ -301,11 +287,11 @@ def _expected_quota_reserved(context: WorkloadContext) -> Condition | None:
     if not workload.spec.active:
         if not gates.unadmitted_workloads_observability:
             return None
-        return not_reserved(workload, c.DEACTIVATED, _DEACTIVATED_TEXT, now, gates)
+        return c.not_reserved(workload, c.DEACTIVATED, _DEACTIVATED_TEXT, now, gates)
     blocked = _blocked_by(context.queues)
     if blocked is not None:
         reason = c.granular_reason((blocked,))
-        return not_reserved(workload, reason, workload_reason_text(blocked), now, gates)
+        return c.not_reserved(workload, reason, r.workload_reason_text(blocked), now, gates)
     if not gates.unadmitted_workloads_observability:
         # No longer true, and a workload is evaluated itself only if it is the first of its shape.
         is_outdated = old is not None and (
@@ -332,8 +318,8 @@ def _not_evaluated(context: WorkloadContext) -> Condition:
     """Return the QuotaReserved condition of a workload that no cycle has evaluated."""
     workload, now, gates = context.workload, context.now, context.configuration.gates
     if is_true(workload.status.conditions, c.WAITING_FOR_REPLACEMENT):
-        return not_reserved(workload, c.WAITING_FOR_REPLACEMENT, _REPLACEMENT_TEXT, now, gates)
-    return not_reserved(workload, c.PENDING_EVALUATION, _EVALUATION_TEXT, now, gates)
+        return c.not_reserved(workload, c.WAITING_FOR_REPLACEMENT, _REPLACEMENT_TEXT, now, gates)
+    return c.not_reserved(workload, c.PENDING_EVALUATION, _EVALUATION_TEXT, now, gates)
 
 
 def _is_about_other_wait(reserved: Condition, workload: Workload) -> bool:
@@ -346,14 +332,17 @@ def _may_still_hold(reserved: Condition, queues: QueueView) -> bool:
     """Return True if the granular reason of the condition may still hold although the queues are active."""
     if reserved.reason == c.MISCONFIGURED:
         cluster = queues.cluster_queue.name if queues.cluster_queue is not None else ""
-        missing = (QueueMissing("LocalQueue", queues.local_queue.name), QueueMissing("ClusterQueue", cluster))
-        return reserved.message not in map(workload_reason_text, missing)
+        missing = (
+            r.QueueMissing("LocalQueue", queues.local_queue.name),
+            r.QueueMissing("ClusterQueue", cluster),
+        )
+        return reserved.message not in map(r.workload_reason_text, missing)
     return reserved.reason in c.CYCLE_REASONS or reserved.reason == c.PENDING_EVALUATION
 
 
 def _was_misconfigured(context: WorkloadContext, reserved: Condition) -> bool:
     """Return True if this lifecycle reported a misconfiguration, which no admission cycle takes back."""
-    return not context.configuration.scheduling.enabled and is_misconfiguration_text(reserved.message)
+    return not context.configuration.scheduling.enabled and r.is_misconfiguration_text(reserved.message)
 
 
 def _is_about_queues(message: str) -> bool:
@@ -370,21 +359,21 @@ def _waiting(context: WorkloadContext, reserved: Condition) -> tuple[Condition, 
     workload that has quota.
     """
     blocked = _blocked_by(context.queues) if context.configuration.scheduling.enabled else None
-    if blocked is None or reserved.message != workload_reason_text(blocked):
+    if blocked is None or reserved.message != r.workload_reason_text(blocked):
         return ()
     return waiting_condition((blocked,), context.now, context.workload.metadata.generation)
 
 
-def _blocked_by(queues: QueueView) -> QueueMissing | QueueInactive | Misconfiguration | None:
+def _blocked_by(queues: QueueView) -> r.QueueMissing | r.QueueInactive | r.Misconfiguration | None:
     """Return why the queues keep the workload from being admitted; None if they do not."""
     local, cluster = queues.local_queue, queues.cluster_queue
     if not local.found:
-        return QueueMissing("LocalQueue", local.name)
+        return r.QueueMissing("LocalQueue", local.name)
     if local.stop_policy != "None":
-        return QueueInactive("LocalQueue", local.name)
+        return r.QueueInactive("LocalQueue", local.name)
     if cluster is None or not cluster.found:
-        return QueueMissing("ClusterQueue", cluster.name if cluster is not None else "")
-    return queues.misconfiguration if cluster.active else QueueInactive("ClusterQueue", cluster.name)
+        return r.QueueMissing("ClusterQueue", cluster.name if cluster is not None else "")
+    return queues.misconfiguration if cluster.active else r.QueueInactive("ClusterQueue", cluster.name)
 
 
 def _end_wait(context: WorkloadContext) -> Transition | None:

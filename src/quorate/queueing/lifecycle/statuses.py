@@ -20,14 +20,6 @@ from quorate.api.kueue import (
 )
 from quorate.api.meta import Condition, at_epoch, find_condition, is_true
 from quorate.queueing import conditions as c
-from quorate.queueing.conditions import (
-    PENDING_EVALUATION,
-    granular_reason,
-    new_condition,
-    not_admitted,
-    not_reserved,
-    with_conditions,
-)
 from quorate.queueing.decisions import AssignTopology, Hold, Preempt, Reserve
 from quorate.queueing.inadmissible_reasons import DevicesUncounted, PreemptionGated, workload_reason_text
 from quorate.queueing.planning.announced_starts import planned_start_conditions
@@ -40,7 +32,7 @@ _RAN_TOO_LONG: Final = f"{c.DEACTIVATED}DueTo{c.MAXIMUM_EXECUTION_TIME_EXCEEDED}
 def admit_status(workload: Workload, reserve: Reserve, now: float) -> WorkloadStatus:
     """Return the status with quota reserved, admitted too if no check is outstanding, and not evicted."""
     generation = workload.metadata.generation
-    reserved = new_condition(
+    reserved = c.new_condition(
         c.QUOTA_RESERVED,
         "True",
         "QuotaReserved",
@@ -55,13 +47,13 @@ def admit_status(workload: Workload, reserve: Reserve, now: float) -> WorkloadSt
         old = find_condition(workload.status.conditions, type_)
         if old is not None and old.status == "True":
             message = f"Previously: {old.message}"
-            new.append(new_condition(type_, "False", "QuotaReserved", message, now, generation))
+            new.append(c.new_condition(type_, "False", "QuotaReserved", message, now, generation))
     if reserve.unplaced:
         text = f"admitted by quota, but {'; '.join(reason.text for reason in reserve.unplaced)}"
-        new.append(new_condition(c.NODE_FIT, "False", "InsufficientNodes", text, now, generation))
+        new.append(c.new_condition(c.NODE_FIT, "False", "InsufficientNodes", text, now, generation))
     return replace(
         workload.status,
-        conditions=with_conditions(without_former_pods(workload), *new),
+        conditions=c.with_conditions(without_former_pods(workload), *new),
         admission=reserve.admission,
         admission_checks=synced_checks(workload.status.admission_checks, reserve.checks, now),
         cluster_name=reserve.cluster or workload.status.cluster_name,
@@ -96,14 +88,14 @@ def without_former_pods(workload: Workload) -> tuple[Condition, ...]:
 
 def admitted_condition(workload: Workload, now: float) -> Condition:
     generation = workload.metadata.generation
-    return new_condition(c.ADMITTED, "True", "Admitted", "The workload is admitted", now, generation)
+    return c.new_condition(c.ADMITTED, "True", "Admitted", "The workload is admitted", now, generation)
 
 
 def hold_status(workload: Workload, hold: Hold, now: float, gates: Gates) -> WorkloadStatus | None:
     """Return the status of a workload kept pending; None if it says so already."""
     old = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
     reason = hold_reason(hold, gates)
-    new = new_condition(c.QUOTA_RESERVED, "False", reason, hold.message, now, workload.metadata.generation)
+    new = c.new_condition(c.QUOTA_RESERVED, "False", reason, hold.message, now, workload.metadata.generation)
     planned = planned_start_conditions(workload, hold.announced, now)
     planned = (*planned, *_blocked_on_gates(workload, hold, now), *_inadmissible(workload, hold, now))
     if not planned and c.is_unchanged(old, new) and workload.status.resource_requests == hold.requests:
@@ -112,7 +104,7 @@ def hold_status(workload: Workload, hold: Hold, now: float, gates: Gates) -> Wor
     admitted = _shown_not_admitted(workload, now, gates)
     return replace(
         workload.status,
-        conditions=with_conditions(workload.status.conditions, new, *admitted, *waiting, *planned),
+        conditions=c.with_conditions(workload.status.conditions, new, *admitted, *waiting, *planned),
         resource_requests=hold.requests,
     )
 
@@ -122,7 +114,7 @@ def _inadmissible(workload: Workload, hold: Hold, now: float) -> tuple[Condition
     if not any(isinstance(reason, DevicesUncounted) for reason in hold.reasons):
         return ()
     generation = workload.metadata.generation
-    requeued = new_condition(c.REQUEUED, "False", c.INADMISSIBLE, hold.message, now, generation)
+    requeued = c.new_condition(c.REQUEUED, "False", c.INADMISSIBLE, hold.message, now, generation)
     return () if c.has_condition(workload, requeued) else (requeued,)
 
 
@@ -132,7 +124,7 @@ def _blocked_on_gates(workload: Workload, hold: Hold, now: float) -> tuple[Condi
         return ()
     generation = workload.metadata.generation
     text = workload_reason_text(PreemptionGated(0))
-    blocked = new_condition(c.BLOCKED_ON_PREEMPTION_GATES, "True", "PreemptionGated", text, now, generation)
+    blocked = c.new_condition(c.BLOCKED_ON_PREEMPTION_GATES, "True", "PreemptionGated", text, now, generation)
     return () if c.has_condition(workload, blocked) else (blocked,)
 
 
@@ -140,13 +132,13 @@ def _shown_not_admitted(workload: Workload, now: float, gates: Gates) -> tuple[C
     """Return Admitted=False if the gates show it and it is not there: it would be the next write."""
     if not gates.unadmitted_workloads_observability:
         return ()
-    new = not_admitted(workload, now, gates, reserving=False)
+    new = c.not_admitted(workload, now, gates, reserving=False)
     return () if c.has_condition(workload, new) else (new,)
 
 
 def hold_reason(hold: Hold, gates: Gates) -> str:
     return (
-        granular_reason(hold.reasons) if gates.unadmitted_workloads_observability else hold.condition_reason
+        c.granular_reason(hold.reasons) if gates.unadmitted_workloads_observability else hold.condition_reason
     )
 
 
@@ -155,8 +147,8 @@ def preempt_status(workload: Workload, preempt: Preempt, now: float) -> Workload
     if c.is_evicted(workload):
         return None
     evicted = evict_status(workload, "Preempted", preempt.message, now, counted_as=("Preempted", ""))
-    preempted = new_condition(c.PREEMPTED, "True", preempt.reason, preempt.message, now)
-    return replace(evicted, conditions=with_conditions(evicted.conditions, preempted))
+    preempted = c.new_condition(c.PREEMPTED, "True", preempt.reason, preempt.message, now)
+    return replace(evicted, conditions=c.with_conditions(evicted.conditions, preempted))
 
 
 def placed_status(workload: Workload, decision: AssignTopology) -> WorkloadStatus:
@@ -168,10 +160,10 @@ def unplaced_status(workload: Workload, now: float, gates: Gates) -> WorkloadSta
     """Return the status of a workload that waits for its first places; None if it says so already."""
     if c.is_admitted(workload) or not c.awaits_places(workload.status.admission):
         return None
-    waiting = not_admitted(workload, now, gates, reserving=True)
+    waiting = c.not_admitted(workload, now, gates, reserving=True)
     if c.has_condition(workload, waiting):
         return None
-    return replace(workload.status, conditions=with_conditions(workload.status.conditions, waiting))
+    return replace(workload.status, conditions=c.with_conditions(workload.status.conditions, waiting))
 
 
 def evict_status(
@@ -183,12 +175,12 @@ def evict_status(
     reason and underlying cause by which the eviction is counted.
     """
     status, generation = workload.status, workload.metadata.generation
-    new = [new_condition(c.EVICTED, "True", reason, message, now, generation)]
+    new = [c.new_condition(c.EVICTED, "True", reason, message, now, generation)]
     if is_true(status.conditions, c.BLOCKED_ON_PREEMPTION_GATES):
-        new.append(new_condition(c.BLOCKED_ON_PREEMPTION_GATES, "False", reason, message, now, generation))
+        new.append(c.new_condition(c.BLOCKED_ON_PREEMPTION_GATES, "False", reason, message, now, generation))
     return replace(
         status,
-        conditions=with_conditions(status.conditions, *new),
+        conditions=c.with_conditions(status.conditions, *new),
         admission_checks=reset_admission_checks(workload, now),
         scheduling_stats=_counted(status.scheduling_stats, *counted_as),
         cluster_name="",
@@ -235,8 +227,8 @@ def _counted(stats: SchedulingStats | None, reason: str, cause: str) -> Scheduli
 
 def refused_status(workload: Workload, reason: str, message: str, now: float) -> WorkloadStatus:
     """Return the status of a workload with a job that the API server keeps from being changed."""
-    refused = new_condition(c.JOB_UPDATED, "False", reason, message, now, workload.metadata.generation)
-    return replace(workload.status, conditions=with_conditions(workload.status.conditions, refused))
+    refused = c.new_condition(c.JOB_UPDATED, "False", reason, message, now, workload.metadata.generation)
+    return replace(workload.status, conditions=c.with_conditions(workload.status.conditions, refused))
 
 
 def release_status(workload: Workload, now: float, gates: Gates) -> WorkloadStatus | None:
@@ -249,10 +241,10 @@ def release_status(workload: Workload, now: float, gates: Gates) -> WorkloadStat
     evicted = find_condition(workload.status.conditions, c.EVICTED)
     if evicted is None or evicted.status != "True" or not c.has_quota_reservation(workload):
         return None
-    status = unset_quota_reservation(workload, PENDING_EVALUATION, evicted.message, now, gates)
+    status = unset_quota_reservation(workload, c.PENDING_EVALUATION, evicted.message, now, gates)
     has_run = gates.skip_reassignment_for_pod_owned_workloads and c.is_admitted(workload)
     is_final = has_run and c.is_of_single_pod(workload)
-    requeued = new_condition(
+    requeued = c.new_condition(
         c.REQUEUED,
         "True" if evicted.reason in _REQUEUED_AT_ONCE and not is_final else "False",
         evicted.reason,
@@ -260,14 +252,14 @@ def release_status(workload: Workload, now: float, gates: Gates) -> WorkloadStat
         now,
         workload.metadata.generation,
     )
-    return replace(status, conditions=with_conditions(status.conditions, requeued))
+    return replace(status, conditions=c.with_conditions(status.conditions, requeued))
 
 
 def unset_quota_reservation(
     workload: Workload, reason: str, message: str, now: float, gates: Gates
 ) -> WorkloadStatus:
     """Return the status without reservation, for the granular ``reason``; not admitted and not ready."""
-    unreserved = not_reserved(workload, reason, message, now, gates)
+    unreserved = c.not_reserved(workload, reason, message, now, gates)
     return clear_reservation(workload, now, gates, unreserved)
 
 
@@ -279,7 +271,7 @@ def clear_reservation(workload: Workload, now: float, gates: Gates, *conditions:
     status, generation = workload.status, workload.metadata.generation
     new = list(conditions)
     if gates.unadmitted_workloads_observability or c.is_admitted(workload):
-        new.append(not_admitted(workload, now, gates, reserving=False))
+        new.append(c.not_admitted(workload, now, gates, reserving=False))
     past_s = c.executed_s(workload, now)
     evicted = find_condition(status.conditions, c.EVICTED)
     if evicted is not None and evicted.reason == _RAN_TOO_LONG:
@@ -288,10 +280,10 @@ def clear_reservation(workload: Workload, now: float, gates: Gates, *conditions:
     if ready is not None and ready.reason != "WaitForStart":
         # Otherwise the next admission, if within the same second, would begin as ready.
         text = "Not all pods are ready or succeeded"
-        new.append(new_condition(c.PODS_READY, "False", "WaitForStart", text, now, generation))
+        new.append(c.new_condition(c.PODS_READY, "False", "WaitForStart", text, now, generation))
     return replace(
         status,
-        conditions=with_conditions(without_former_pods(workload), *new),
+        conditions=c.with_conditions(without_former_pods(workload), *new),
         admission=None,
         admission_checks=tuple(
             _reset_check(check, at_epoch(now), "the loss of quota") if check.state == "Ready" else check
@@ -305,5 +297,5 @@ def finish_status(workload: Workload, reason: str, message: str, now: float) -> 
     """Return the status of a finished workload; None if it is finished already."""
     if c.is_finished(workload):
         return None
-    finished = new_condition(c.FINISHED, "True", reason, message, now, workload.metadata.generation)
-    return replace(workload.status, conditions=with_conditions(workload.status.conditions, finished))
+    finished = c.new_condition(c.FINISHED, "True", reason, message, now, workload.metadata.generation)
+    return replace(workload.status, conditions=c.with_conditions(workload.status.conditions, finished))

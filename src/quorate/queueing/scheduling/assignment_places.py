@@ -4,14 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.assignment import Assignment, AssignmentMode, PodSetFlavors
 from quorate.queueing.cluster_queue import ClusterQueueState
-from quorate.queueing.inadmissible_reasons import (
-    InadmissibleReason,
-    NodesLackRoom,
-    PlacementRefused,
-    PodSetReason,
-)
 from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.preemption.candidates import Target
@@ -35,7 +30,7 @@ def with_places(
     places if no pods had been placed in the topologies.
     """
     requested = pod_sets_to_place(state, queue, entry, assignment)
-    if isinstance(requested, PlacementRefused):
+    if isinstance(requested, r.PlacementRefused):
         return replace(assignment, mode=AssignmentMode.NO_FIT, reasons=(*assignment.reasons, requested)), ()
     model, to_place = state.ledger.topology, requested.pod_sets
     if requested.delayed:
@@ -86,7 +81,7 @@ def candidate_with_places(
     usage: Mapping[FlavorResource, int],
     pairs_needing_preemption: frozenset[FlavorResource],
     candidate: FlavorCandidate,
-) -> tuple[FlavorCandidate, tuple[PodSetReason, ...]]:
+) -> tuple[FlavorCandidate, tuple[r.PodSetReason, ...]]:
     """Implement ``PlacesOracle``: the pod sets that have no flavors yet need no places."""
     by_name = {pod_set.name: pod_set for pod_set in pod_sets}
     assignment = Assignment(
@@ -104,7 +99,7 @@ def candidate_with_places(
         (),
     )
     requested = pod_sets_to_place(state, queue, entry, assignment)
-    if isinstance(requested, PlacementRefused) or not requested.pod_sets:
+    if isinstance(requested, r.PlacementRefused) or not requested.pod_sets:
         return candidate, ()  # the flavors of other resource groups may give places
     placed, targets = with_places(state, queue, entry, assignment, preemption)
     if placed.mode is AssignmentMode.FIT:
@@ -116,25 +111,25 @@ def candidate_with_places(
 
 
 def _with_at_most(
-    reasons: Iterable[InadmissibleReason],
-    without_pods: Iterable[PlacementRefused | NodesLackRoom],
+    reasons: Iterable[r.InadmissibleReason],
+    without_pods: Iterable[r.PlacementRefused | r.NodesLackRoom],
     *,
     no_fit: bool,
-) -> tuple[InadmissibleReason, ...]:
+) -> tuple[r.InadmissibleReason, ...]:
     """Return the reasons with how many pods would have places without other pods, where that is known.
 
     ``without_pods``: the failures if nodes had no pods; ``no_fit``: pods fail if no workload has places.
     """
     refused = {failure.pod_set: failure for failure in without_pods}
 
-    def with_at_most(reason: PlacementRefused) -> PlacementRefused:
+    def with_at_most(reason: r.PlacementRefused) -> r.PlacementRefused:
         if not refused:
             return replace(reason, at_most=reason.requested, is_beside_others=no_fit)
         refusal = refused.get(reason.pod_set)
-        return replace(reason, at_most=refusal.fitting if isinstance(refusal, PlacementRefused) else None)
+        return replace(reason, at_most=refusal.fitting if isinstance(refusal, r.PlacementRefused) else None)
 
     return tuple(
-        [with_at_most(reason) if isinstance(reason, PlacementRefused) else reason for reason in reasons]
+        [with_at_most(reason) if isinstance(reason, r.PlacementRefused) else reason for reason in reasons]
     )
 
 

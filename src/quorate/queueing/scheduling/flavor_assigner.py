@@ -17,18 +17,9 @@ from msgspec.structs import replace
 from quorate.api.core import NodeSelectorTerm, Taint, Toleration
 from quorate.api.kueue import FlavorFungibility, Preemption, ResourceFlavor
 from quorate.api.meta import matches_requirement
+from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.assignment import Assignment, AssignmentMode, PodSetFlavors
 from quorate.queueing.cluster_queue import FlavorGroup
-from quorate.queueing.inadmissible_reasons import (
-    AffinityMismatched,
-    FlavorMissing,
-    PodSetReason,
-    QuotaExceeded,
-    QuotaShort,
-    ResourceUncovered,
-    TaintUntolerated,
-    TopologyMismatched,
-)
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.quota import tree
 from quorate.quota.amount import PODS, FlavorResource, total
@@ -62,7 +53,7 @@ class PlacesOracle(Protocol):
         usage: Mapping[FlavorResource, int],
         pairs_needing_preemption: frozenset[FlavorResource],
         candidate: FlavorCandidate,
-    ) -> tuple[FlavorCandidate, tuple[PodSetReason, ...]]:
+    ) -> tuple[FlavorCandidate, tuple[r.PodSetReason, ...]]:
         """Return ``candidate``, or a worse one where the pods lack places, with the reasons.
 
         ``pod_sets`` are some of the workload, each with the flavors that it has so far.
@@ -87,7 +78,7 @@ class FlavorSearchInput(msgspec.Struct, frozen=True):
     nominated_flavors: NominatedFlavors | None  # the only flavors to try, where there are any; None: all
     kept_flavors: NominatedFlavors  # the flavors in which pods of the workload run already
     # Why a flavor cannot serve the topology request of a pod set, None if it can; None: any flavor can.
-    topology_mismatch: Callable[[PodSetShape, str, Collection[str]], TopologyMismatched | None] | None
+    topology_mismatch: Callable[[PodSetShape, str, Collection[str]], r.TopologyMismatched | None] | None
     with_places: PlacesOracle | None  # None: no pods need places
 
     @property
@@ -112,7 +103,7 @@ def assign_in_turn(
     needing_preemption: set[FlavorResource] = set()
     assigned: dict[int, PodSetFlavors] = {}  # by index of the pod set
     tried: dict[int, dict[str, int]] = {}
-    reasons: list[PodSetReason] = []
+    reasons: list[r.PodSetReason] = []
     mode, borrowing_level = AssignmentMode.FIT, 0
     groups = _ALONE if len(pod_sets) == 1 else _groups(pod_sets)
     for members in groups:
@@ -221,7 +212,7 @@ class _PodSetSearch:
         self.flavors: dict[str, str] = {}  # by resource, of the groups assigned so far
         self.candidates: dict[str, FlavorCandidate] = {}  # likewise
         self.last_tried_flavors: dict[str, int] = {}  # likewise
-        self.reasons: list[PodSetReason] = []
+        self.reasons: list[r.PodSetReason] = []
         self.failed = False
 
     def run(self) -> None:
@@ -233,7 +224,7 @@ class _PodSetSearch:
             if group is not None:
                 self._assign_group(resource, group, [name for name in in_order if name in group.covered])
             elif self._requests[resource] > 0 and not self._input.ignores_undeclared:
-                self.reasons.append(ResourceUncovered(self._pod_set.name, resource))
+                self.reasons.append(r.ResourceUncovered(self._pod_set.name, resource))
                 self.failed = True
             if self.failed:
                 return
@@ -241,8 +232,8 @@ class _PodSetSearch:
     def _assign_group(self, resource: str, group: FlavorGroup, resources: Sequence[str]) -> None:
         """Choose one flavor for ``resources``, all that are requested of ``group``: ``resource`` is first."""
         best, best_flavor, best_by_resource = _NO_FIT, "", {}
-        reasons: list[PodSetReason] = []
-        without_places: dict[str, tuple[PodSetReason, ...]] = {}  # by flavor: why pods have no places
+        reasons: list[r.PodSetReason] = []
+        without_places: dict[str, tuple[r.PodSetReason, ...]] = {}  # by flavor: why pods have no places
         asks_nodes = self._input.with_places is not None and len(group.flavors) > 1
         nominated = (self._input.nominated_flavors or {}).get(self._pod_set.name, {})
         tried = -1
@@ -284,7 +275,7 @@ class _PodSetSearch:
 
     def _ask_nodes(
         self, name: str, by_resource: Mapping[str, FlavorCandidate], candidate: FlavorCandidate
-    ) -> tuple[FlavorCandidate, tuple[PodSetReason, ...]]:
+    ) -> tuple[FlavorCandidate, tuple[r.PodSetReason, ...]]:
         """Return ``candidate``, or a worse one if the pods have no places with the flavor ``name``.
 
         Quota in a flavor without nodes that can hold the pods is no alternative to preemption in another
@@ -307,10 +298,10 @@ class _PodSetSearch:
         ]
         return self._input.with_places((*self.earlier, *pod_sets), usage, pairs, candidate)
 
-    def _incompatibility(self, name: str, group: FlavorGroup) -> PodSetReason | None:
+    def _incompatibility(self, name: str, group: FlavorGroup) -> r.PodSetReason | None:
         for pod_set in self._pod_sets:
             if self._input.kept_flavors and self._keeps_another(pod_set, name, group):
-                return AffinityMismatched(pod_set.name, name)
+                return r.AffinityMismatched(pod_set.name, name)
             reason = flavor_incompatibility(pod_set, name, self._input.resource_flavors.get(name))
             if reason is None and self._input.topology_mismatch is not None:
                 reason = self._input.topology_mismatch(pod_set, name, group.covered)
@@ -322,7 +313,7 @@ class _PodSetSearch:
         kept = self._input.kept_flavors.get(pod_set.name, {})
         return any(kept.get(resource, name) != name for resource in group.covered)
 
-    def _evaluate_resource(self, pair: FlavorResource, reasons: list[PodSetReason]) -> FlavorCandidate:
+    def _evaluate_resource(self, pair: FlavorResource, reasons: list[r.PodSetReason]) -> FlavorCandidate:
         """Return how a resource of a flavor can satisfy the request; append what is short to ``reasons``."""
         given, node, pod_set = self._input, self._input.node, self._pod_set.name
         previous = self._previous_usage.get(pair, 0)
@@ -334,10 +325,10 @@ class _PodSetSearch:
         maximum = tree.potential_available(node, pair)
         if needed > maximum:
             reasons.append(
-                QuotaExceeded(pod_set, pair.flavor, pair.resource, previous, requested, available, maximum)
+                r.QuotaExceeded(pod_set, pair.flavor, pair.resource, previous, requested, available, maximum)
             )
             return _NO_FIT
-        reasons.append(QuotaShort(pod_set, pair.flavor, pair.resource, needed, available, maximum))
+        reasons.append(r.QuotaShort(pod_set, pair.flavor, pair.resource, needed, available, maximum))
         level = tree.borrowing_level(node, pair, needed)
         if needed <= tree.nominal(node, pair) or level.may_reclaim or given.can_preempt_while_borrowing:
             candidate = given.simulate_preemption(pair, needed)
@@ -388,19 +379,19 @@ def _should_try_next_flavor(candidate: FlavorCandidate, fungibility: FlavorFungi
 
 def flavor_incompatibility(
     pod_set: PodSetShape, name: str, flavor: ResourceFlavor | None
-) -> PodSetReason | None:
+) -> r.PodSetReason | None:
     """Return why the pods cannot run on the flavor ``name``, quota aside; None if they can.
 
     Compares taints, node selector and required node affinity with the flavor.  A selector key that is not
     among the flavor's node labels is ignored: some node of the flavor may have the label.
     """
     if flavor is None:
-        return FlavorMissing(pod_set.name, name)
+        return r.FlavorMissing(pod_set.name, name)
     for taint in flavor.spec.node_taints:
         if taint.effect in ("NoSchedule", "NoExecute") and not any(
             tolerates(toleration, taint) for toleration in (*pod_set.tolerations, *flavor.spec.tolerations)
         ):
-            return TaintUntolerated(pod_set.name, name, taint.key, taint.value, taint.effect)
+            return r.TaintUntolerated(pod_set.name, name, taint.key, taint.value, taint.effect)
     if not pod_set.node_selector and pod_set.affinity is None:
         return None
     labels = flavor.spec.node_labels
@@ -408,7 +399,7 @@ def flavor_incompatibility(
         key in labels and labels[key] != value for key, value in pod_set.node_selector.items()
     )
     if contradicts_selector or not _matches_affinity(pod_set.affinity, labels):
-        return AffinityMismatched(pod_set.name, name)
+        return r.AffinityMismatched(pod_set.name, name)
     return None
 
 

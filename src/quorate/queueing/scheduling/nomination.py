@@ -10,17 +10,11 @@ from msgspec.structs import replace
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor, Workload
 from quorate.api.names.kueue import SLICE_REPLACEMENT_FOR
+from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.assignment import Assignment, AssignmentMode
 from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup
 from quorate.queueing.conditions import has_failed_check
 from quorate.queueing.decisions import ConditionReason, Hold
-from quorate.queueing.inadmissible_reasons import (
-    ChecksFailed,
-    InadmissibleReason,
-    NodesLackRoom,
-    PlacementRefused,
-    ReservedWindow,
-)
 from quorate.queueing.pending.entry import Entry, LastAssignment
 from quorate.queueing.pending.ordering import affects_scheduling
 from quorate.queueing.pending.shape import ShapeRegistry
@@ -49,7 +43,7 @@ class Nomination(msgspec.Struct):
     version: int  # of the tree when the search for flavors began, see ``Ledger.version``
     assignment: Assignment | None  # None: inadmissible whatever the quota
     targets: tuple[Target, ...]  # to be preempted first
-    reasons: tuple[InadmissibleReason, ...]
+    reasons: tuple[r.InadmissibleReason, ...]
     is_recomputed: bool = False  # its pods were placed again after an earlier head took their places
 
     @property
@@ -83,9 +77,9 @@ def nominate(state: State, queue: ClusterQueueState, entry: Entry, round_number:
 
 def _with_window(
     state: State, queue: ClusterQueueState, entry: Entry, assignment: Assignment
-) -> tuple[InadmissibleReason, ...]:
+) -> tuple[r.InadmissibleReason, ...]:
     """Return the reasons; with the window that keeps nodes, if pods have no places beside those nodes."""
-    of_places = (PlacementRefused, NodesLackRoom)
+    of_places = (r.PlacementRefused, r.NodesLackRoom)
     if assignment.mode is AssignmentMode.FIT or not any(
         isinstance(reason, of_places) for reason in assignment.reasons
     ):
@@ -93,7 +87,7 @@ def _with_window(
     kept = kept_nodes(state, queue, entry.workload)
     if kept is None:
         return assignment.reasons
-    window = ReservedWindow(kept.window.name, *kept.interval, (), len(kept.names))
+    window = r.ReservedWindow(kept.window.name, *kept.interval, (), len(kept.names))
     return (*assignment.reasons, window)
 
 
@@ -326,7 +320,7 @@ def place_again(state: State, nomination: Nomination, assignment: Assignment) ->
         reasons=tuple(
             reason
             for reason in assignment.reasons
-            if not isinstance(reason, PlacementRefused | NodesLackRoom)
+            if not isinstance(reason, r.PlacementRefused | r.NodesLackRoom)
         ),
     )
     replaced = state.ledger.replaced_reservation(entry.workload, nomination.queue)
@@ -334,9 +328,11 @@ def place_again(state: State, nomination: Nomination, assignment: Assignment) ->
         return with_places(state, nomination.queue, entry, by_quota, preemption)
 
 
-def _inadmissible_reason(state: State, queue: ClusterQueueState, entry: Entry) -> InadmissibleReason | None:
+def _inadmissible_reason(state: State, queue: ClusterQueueState, entry: Entry) -> r.InadmissibleReason | None:
     """Return what makes the workload inadmissible regardless of quota."""
-    return ChecksFailed() if has_failed_check(entry.workload) else state.ledger.misconfiguration(queue, entry)
+    return (
+        r.ChecksFailed() if has_failed_check(entry.workload) else state.ledger.misconfiguration(queue, entry)
+    )
 
 
 def _last_tried_flavors(
@@ -403,7 +399,7 @@ def _search_input(
 
 
 def hold(
-    nomination: Nomination, condition: ConditionReason, reasons: tuple[InadmissibleReason, ...], now: float
+    nomination: Nomination, condition: ConditionReason, reasons: tuple[r.InadmissibleReason, ...], now: float
 ) -> Hold:
     """Return the decision to keep a workload pending, which its entry keeps.  ``now``: epoch seconds."""
     entry = nomination.entry

@@ -17,19 +17,9 @@ from quorate.api.kueue import ResourceFlavor, Workload
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import ObjectMeta
 from quorate.placement.supposed_nodes import MAX_PROVIDED_NODES, NAMINGS, nodes_text, supposed_nodes
+from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.assignment import Assignment, AssignmentMode
 from quorate.queueing.cluster_queue import ClusterQueueState
-from quorate.queueing.inadmissible_reasons import (
-    AffinityMismatched,
-    FlavorMissing,
-    NodesLackRoom,
-    PlacementRefused,
-    PodSetReason,
-    QuotaExceeded,
-    QuotaShort,
-    ResourceUncovered,
-    TaintUntolerated,
-)
 from quorate.queueing.limits import MAX_REMEDIES, MAX_SEARCHED_FLAVORS, STEP
 from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.nodes.trees import labels_of
@@ -166,7 +156,7 @@ class RemedySearch:
             if not assignment.reasons:
                 return None
             for reason in _of_first_pod_set(assignment.reasons):
-                if isinstance(reason, NodesLackRoom | PlacementRefused):
+                if isinstance(reason, r.NodesLackRoom | r.PlacementRefused):
                     extended = yield from self._with_nodes(attempt, reason, counts, flavors)
                 else:
                     extended = self._extend(attempt, reason)
@@ -178,20 +168,20 @@ class RemedySearch:
             yield
         return self._remedy(attempt)
 
-    def _extend(self, attempt: _Attempt, reason: PodSetReason) -> _Attempt | None:
+    def _extend(self, attempt: _Attempt, reason: r.PodSetReason) -> _Attempt | None:
         """Return the attempt with the change that removes ``reason``; None if no change is known."""
         supposition = attempt.supposition
         match reason:
-            case QuotaShort(_, flavor, resource) | QuotaExceeded(_, flavor, resource):
+            case r.QuotaShort(_, flavor, resource) | r.QuotaExceeded(_, flavor, resource):
                 pair = FlavorResource(flavor, resource)
                 supposed = supposition.more_quota.get(pair, 0)
                 with tree.with_more_quota(self._queue.node, supposition.more_quota):
                     missing = reason.needed - tree.available(self._queue.node, pair)
                 more = {**supposition.more_quota, pair: supposed + missing}
                 return replace(attempt, supposition=replace(supposition, more_quota=more))
-            case ResourceUncovered(_, resource) if self._queue.groups:
+            case r.ResourceUncovered(_, resource) if self._queue.groups:
                 return self._covering(attempt, resource)
-            case FlavorMissing(_, flavor) if flavor not in supposition.flavors:
+            case r.FlavorMissing(_, flavor) if flavor not in supposition.flavors:
                 name = ObjectName(kind="ResourceFlavor", name=flavor)
                 change = Change(
                     action="CreateFlavor", text=f"create the ResourceFlavor {flavor}", object=name
@@ -199,7 +189,7 @@ class RemedySearch:
                 created = ResourceFlavor(metadata=ObjectMeta(name=flavor))
                 changed = replace(supposition, flavors={**supposition.flavors, flavor: created})
                 return replace(attempt, supposition=changed, changes=(*attempt.changes, change))
-            case TaintUntolerated(pod_set, flavor, key, value, effect):
+            case r.TaintUntolerated(pod_set, flavor, key, value, effect):
                 taint = f"{key}={value}:{effect}"
                 change = Change(
                     action="AddToleration",
@@ -211,7 +201,7 @@ class RemedySearch:
                     attempt.workload, pod_set, Taint(key=key, value=value, effect=effect)
                 )
                 return _of_workload(attempt, tolerating, change)
-            case AffinityMismatched(pod_set, flavor) if flavor in self._state.flavors:
+            case r.AffinityMismatched(pod_set, flavor) if flavor in self._state.flavors:
                 return self._selecting(attempt, pod_set, flavor)
             case _:
                 return None
@@ -219,7 +209,7 @@ class RemedySearch:
     def _with_nodes(
         self,
         attempt: _Attempt,
-        reason: NodesLackRoom | PlacementRefused,
+        reason: r.NodesLackRoom | r.PlacementRefused,
         counts: Sequence[int],
         flavors: NominatedFlavors,
     ) -> Generator[None, None, _Attempt | None]:
@@ -235,7 +225,7 @@ class RemedySearch:
             yield
             assignment, _ = self._evaluate(extended, counts, flavors)
             refusals = [
-                one for one in assignment.reasons if isinstance(one, NodesLackRoom | PlacementRefused)
+                one for one in assignment.reasons if isinstance(one, r.NodesLackRoom | r.PlacementRefused)
             ]
             if all(one.pod_set != shape.name for one in refusals):
                 return extended
@@ -315,16 +305,16 @@ class RemedySearch:
         if len({reason.pod_set for reason in assignment.reasons}) != 1:
             return None
         for reason in assignment.reasons:
-            if not isinstance(reason, QuotaShort | QuotaExceeded | ResourceUncovered | NodesLackRoom):
+            if not isinstance(reason, r.QuotaShort | r.QuotaExceeded | r.ResourceUncovered | r.NodesLackRoom):
                 return None
             pod_set = pod_sets[reason.pod_set]
             per_pod = 0
-            if isinstance(reason, NodesLackRoom):
+            if isinstance(reason, r.NodesLackRoom):
                 per_pod = reason.best
-            elif not isinstance(reason, ResourceUncovered):
+            elif not isinstance(reason, r.ResourceUncovered):
                 earlier = reason.needed - pod_set.per_pod.get(reason.resource, 0) * pod_set.count
                 per_pod = (reason.available - earlier) // max(1, pod_set.count)
-            if per_pod < 0 or (per_pod == 0 and not isinstance(reason, ResourceUncovered)):
+            if per_pod < 0 or (per_pod == 0 and not isinstance(reason, r.ResourceUncovered)):
                 return None
             quantity = str(as_quantity(reason.resource, per_pod))
             lowered = with_request(attempt.workload, pod_set.name, reason.resource, quantity)
@@ -377,7 +367,7 @@ def _of_workload(attempt: _Attempt, workload: Workload, change: Change) -> _Atte
     return replace(attempt, workload=workload, changes=(*attempt.changes, change))
 
 
-def _of_first_pod_set(reasons: Sequence[PodSetReason]) -> list[PodSetReason]:
+def _of_first_pod_set(reasons: Sequence[r.PodSetReason]) -> list[r.PodSetReason]:
     """Return the reasons of the first pod set with any; reasons of later pod sets depend on its flavor."""
     return [reason for reason in reasons if reason.pod_set == reasons[0].pod_set]
 
@@ -401,12 +391,12 @@ def nodes_for(
     model: TopologyModel,
     shape: PodSetShape,
     flavors: Sequence[str],
-    refusal: NodesLackRoom | PlacementRefused,
+    refusal: r.NodesLackRoom | r.PlacementRefused,
 ) -> Iterator[Nodes]:
     """Yield nodes that may be enough for the pods of a pod set that have none, the smallest first."""
     topology, levels = shape.topology, _levels(model, flavors)
     pods = refusal.requested - refusal.fitting
-    if isinstance(refusal, PlacementRefused) and (topology.required or topology.layers):
+    if isinstance(refusal, r.PlacementRefused) and (topology.required or topology.layers):
         pods = refusal.requested  # in one domain that no other pods use
     if pods <= 0 or not shape.on_node:
         return

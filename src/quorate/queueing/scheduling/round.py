@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec.structs import replace
 
 from quorate.api.meta import Key
+from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.assignment import Assignment, AssignmentMode
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.conditions import has_closed_preemption_gate
@@ -20,21 +21,6 @@ from quorate.queueing.decisions import (
     Hold,
     Recomputation,
     RecomputationResult,
-)
-from quorate.queueing.inadmissible_reasons import (
-    AwaitingOtherPreemption,
-    AwaitingPodsReady,
-    AwaitingPreemption,
-    DevicesUncounted,
-    EvaluationFailed,
-    InadmissibleReason,
-    NamespaceMismatched,
-    NodesLackRoom,
-    NoLongerFits,
-    PreemptionGated,
-    ReservedForEarlierWorkload,
-    ReservedWindow,
-    TargetsOverlap,
 )
 from quorate.queueing.pending.entry import Entry, PreemptingAssignment, RequeueReason
 from quorate.queueing.preemption.candidates import preemption_decision
@@ -191,7 +177,7 @@ class Round:
             return [hold(nomination, "Waiting", (blocker,), now)]
         if self._lost_places(nomination):  # with other places it may not need that flavor
             last_served = self._earlier.last_served.get(nomination.queue.node.root)
-            return [self._skip(nomination, NoLongerFits(last_served, ()))]
+            return [self._skip(nomination, r.NoLongerFits(last_served, ()))]
         self._offer_plan(nomination)
         self._ledger.unready.block(nomination.queue, blocker.flavor)
         pass_over(nomination, blocker.flavor)
@@ -253,7 +239,7 @@ class Round:
             else:
                 ledger.dirty_trees.pop(root, None)
 
-    def _pods_ready_blocker(self, nomination: Nomination) -> AwaitingPodsReady | None:
+    def _pods_ready_blocker(self, nomination: Nomination) -> r.AwaitingPodsReady | None:
         """Return the unready workload that blocks an admission which is otherwise possible now.
 
         If only workloads of the same flavors are blocked, these do not preempt others either: they could not
@@ -269,7 +255,7 @@ class Round:
         if self._earlier.shortages(nomination, assignment):
             return None
         if of_all_queues:
-            return AwaitingPodsReady(unready.first())
+            return r.AwaitingPodsReady(unready.first())
         leaving = {target.reservation.key for target in nomination.targets}
         return unready.blocker({pair.flavor for pair in assignment.usage}, leaving)
 
@@ -289,20 +275,20 @@ class Round:
             return [self._refuse(nomination, RequeueReason.NO_CANDIDATES)]
         if nomination.targets and self._is_gated(nomination):
             nomination.entry.last_assignment = None
-            gated = PreemptionGated(len(nomination.targets))
+            gated = r.PreemptionGated(len(nomination.targets))
             return [self._keep_pending(nomination, RequeueReason.GENERIC, (*nomination.reasons, gated))]
         if is_deferred:
             return [self._defer(nomination, assignment, preemptors)]
         for target in nomination.targets:
             key = target.reservation.key
             if key in preemptors:
-                return [self._skip(nomination, TargetsOverlap(key, preemptors[key]))]
+                return [self._skip(nomination, r.TargetsOverlap(key, preemptors[key]))]
         shortages = self._earlier.shortages(nomination, assignment)
         if shortages:
-            return [self._skip(nomination, NoLongerFits(self._earlier.last_served.get(root), shortages))]
+            return [self._skip(nomination, r.NoLongerFits(self._earlier.last_served.get(root), shortages))]
         if self._lost_places(nomination):
             if nomination.is_recomputed or not self._gates.recompute_in_cycle:
-                return [self._skip(nomination, NoLongerFits(self._earlier.last_served.get(root), ()))]
+                return [self._skip(nomination, r.NoLongerFits(self._earlier.last_served.get(root), ()))]
             nomination.assignment, nomination.targets = place_again(self._state, nomination, assignment)
             nomination.reasons = nomination.assignment.reasons
             nomination.is_recomputed = True
@@ -324,7 +310,7 @@ class Round:
         self._earlier.last_served[root] = nomination.entry.key
         return [reserve(self._state, nomination.queue, nomination.entry, assignment, now)]
 
-    def _await_planned_start(self, nomination: Nomination, reserved: ReservedForEarlierWorkload) -> Hold:
+    def _await_planned_start(self, nomination: Nomination, reserved: r.ReservedForEarlierWorkload) -> Hold:
         """Keep a head pending that would delay the planned start of an earlier workload."""
         nomination.entry.last_assignment = None  # the flavor that was found was not used
         planned = self._ledger.planned.get(nomination.queue.name, ())
@@ -332,7 +318,7 @@ class Round:
             self._offer_plan(nomination)
         return self._keep_pending(nomination, RequeueReason.RESERVED, (reserved,))
 
-    def _await_window(self, nomination: Nomination, assignment: Assignment, kept: ReservedWindow) -> Hold:
+    def _await_window(self, nomination: Nomination, assignment: Assignment, kept: r.ReservedWindow) -> Hold:
         """Keep a head pending that may run into a window, which keeps what the head needs."""
         self._ledger.awaiting_windows[nomination.queue.node.root] = None
         self._offer_plan(nomination)
@@ -382,12 +368,12 @@ class Round:
         self._earlier.reserve(nomination, assignment.usage)
         entry.last_assignment = None
         queue.pending.set_preemptor(entry, sticky=queue.keeps_preemptor_first)
-        reason = AwaitingOtherPreemption(tuple(preemptors))
+        reason = r.AwaitingOtherPreemption(tuple(preemptors))
         return self._keep_pending(nomination, RequeueReason.PENDING_PREEMPTION, (reason,))
 
     def _reserved(
         self, nomination: Nomination, assignment: Assignment, now: float
-    ) -> ReservedForEarlierWorkload | None:
+    ) -> r.ReservedForEarlierWorkload | None:
         """Return the planned start that the admission of a head would delay."""
         if not self._plans.precede(nomination, assignment):
             return None
@@ -414,11 +400,11 @@ class Round:
         is_refused = all(
             target.workload.metadata.uid in ledger.refused_evictions for target in nomination.targets
         )
-        reasons = (*nomination.reasons, AwaitingPreemption(keys, is_refused))
+        reasons = (*nomination.reasons, r.AwaitingPreemption(keys, is_refused))
         hold = self._keep_pending(nomination, RequeueReason.PENDING_PREEMPTION, reasons)
         return [*(preemption_decision(entry.workload, queue, target) for target in issued), hold]
 
-    def _skip(self, nomination: Nomination, reason: InadmissibleReason) -> Hold:
+    def _skip(self, nomination: Nomination, reason: r.InadmissibleReason) -> Hold:
         """Keep a head pending that an earlier head of the round prevents from starting or preempting."""
         self._note_loss(nomination.entry)
         if nomination.targets:
@@ -439,7 +425,7 @@ class Round:
         self,
         nomination: Nomination,
         requeue_reason: RequeueReason,
-        reasons: tuple[InadmissibleReason, ...],
+        reasons: tuple[r.InadmissibleReason, ...],
         condition_reason: ConditionReason = "Pending",
     ) -> Hold:
         self._to_requeue.append((nomination, requeue_reason))
@@ -451,11 +437,11 @@ class Round:
         requeue_reason = RequeueReason.GENERIC
         condition_reason: ConditionReason = "Pending"
         match nomination.reasons:
-            case (NamespaceMismatched(),):
+            case (r.NamespaceMismatched(),):
                 requeue_reason = RequeueReason.NAMESPACE_MISMATCH
-            case (EvaluationFailed(),):
+            case (r.EvaluationFailed(),):
                 requeue_reason = RequeueReason.FAULT
-            case (DevicesUncounted(),):
+            case (r.DevicesUncounted(),):
                 condition_reason = "Inadmissible"
         return self._keep_pending(nomination, requeue_reason, nomination.reasons, condition_reason)
 
@@ -472,7 +458,8 @@ class Round:
         if assignment is not None and assignment.needs_room:
             self._ledger.awaiting_room[nomination.queue.node.root] = None
             is_of_shape = not assignment.fewer_need_room and not any(
-                isinstance(reason, ReservedWindow) or (isinstance(reason, NodesLackRoom) and reason.rejecting)
+                isinstance(reason, r.ReservedWindow)
+                or (isinstance(reason, r.NodesLackRoom) and reason.rejecting)
                 for reason in reasons
             )
             requeue_reason = requeue_reason if is_of_shape else RequeueReason.GENERIC
@@ -483,5 +470,5 @@ class Round:
         return self._keep_pending(nomination, requeue_reason, reasons)
 
 
-def _evaluation_failed(error: Exception) -> EvaluationFailed:
-    return EvaluationFailed(f"{type(error).__name__}: {error}")
+def _evaluation_failed(error: Exception) -> r.EvaluationFailed:
+    return r.EvaluationFailed(f"{type(error).__name__}: {error}")

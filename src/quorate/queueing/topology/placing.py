@@ -16,12 +16,7 @@ from quorate.placement.topology.search import PlacedPods, PlacementFailure
 from quorate.placement.topology.shortage import host_shortage
 from quorate.placement.topology.tree import DomainTree, Path
 from quorate.placement.vectors import np
-from quorate.queueing.inadmissible_reasons import (
-    NodesLackRoom,
-    PlacementRefused,
-    TopologyMismatched,
-    TopologyProblem,
-)
+from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.nodes.places import LEVELS, Amounts, Domains, Place, without_places
 from quorate.queueing.nodes.pod_templates import Template
@@ -73,7 +68,7 @@ class Placement(msgspec.Struct, frozen=True):
     """The places of all pod sets that need some, or why there are none."""
 
     pod_sets: tuple[PodSetPlaces, ...] = ()
-    failures: tuple[PlacementRefused | NodesLackRoom, ...] = ()
+    failures: tuple[r.PlacementRefused | r.NodesLackRoom, ...] = ()
     needed: _Needed = ()
 
     def places(self) -> list[Place]:
@@ -90,7 +85,7 @@ def topology_mismatch(
     covered: Collection[str],
     *,
     is_topology_queue: bool,
-) -> TopologyMismatched | None:
+) -> r.TopologyMismatched | None:
     """Return why ``flavor`` cannot serve the topology request of ``pod_set``; None if it can.
 
     ``covered`` are the resources of the flavor's group.  A plain flavor may serve resources that pods do not
@@ -99,26 +94,26 @@ def topology_mismatch(
     """
     if not model.is_on:
         return None
-    problem: TopologyProblem | None = None
+    problem: r.TopologyProblem | None = None
     request = pod_set.topology
     if request is NO_TOPOLOGY or not request.is_explicit:
         if model.is_topology_flavor(flavor) and not is_topology_queue:
-            problem = TopologyProblem.NO_REQUEST
+            problem = r.TopologyProblem.NO_REQUEST
     elif not model.is_topology_flavor(flavor):
         if not any(resource in covered for resource in pod_set.on_node):
             return None
-        problem = TopologyProblem.NO_TOPOLOGY
+        problem = r.TopologyProblem.NO_TOPOLOGY
     else:
         levels, named = model.levels(flavor), request.levels
         if levels is None:
-            problem = TopologyProblem.UNKNOWN_TOPOLOGY
+            problem = r.TopologyProblem.UNKNOWN_TOPOLOGY
         elif request.unconstrained is False and not named:
-            problem = TopologyProblem.NO_LEVEL
+            problem = r.TopologyProblem.NO_LEVEL
         else:
             for level in named:  # for each head: a set would cost more
                 if level not in levels:
-                    problem = TopologyProblem.NO_LEVEL
-    return TopologyMismatched(pod_set.name, flavor, problem) if problem else None
+                    problem = r.TopologyProblem.NO_LEVEL
+    return r.TopologyMismatched(pod_set.name, flavor, problem) if problem else None
 
 
 def place_pod_sets(
@@ -160,7 +155,7 @@ def place_pod_sets(
 
 def failures_without_pods(
     model: TopologyModel, pod_sets: Sequence[PodSetToPlace]
-) -> tuple[PlacementRefused | NodesLackRoom, ...]:
+) -> tuple[r.PlacementRefused | r.NodesLackRoom, ...]:
     """Return which pod sets have no places even if the nodes had no pods at all; empty if all have."""
     if not model.cluster.used.any():
         return place_pod_sets(model, pod_sets, is_empty=True).failures
@@ -200,13 +195,13 @@ def _place_groups(
 ) -> Placement:
     """``placed_so_far`` takes back the constraints of the pods that were placed."""
     placed: list[PodSetPlaces] = []
-    failures: list[PlacementRefused | NodesLackRoom] = []
+    failures: list[r.PlacementRefused | r.NodesLackRoom] = []
     assumed: list[Place] = []
     for (on_hosts, flavors), members in sorted(groups.items()):
         for workers, leader in _units(members):
             outcome = _place_in_tree(model, on_hosts, flavors, workers, leader, assumed, is_empty=is_empty)
             if (
-                isinstance(outcome, PlacementRefused)
+                isinstance(outcome, r.PlacementRefused)
                 and leader is not None
                 and outcome.pod_set == workers.shape.name
             ):  # about the first of the group
@@ -236,12 +231,12 @@ def _place_in_tree(
     assumed: Sequence[Place],
     *,
     is_empty: bool,
-) -> list[PodSetPlaces] | PlacementRefused | NodesLackRoom:
+) -> list[PodSetPlaces] | r.PlacementRefused | r.NodesLackRoom:
     tree = model.host_tree(flavors) if on_hosts else model.tree(flavors[0])
     if tree is None:
         unknown = "workload requires Topology, but there is no TAS cache information"
         text = "the nodes are not known yet" if on_hosts else unknown
-        return PlacementRefused(workers.shape.name, text)
+        return r.PlacementRefused(workers.shape.name, text)
     return _place_unit(model, tree, flavors, workers, leader, assumed, is_empty=is_empty)
 
 
@@ -293,7 +288,7 @@ def _place_unit(
     assumed: Sequence[Place],
     *,
     is_empty: bool,
-) -> list[PodSetPlaces] | PlacementRefused | NodesLackRoom:
+) -> list[PodSetPlaces] | r.PlacementRefused | r.NodesLackRoom:
     topology_flavors = () if workers.on_hosts else tuple(flavors)
     capacity = _capacity_beside(tree, topology_flavors, assumed, is_empty=is_empty)
     request = without_kept_nodes(tree, workers, pod_set_request(model, workers))
@@ -316,7 +311,7 @@ def _place_unit(
         outcome = extend(capacity, request, of_leader, previous, model.profile)
     if isinstance(outcome, PlacementFailure):
         about = leader if outcome.of_leader and leader is not None else workers
-        return PlacementRefused(about.shape.name, outcome.text, outcome.fitting, outcome.requested)
+        return r.PlacementRefused(about.shape.name, outcome.text, outcome.fitting, outcome.requested)
     result = [_places(tree, topology_flavors, workers, outcome.workers, as_of)]
     if leader is not None:
         result.append(_places(tree, topology_flavors, leader, outcome.leader, as_of))
@@ -344,7 +339,7 @@ def _capacity_beside(
     return Capacity(tree, by_leaf, is_empty, pods_by_leaf)
 
 
-def lack_of_room(model: TopologyModel, pod_set: PodSetToPlace) -> NodesLackRoom | None:
+def lack_of_room(model: TopologyModel, pod_set: PodSetToPlace) -> r.NodesLackRoom | None:
     """Return which pods fit no host, without choosing hosts for the others; None if all fit."""
     if pod_set.template is not None and model.constraints.may_limit(pod_set.template):
         return _lack_on_hosts(model, pod_set)
@@ -356,7 +351,7 @@ def lack_of_room(model: TopologyModel, pod_set: PodSetToPlace) -> NodesLackRoom 
     return cached[0]
 
 
-def _lack_on_hosts(model: TopologyModel, pod_set: PodSetToPlace) -> NodesLackRoom | None:
+def _lack_on_hosts(model: TopologyModel, pod_set: PodSetToPlace) -> r.NodesLackRoom | None:
     tree = model.host_tree(pod_set.flavors)
     if tree is None:
         return None
@@ -396,7 +391,7 @@ def _limits(
 
 def _lack_beside(
     previous: PreviousPlaces | None, capacity: Capacity, request: PodSetRequest, limits: PodLimits | None
-) -> NodesLackRoom | None:
+) -> r.NodesLackRoom | None:
     """Return which pods fit no host beside the pods of the replaced slice, which keep their places."""
     kept = 0 if previous is None else min(request.count, sum(placed.pods for placed in previous.workers))
     if not kept:
@@ -413,12 +408,12 @@ def _lack_beside(
 
 def _lack_of_room(
     capacity: Capacity, request: PodSetRequest, limits: PodLimits | None
-) -> NodesLackRoom | None:
+) -> r.NodesLackRoom | None:
     shortage = host_shortage(capacity, request, None if limits is None else limits.passing)
     if shortage is None:
         return None
     rejecting = () if limits is None else limits.failures
-    return NodesLackRoom(
+    return r.NodesLackRoom(
         pod_set=request.name,
         requested=request.count,
         fitting=shortage.fitting,

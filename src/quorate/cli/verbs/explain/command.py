@@ -13,18 +13,9 @@ from quorate.api.meta import Key, epoch
 from quorate.cli.configuration_options import Config
 from quorate.cli.exit_codes import Exit
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs import printing as p
 from quorate.cli.verbs.cluster_commands import in_namespace
 from quorate.cli.verbs.options import Workloads
-from quorate.cli.verbs.printing import (
-    Fields,
-    ListSection,
-    Section,
-    TableSection,
-    is_structured,
-    print_sections,
-    print_value,
-    print_values,
-)
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.answers import Answers
@@ -93,8 +84,8 @@ async def _explain(
     explanations = [await answers.of(target) for target in targets]
     for origin in answers.origins:
         typer.echo(origin, err=True)
-    if is_structured(output):
-        print_values(explanations, output)
+    if p.is_structured(output):
+        p.print_values(explanations, output)
     else:
         for explanation in explanations:
             _print(explanation, output)
@@ -136,19 +127,19 @@ def _says_the_same(one: Explanation, other: Explanation) -> bool:
 
 
 def _print(explanation: Explanation, output: o.Output) -> None:
-    if is_structured(output):
-        print_value(explanation, output)
+    if p.is_structured(output):
+        p.print_value(explanation, output)
     else:
-        print_sections(explanation_sections(explanation, WallClock().now()))
+        p.print_sections(explanation_sections(explanation, WallClock().now()))
 
 
 _PENDING: Final = {"ClusterQueue": "Pending", "LocalQueue": "In its cluster queue"}
 
 
-def explanation_sections(explanation: Explanation, now: float) -> tuple[Section, ...]:
+def explanation_sections(explanation: Explanation, now: float) -> tuple[p.Section, ...]:
     """Return the parts of the output; ``now`` in epoch seconds."""
     object_ = explanation.object
-    facts = Fields((
+    facts = p.Fields((
         (object_.kind, str(Key(object_.namespace, object_.name))),
         ("Local queue", explanation.local_queue),
         ("Cluster queue", explanation.cluster_queue),
@@ -185,20 +176,20 @@ def explanation_sections(explanation: Explanation, now: float) -> tuple[Section,
     titles = ("POD SET", "FLAVOR", "RESOURCE", "NEEDS", "FREE", "SHORT BY", "AT MOST")
     return (
         facts,
-        TableSection("Reasons", ("CODE", "OBJECT", "SINCE", "EVALUATED", "TEXT"), causes),
+        p.TableSection("Reasons", ("CODE", "OBJECT", "SINCE", "EVALUATED", "TEXT"), causes),
         _without_empty_columns("Numbers", titles, numbers),
         _without_empty_columns(
             "Quota used by", (users, "CLUSTERQUEUE", "FLAVOR", "RESOURCE", "AMOUNT", ""), held
         ),
-        ListSection("Remedies", explanation.enough),
+        p.ListSection("Remedies", explanation.enough),
     )
 
 
 def _without_empty_columns(
     title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]
-) -> TableSection:
+) -> p.TableSection:
     used = [at for at in range(len(columns)) if any(row[at] for row in rows)]
-    return TableSection(
+    return p.TableSection(
         title, tuple(columns[at] for at in used), tuple(tuple(row[at] for at in used) for row in rows)
     )
 

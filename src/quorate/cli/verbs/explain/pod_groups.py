@@ -7,15 +7,8 @@ import typer
 from quorate.cli.configuration_options import SchedulerConf, SchedulerNames
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
+from quorate.cli.verbs import printing as p
 from quorate.cli.verbs.cluster_commands import in_namespace
-from quorate.cli.verbs.printing import (
-    Fields,
-    Section,
-    TableSection,
-    is_structured,
-    print_sections,
-    print_values,
-)
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.pod_groups import PodGroupExplanation, explain_pod_groups, named_pod_groups
 from quorate.inspect.gang_model import scheduler_settings
@@ -69,18 +62,18 @@ async def explain(
     )
     explanations = explain_pod_groups(model, chosen, settings, now)
     typer.echo(f"evaluated with {origin}", err=True)
-    if is_structured(output):
-        print_values(explanations, output)
+    if p.is_structured(output):
+        p.print_values(explanations, output)
         return
     for explanation in explanations:
-        print_sections(explanation_sections(explanation))
+        p.print_sections(explanation_sections(explanation))
 
 
-def explanation_sections(explanation: PodGroupExplanation) -> tuple[Section, ...]:
+def explanation_sections(explanation: PodGroupExplanation) -> tuple[p.Section, ...]:
     position = (
         "" if explanation.position is None else f"{explanation.position} of {explanation.waiting} waiting"
     )
-    facts = Fields((
+    facts = p.Fields((
         ("Pod group", explanation.pod_group),
         ("Queue", explanation.queue),
         ("Phase", explanation.phase),
@@ -91,7 +84,7 @@ def explanation_sections(explanation: PodGroupExplanation) -> tuple[Section, ...
     ))  # fmt: skip
     return (
         facts,
-        TableSection(
+        p.TableSection(
             "Checks", ("CHECK", "RESULT"), tuple((check.name, check.says) for check in explanation.checks)
         ),
     )

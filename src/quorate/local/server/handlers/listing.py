@@ -5,13 +5,7 @@ import binascii
 
 import msgspec
 
-from quorate.local.objects.errors import (
-    StatusError,
-    bad_request,
-    forbidden_field,
-    not_supported,
-    resource_expired,
-)
+from quorate.local.objects import errors
 from quorate.local.server import parameters
 from quorate.local.server.requests import responses, selectors
 from quorate.local.server.requests.context import RequestContext, invalid_options
@@ -46,11 +40,13 @@ def check_list_options(context: RequestContext) -> None:
         (match and context.query.get("continue"), "is forbidden when continue is provided"),
         (match == "Exact" and version == "0", '"exact" is forbidden for resourceVersion "0"'),
     )
-    findings = [forbidden_field(MATCH, f"{MATCH} {rule}") for is_broken, rule in rules if is_broken]
+    findings = [errors.forbidden_field(MATCH, f"{MATCH} {rule}") for is_broken, rule in rules if is_broken]
     if match not in ("", "Exact", "NotOlderThan"):
-        findings.append(not_supported(MATCH, match, ["Exact", "NotOlderThan", ""]))
+        findings.append(errors.not_supported(MATCH, match, ["Exact", "NotOlderThan", ""]))
     if "sendInitialEvents" in context.query:
-        findings.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+        findings.append(
+            errors.forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list")
+        )
     if findings:
         raise invalid_options(OPTIONS, findings)
     parameters.integer(context.query, "timeoutSeconds")
@@ -61,7 +57,7 @@ def parse_resource_version(text: str) -> int:
     try:
         return parameters.unsigned(text or "0")
     except ValueError as error:
-        raise bad_request(f'resourceVersion: Invalid value: "{text}": {error}') from error
+        raise errors.bad_request(f'resourceVersion: Invalid value: "{text}": {error}') from error
 
 
 async def list_page(context: RequestContext) -> Page:
@@ -71,7 +67,7 @@ async def list_page(context: RequestContext) -> Page:
     limit, token = _limit(context), context.query.get("continue", "")
     if token:
         if context.query.get("resourceVersion", "0") not in ("", "0"):
-            raise bad_request("specifying resource version is not allowed when using continue")
+            raise errors.bad_request("specifying resource version is not allowed when using continue")
         revision, start = _decode_token(token)
         stored = [
             entry for entry in _entries_at(context, revision, _token_expired(start)) if entry.key >= start
@@ -79,7 +75,9 @@ async def list_page(context: RequestContext) -> Page:
     else:
         revision = _exact_revision(context)
         stored = _entries_at(
-            context, revision, resource_expired("The resourceVersion for the provided list is too old.")
+            context,
+            revision,
+            errors.resource_expired("The resourceVersion for the provided list is too old."),
         )
     revision = revision or context.server.store.revision
     # Field selectors need the requested version; without them only the selected page is converted.
@@ -95,7 +93,7 @@ async def list_page(context: RequestContext) -> Page:
     return Page(page, revision, following, remaining)
 
 
-def _entries_at(context: RequestContext, at: int, too_old: StatusError) -> list[Entry]:
+def _entries_at(context: RequestContext, at: int, too_old: errors.StatusError) -> list[Entry]:
     """Return the objects at a revision, or the latest ones for 0.  Raises ``too_old``."""
     store, resource = context.server.store, context.kind.resource
     if not at:
@@ -119,7 +117,7 @@ def _exact_revision(context: RequestContext) -> int:
     if revision > current:
         message = f"Too large resource version: {revision}, current: {current}"
         cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-        raise StatusError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
+        raise errors.StatusError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
     return revision if context.query.get(MATCH) == "Exact" else 0
 
 
@@ -133,12 +131,12 @@ def _decode_token(token: str) -> tuple[int, Key]:
         content = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         revision, resource, namespace, name = msgspec.json.decode(content, type=tuple[int, str, str, str])
     except (binascii.Error, ValueError, msgspec.DecodeError) as error:
-        raise bad_request(f"continue key is not valid: {error}") from error
+        raise errors.bad_request(f"continue key is not valid: {error}") from error
     return revision, Key(resource, namespace, name)
 
 
-def _token_expired(start: Key) -> StatusError:
+def _token_expired(start: Key) -> errors.StatusError:
     """Return the error for an expired token, with a token that continues at the latest revision."""
-    error = resource_expired(EXPIRED)
+    error = errors.resource_expired(EXPIRED)
     error.metadata = {"continue": _encode_token(0, start)}
     return error

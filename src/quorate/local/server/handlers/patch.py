@@ -3,15 +3,7 @@
 from typing import Any
 
 from quorate.api.codec import Json
-from quorate.local.objects.errors import (
-    Cause,
-    StatusError,
-    bad_request,
-    format_value,
-    invalid,
-    invalid_value,
-    required,
-)
+from quorate.local.objects import errors
 from quorate.local.objects.patch import managed_fields
 from quorate.local.objects.patch.apply import Application, apply
 from quorate.local.objects.patch.json_patches import json_patch, merge_patch
@@ -44,7 +36,7 @@ async def patch(context: RequestContext) -> ApiResponse:
         message = (
             f"the body of the request was in an unknown format - accepted media types include: {accepted}"
         )
-        raise StatusError(415, "UnsupportedMediaType", message)
+        raise errors.StatusError(415, "UnsupportedMediaType", message)
     return await update.guaranteed_update(context, await patch_function(context), dry_run)
 
 
@@ -52,7 +44,7 @@ async def patch_function(context: RequestContext) -> UpdateFunction:
     """Return the update function of a patch other than apply.  Raises StatusError: 400, 415, 422."""
     media_type = media_type_of(context)
     if media_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
-        raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+        raise errors.StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     if "force" in context.query:
         raise invalid_options(OPTIONS, [_force_forbidden()])
     strictness = field_validation(context, OPTIONS)
@@ -68,8 +60,8 @@ def media_type_of(context: RequestContext) -> str:
     return context.content_type.partition(";")[0].strip().lower()
 
 
-def _force_forbidden() -> Cause:
-    return Cause("force", "FieldValueForbidden", "Forbidden: may not be specified for non-apply patch")
+def _force_forbidden() -> errors.Cause:
+    return errors.Cause("force", "FieldValueForbidden", "Forbidden: may not be specified for non-apply patch")
 
 
 def _apply_patch(media_type: str, old: Json, content: Any, kind: Kind) -> Json:
@@ -93,7 +85,7 @@ def _check_patched(context: RequestContext, new: Json, old: Json, strictness: st
     restored = _restored_parts(context, new, old)
     try:
         decoded = kind.strategy.decode({name: part for name, part in new.items() if name not in restored})
-    except StatusError as error:
+    except errors.StatusError as error:
         raise _invalid_patch(new, error.message) from error
     if strictness == "Strict" and decoded.warnings:
         raise _invalid_patch(new, f"strict decoding error: {', '.join(decoded.warnings)}")
@@ -112,11 +104,11 @@ def _restored_parts(context: RequestContext, new: Json, old: Json) -> Json:
     return {name: old[name] for name in names if name in old and new.get(name) is old[name]}
 
 
-def _invalid_patch(patched: Json, detail: str) -> StatusError:
+def _invalid_patch(patched: Json, detail: str) -> errors.StatusError:
     """Return the error for a patch that does not result in an object of the kind."""
-    cause = invalid_value("patch", format_value(patched), detail)
+    cause = errors.invalid_value("patch", errors.format_value(patched), detail)
     message = f' "" is invalid: {cause.field}: {cause.message}'
-    return StatusError(422, "Invalid", message, {"causes": [cause.to_json()]})
+    return errors.StatusError(422, "Invalid", message, {"causes": [cause.to_json()]})
 
 
 def _check_uid(context: RequestContext, new: Json, old: Json) -> None:
@@ -126,8 +118,8 @@ def _check_uid(context: RequestContext, new: Json, old: Json) -> None:
     """
     uid = new["metadata"].get("uid")
     if uid and uid != old["metadata"]["uid"]:
-        cause = invalid_value("metadata.uid", uid, "field is immutable")
-        raise invalid(context.kind.group, context.kind.kind, context.name, [cause, cause])
+        cause = errors.invalid_value("metadata.uid", uid, "field is immutable")
+        raise errors.invalid(context.kind.group, context.kind.kind, context.name, [cause, cause])
 
 
 async def _apply(context: RequestContext, dry_run: bool) -> ApiResponse:
@@ -169,7 +161,7 @@ def application_of(context: RequestContext, configuration: Json) -> Application:
     """Return the apply request of a configuration.  Raises StatusError(422) without a field manager."""
     manager = context.query.get("fieldManager", "")
     if not manager:
-        raise invalid_options(OPTIONS, [required("fieldManager", "is required for apply patch")])
+        raise invalid_options(OPTIONS, [errors.required("fieldManager", "is required for apply patch")])
     return Application(
         managed_fields.applier(manager, context.info.subresource),
         context.kind.api_version,
@@ -184,25 +176,25 @@ def applied_configuration(context: RequestContext) -> Json:
     """Return the applied configuration.  Raises StatusError(400) if it is for another object."""
     try:
         body = media_types.parse_yaml(context.body)
-    except StatusError as error:
-        raise bad_request(f"error decoding YAML: {error.message}") from error
+    except errors.StatusError as error:
+        raise errors.bad_request(f"error decoding YAML: {error.message}") from error
     config = body.document
     strictness = field_validation(context, OPTIONS)
     if strictness == "Strict" and body.duplicates:
         problem = "error strict decoding YAML: error converting YAML to JSON"
-        raise bad_request(f"{problem}: {', '.join(body.strict_findings)}")
+        raise errors.bad_request(f"{problem}: {', '.join(body.strict_findings)}")
     if strictness == "Warn":
         context.warnings.extend(body.duplicates)
     if not isinstance(config, dict):
-        raise bad_request("error decoding YAML: not an object")
+        raise errors.bad_request("error decoding YAML: not an object")
     kind, api_version, name = context.kind, config.get("apiVersion") or "", config.get("kind") or ""
     if (api_version, name) != (kind.api_version, kind.kind):
         group, _, version = str(api_version).rpartition("/")
-        raise bad_request(f"invalid object type: {group}/{version}, Kind={name}")
+        raise errors.bad_request(f"invalid object type: {group}/{version}, Kind={name}")
     meta = config.get("metadata") or {}
     if meta.get("name", context.name) != context.name:
         mismatch = f"does not match the name on the URL ({context.name})"
-        raise bad_request(f"the name of the object ({meta['name']}) {mismatch}")
+        raise errors.bad_request(f"the name of the object ({meta['name']}) {mismatch}")
     if meta.get("managedFields") is not None:
-        raise bad_request("metadata.managedFields must be nil")
+        raise errors.bad_request("metadata.managedFields must be nil")
     return config

@@ -7,15 +7,7 @@ from functools import partial
 import msgspec
 
 from quorate.api.codec import Json
-from quorate.local.objects.errors import (
-    StatusError,
-    bad_request,
-    conflict,
-    internal,
-    invalid,
-    invalid_value,
-    not_found,
-)
+from quorate.local.objects import errors
 from quorate.local.server.admission import plugins
 from quorate.local.server.admission import webhooks as webhooks
 from quorate.local.server.auth.service_account_tokens import API_AUDIENCES, BOUND_RESOURCES, ObjectReference
@@ -60,10 +52,10 @@ def _check_lifetime(lifetime_s: int) -> None:
     path, group, kind = "spec.expirationSeconds", TOKEN_REQUEST.group, TOKEN_REQUEST.kind
     if lifetime_s < MIN_LIFETIME_S:
         message = "may not specify a duration less than 10 minutes"
-        raise invalid(group, kind, "", [invalid_value(path, lifetime_s, message)])
+        raise errors.invalid(group, kind, "", [errors.invalid_value(path, lifetime_s, message)])
     if lifetime_s > MAX_LIFETIME_S:
         message = "may not specify a duration larger than 2^32 seconds"
-        raise invalid(group, kind, "", [invalid_value(path, lifetime_s, message)])
+        raise errors.invalid(group, kind, "", [errors.invalid_value(path, lifetime_s, message)])
 
 
 def _bound_object(context: RequestContext, reference: Json) -> tuple[str, ObjectReference]:
@@ -71,13 +63,15 @@ def _bound_object(context: RequestContext, reference: Json) -> tuple[str, Object
     kind, name, uid = (reference.get(field, "") for field in ("kind", "name", "uid"))
     resource = BOUND_RESOURCES.get(kind)
     if resource is None:
-        raise bad_request(f"cannot bind token for serviceaccount to type {kind}")
+        raise errors.bad_request(f"cannot bind token for serviceaccount to type {kind}")
     entry = context.server.store.get(Key(resource, "" if kind == "Node" else context.namespace, name))
     if entry is None:
-        raise not_found("", resource, name)
+        raise errors.not_found("", resource, name)
     current_uid = entry.decode()["metadata"]["uid"]
     if uid and uid != current_uid:
-        raise conflict("", resource, name, f"the UID in the bound object reference ({uid}) does not match")
+        raise errors.conflict(
+            "", resource, name, f"the UID in the bound object reference ({uid}) does not match"
+        )
     return kind, ObjectReference(name, current_uid)
 
 
@@ -90,9 +84,9 @@ async def bind(context: RequestContext) -> ApiResponse:
     dry_run = context.dry_run("CreateOptions")
     binding = await read_object(context, BINDING, "CreateOptions")
     if context.info.resource == "pods" and binding.get("metadata", {}).get("name", "") != context.name:
-        raise bad_request("name in URL does not match name in Binding object")
+        raise errors.bad_request("name in URL does not match name in Binding object")
     if not (binding.get("target") or {}).get("name"):
-        raise internal("target.name: Required value")
+        raise errors.internal("target.name: Required value")
     binding.setdefault("metadata", {}).setdefault("namespace", context.namespace)
     plugins.require_namespace(context, binding)
     binding = await webhooks.mutate(context, "CREATE", binding, kind=BINDING)
@@ -100,7 +94,7 @@ async def bind(context: RequestContext) -> ApiResponse:
     target, uid = binding["target"], binding["metadata"].get("uid")
     if target.get("kind") not in (None, "", "Node"):
         rule = f'target.kind: Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
-        raise internal(rule)
+        raise errors.internal(rule)
     labels: Json = dict(binding["metadata"].get("labels") or {})
     if target.get("kind") == "Node":
         labels |= plugins.topology_labels(context, target["name"])
@@ -109,13 +103,13 @@ async def bind(context: RequestContext) -> ApiResponse:
         update.check_uid(context, uid, pod["metadata"]["uid"])
         if pod["metadata"].get("deletionTimestamp"):
             message = f"pod {context.name} is being deleted, cannot be assigned to a host"
-            raise conflict("", "pods/binding", context.name, message)
+            raise errors.conflict("", "pods/binding", context.name, message)
         if pod["spec"].get("nodeName"):
             message = f'pod {context.name} is already assigned to node "{pod["spec"]["nodeName"]}"'
-            raise conflict("", "pods/binding", context.name, message)
+            raise errors.conflict("", "pods/binding", context.name, message)
         if pod["spec"].get("schedulingGates"):
             message = f"pod {context.name} has non-empty .spec.schedulingGates"
-            raise conflict("", "pods/binding", context.name, message)
+            raise errors.conflict("", "pods/binding", context.name, message)
         pod["spec"]["nodeName"] = target["name"]
         for field, values in (("annotations", binding["metadata"].get("annotations")), ("labels", labels)):
             if values:
@@ -151,7 +145,7 @@ async def evict(context: RequestContext) -> ApiResponse:
     """POST pods/x/eviction: delete the pod, unless this violates a disruption budget."""
     eviction = await read_object(context, EVICTION, "CreateOptions")
     if eviction.get("metadata", {}).get("name") != context.name:
-        raise bad_request("name in URL does not match name in Eviction object")
+        raise errors.bad_request("name in URL does not match name in Eviction object")
     plugins.require_namespace(context, eviction)
     eviction = await webhooks.mutate(context, "CREATE", eviction, kind=EVICTION)
     await webhooks.validate(context, "CREATE", eviction, kind=EVICTION)
@@ -197,7 +191,9 @@ async def finalize(context: RequestContext) -> ApiResponse:
 async def not_implemented(context: RequestContext) -> ApiResponse:
     """Return 501 for a subresource that needs a kubelet or another backend."""
     await context.current()
-    raise StatusError(501, "NotImplemented", f"{context.info.subresource} is not served by this server")
+    raise errors.StatusError(
+        501, "NotImplemented", f"{context.info.subresource} is not served by this server"
+    )
 
 
 Handler = Callable[[RequestContext], Awaitable[ApiResponse]]

@@ -9,15 +9,7 @@ import msgspec
 from aiohttp import WSCloseCode, web
 
 from quorate.api.codec import Json
-from quorate.local.objects.errors import (
-    Cause,
-    StatusError,
-    bad_request,
-    forbidden_field,
-    internal,
-    not_supported,
-    resource_expired,
-)
+from quorate.local.objects import errors
 from quorate.local.server import parameters
 from quorate.local.server.handlers.listing import MATCH, OPTIONS
 from quorate.local.server.requests import selectors
@@ -39,7 +31,7 @@ def watch_frames(context: RequestContext) -> AsyncIterator[bytes]:
     try:
         since = parameters.unsigned(text or "0")
     except ValueError as error:
-        raise internal(f'resourceVersion: Invalid value: "{text}": {error}') from error
+        raise errors.internal(f'resourceVersion: Invalid value: "{text}": {error}') from error
     duration_s = min(parameters.integer(context.query, "timeoutSeconds") or MAX_DURATION_S, MAX_DURATION_S)
     labels, fields = context.query.get("labelSelector", ""), context.query.get("fieldSelector", "")
     if context.name:
@@ -54,20 +46,20 @@ async def _with_error_frame(view: ResponseView, frames: AsyncIterator[bytes]) ->
     try:
         async for data in frames:
             yield data
-    except StatusError as error:
+    except errors.StatusError as error:
         yield view.error(error)
 
 
 def _check_options(context: RequestContext) -> None:
-    match, findings = context.query.get(MATCH, ""), list[Cause]()
+    match, findings = context.query.get(MATCH, ""), list[errors.Cause]()
     if "sendInitialEvents" not in context.query and match:
         rule = f"{MATCH} is forbidden for watch unless sendInitialEvents is provided"
-        findings.append(forbidden_field(MATCH, rule))
+        findings.append(errors.forbidden_field(MATCH, rule))
     elif "sendInitialEvents" in context.query and match != "NotOlderThan":
         rule = f"sendInitialEvents requires setting {MATCH} to NotOlderThan"
-        findings.append(forbidden_field(MATCH, rule))
+        findings.append(errors.forbidden_field(MATCH, rule))
     if match not in ("", "NotOlderThan"):
-        findings.append(not_supported(MATCH, match, ["NotOlderThan"]))
+        findings.append(errors.not_supported(MATCH, match, ["NotOlderThan"]))
     if findings:
         raise invalid_options(OPTIONS, findings)
 
@@ -92,7 +84,7 @@ async def _stream(
             changes = store.changes(resource, seen)
         except RevisionCompacted as error:
             message = f"too old resource version: {error.revision} ({error.oldest_revision})"
-            raise resource_expired(message) from error
+            raise errors.resource_expired(message) from error
         if changes:
             converted = await _convert_changes(context, changes)
             events = [event for change in converted for event in _events(context, change, selector)]
@@ -205,7 +197,7 @@ async def send_events(request: web.BaseRequest, frames: AsyncIterator[bytes]) ->
     """
     protocols = [name.strip() for name in request.headers.get("Sec-WebSocket-Protocol", "").split(",")]
     if len(protocols) > 1:
-        raise bad_request("a watch has at most one WebSocket subprotocol")
+        raise errors.bad_request("a watch has at most one WebSocket subprotocol")
     websocket = web.WebSocketResponse(protocols=protocols if protocols[0] else (), compress=False)
     await websocket.prepare(request)
     sending = asyncio.create_task(_send(websocket, frames))

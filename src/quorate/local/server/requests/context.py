@@ -11,16 +11,8 @@ from multidict import MultiMapping
 from quorate.api.codec import Json
 from quorate.kube.clock import Clock
 from quorate.kube.computations import Computations
+from quorate.local.objects import errors
 from quorate.local.objects.cel import evaluation
-from quorate.local.objects.errors import (
-    Cause,
-    StatusError,
-    forbidden,
-    invalid,
-    not_found,
-    not_supported,
-    too_long,
-)
 from quorate.local.objects.protobuf.envelope import MAGIC
 from quorate.local.server.admission_rules.policies import AdmissionPolicies
 from quorate.local.server.admission_rules.webhooks import WebhookConfigurations
@@ -131,10 +123,10 @@ class RequestContext:
         Raises StatusError(422) for a value other than All, and for a too long field manager.
         """
         if len(self.query.get("fieldManager", "").encode()) > MAX_FIELD_MANAGER_BYTES:
-            raise invalid_options(options, [too_long("fieldManager", "", MAX_FIELD_MANAGER_BYTES)])
+            raise invalid_options(options, [errors.too_long("fieldManager", "", MAX_FIELD_MANAGER_BYTES)])
         values = self.query.getall("dryRun", [])
         if any(value != "All" for value in values):
-            raise invalid_options(options, [not_supported("dryRun", values, ["All"])])
+            raise invalid_options(options, [errors.not_supported("dryRun", values, ["All"])])
         return bool(values)
 
     async def current(self) -> Entry:
@@ -177,19 +169,19 @@ class RequestContext:
         if not self.server.authorizer.allows(self.user, AuthorizationAttributes.from_request(info)):
             raise forbidden_request(self.user, info)
 
-    def forbidden(self, obj: Json, detail: str, causes: Sequence[Cause] = ()) -> StatusError:
+    def forbidden(self, obj: Json, detail: str, causes: Sequence[errors.Cause] = ()) -> errors.StatusError:
         """Return the 403 for a write of an object."""
         name = obj.get("metadata", {}).get("name", "")
-        return forbidden(self.kind.group, self.kind.plural, name, detail, causes)
+        return errors.forbidden(self.kind.group, self.kind.plural, name, detail, causes)
 
-    def not_found(self) -> StatusError:
-        return not_found(self.kind.group, self.kind.plural, self.name)
+    def not_found(self) -> errors.StatusError:
+        return errors.not_found(self.kind.group, self.kind.plural, self.name)
 
     def decode(self, entry: Entry) -> Json:
         """Return a copy of an object of the requested version, with apiVersion and kind."""
         return {"kind": self.kind.kind, "apiVersion": self.kind.api_version} | entry.decode()
 
 
-def invalid_options(kind: str, causes: list[Any]) -> StatusError:
+def invalid_options(kind: str, causes: list[Any]) -> errors.StatusError:
     """Return the 422 for an invalid query parameter or DeleteOptions."""
-    return invalid("meta.k8s.io", kind, "", causes)
+    return errors.invalid("meta.k8s.io", kind, "", causes)

@@ -4,14 +4,7 @@ import re
 
 from quorate.api.codec import Json
 from quorate.api.quantity import InvalidQuantity, parse_quantity
-from quorate.local.objects.errors import (
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    missing_reference,
-    not_supported,
-    required,
-)
+from quorate.local.objects import errors
 from quorate.local.server.registry.defaults.pod_resources import is_huge_pages
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, relation
 from quorate.local.server.registry.validation.formats import FORMATS, check_format, label
@@ -56,11 +49,11 @@ def privileges_may_escalate(context: Json, path: str, _: Scope) -> Causes:
         return
     if context.get("privileged"):
         message = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-        yield invalid_value(path, context, message)
+        yield errors.invalid_value(path, context, message)
     for name in (context.get("capabilities") or {}).get("add", ()):
         if name == "CAP_SYS_ADMIN":
             message = f"cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` {name}"
-            yield invalid_value(path, context, message)
+            yield errors.invalid_value(path, context, message)
 
 
 @relation
@@ -68,12 +61,12 @@ def one_claim_source(claim: Json, path: str, _: Scope) -> Causes:
     names = {field: claim.get(field) for field in ("resourceClaimName", "resourceClaimTemplateName")}
     value = {"Name": claim.get("name", "")} | {field[0].upper() + field[1:]: names[field] for field in names}
     if not any(name is not None for name in names.values()):
-        yield invalid_value(
+        yield errors.invalid_value(
             path, value, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
         )
     elif all(name is not None for name in names.values()):
         message = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-        yield invalid_value(path, value, message)
+        yield errors.invalid_value(path, value, message)
 
 
 @relation
@@ -87,12 +80,14 @@ def claims_of_the_pod(resources: Json, path: str, scope: Scope) -> Causes:
     for index, claim in enumerate(resources["claims"]):
         here, name = f"{path}.claims[{index}]", claim.get("name", "")
         if not name:
-            yield required(here)
+            yield errors.required(here)
             continue
         if scope.is_duplicate("claims", (name, claim.get("request", ""))):
-            yield duplicate(here, name)
+            yield errors.duplicate(here, name)
         if name not in names:
-            yield missing_reference(here, name, f"must be one of the names in pod.spec.resourceClaims{where}")
+            yield errors.missing_reference(
+                here, name, f"must be one of the names in pod.spec.resourceClaims{where}"
+            )
         if claim.get("request"):
             yield from check_format(claim["request"], f"{here}.request", label)
 
@@ -103,9 +98,9 @@ def seccomp_file(profile: Json, path: str, _: Scope) -> Causes:
     if profile.get("type") != "Localhost":
         if file is not None:
             value = {"Type": profile.get("type", ""), "LocalhostProfile": file}
-            yield invalid_value(where, value, "can only be set when seccomp type is Localhost")
+            yield errors.invalid_value(where, value, "can only be set when seccomp type is Localhost")
     elif file is None:
-        yield required(where, "must be set when seccomp type is Localhost")
+        yield errors.required(where, "must be set when seccomp type is Localhost")
     else:
         yield from check_format(file, where, FORMATS["relativePath"])
 
@@ -115,10 +110,10 @@ def needs_of_user_namespace(container: Json, path: str, scope: Scope) -> Causes:
     mount = (container.get("securityContext") or {}).get("procMount")
     if scope.container.obj.get("hostUsers") is False:
         if container.get("volumeDevices"):
-            yield forbidden_field(f"{path}.volumeDevices", "when `hostUsers` is false")
+            yield errors.forbidden_field(f"{path}.volumeDevices", "when `hostUsers` is false")
     elif mount == "Unmasked":
         message = "`hostUsers` must be false to use `Unmasked`"
-        yield invalid_value(f"{path}.securityContext.procMount", mount, message)
+        yield errors.invalid_value(f"{path}.securityContext.procMount", mount, message)
 
 
 @relation
@@ -129,10 +124,10 @@ def resize_of_pods_that_end(policy: Json, path: str, scope: Scope) -> Causes:
         and container.container.obj.get("restartPolicy") == "Never"
     ):
         message = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
-        yield invalid_value(path, policy.get("restartPolicy", ""), message)
+        yield errors.invalid_value(path, policy.get("restartPolicy", ""), message)
     if container.is_duplicate("resizePolicy", policy.get("resourceName", "")):
         position = container.obj["resizePolicy"].index(policy)
-        yield duplicate(f"{path}[{position}]", policy.get("resourceName", ""))
+        yield errors.duplicate(f"{path}[{position}]", policy.get("resourceName", ""))
 
 
 @relation
@@ -141,13 +136,13 @@ def device_of_a_volume(device: Json, path: str, scope: Scope) -> Causes:
     if not name:
         return
     if container.is_duplicate("volumeDevices", name):
-        yield invalid_value(f"{path}.name", name, "must be unique")
+        yield errors.invalid_value(f"{path}.name", name, "must be unique")
     volumes = [volume for volume in container.container.obj.get("volumes", ()) if volume.get("name") == name]
     if not volumes:
-        yield missing_reference(f"{path}.name", name)
+        yield errors.missing_reference(f"{path}.name", name)
     elif not {"persistentVolumeClaim", "ephemeral"} & volumes[0].keys():
         message = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
-        yield invalid_value(f"{path}.name", name, message)
+        yield errors.invalid_value(f"{path}.name", name, message)
 
 
 @relation
@@ -157,9 +152,11 @@ def known_field_path(selector: Json, path: str, _: Scope) -> Causes:
     if not field or field in VARIABLE_FIELDS or SUBSCRIPT.fullmatch(field):
         return
     if field in OTHER_FIELDS:
-        yield not_supported(where, field, VARIABLE_FIELDS)
+        yield errors.not_supported(where, field, VARIABLE_FIELDS)
     else:
-        yield invalid_value(where, field, f"error converting fieldPath: field label not supported: {field}")
+        yield errors.invalid_value(
+            where, field, f"error converting fieldPath: field label not supported: {field}"
+        )
 
 
 @relation
@@ -169,18 +166,20 @@ def known_file_path(selector: Json, path: str, _: Scope) -> Causes:
     if field in FILE_FIELDS or SUBSCRIPT.fullmatch(field):
         return
     if field in VARIABLE_FIELDS or field in OTHER_FIELDS:
-        yield not_supported(where, field, FILE_FIELDS)
+        yield errors.not_supported(where, field, FILE_FIELDS)
     elif field:
-        yield invalid_value(where, field, f"error converting fieldPath: field label not supported: {field}")
+        yield errors.invalid_value(
+            where, field, f"error converting fieldPath: field label not supported: {field}"
+        )
 
 
 @relation
 def one_downward_source(file: Json, path: str, _: Scope) -> Causes:
     if not {"fieldRef", "resourceFieldRef"} & file.keys():
-        yield required(path, "one of fieldRef and resourceFieldRef is required")
+        yield errors.required(path, "one of fieldRef and resourceFieldRef is required")
     elif {"fieldRef", "resourceFieldRef"} <= file.keys():
         message = "fieldRef and resourceFieldRef can not be specified simultaneously"
-        yield invalid_value(path, "resource", message)
+        yield errors.invalid_value(path, "resource", message)
 
 
 @relation
@@ -192,7 +191,7 @@ def distinct_projected_paths(volume: Json, path: str, scope: Scope) -> Causes:
                     if file.get("path") and scope.is_duplicate("paths", file["path"]):
                         named = kind in ("configMap", "secret")
                         value = projection.get("name", "") if named else file["path"]
-                        yield invalid_value(path, value, "conflicting duplicate paths")
+                        yield errors.invalid_value(path, value, "conflicting duplicate paths")
 
 
 @relation
@@ -200,7 +199,7 @@ def known_resource(selector: Json, path: str, _: Scope) -> Causes:
     name = selector.get("resource", "")
     kind, _, resource = name.partition(".")
     if name and name not in VARIABLE_RESOURCES and not (kind and is_huge_pages(resource)):
-        yield not_supported(f"{path}.resource", name, VARIABLE_RESOURCES)
+        yield errors.not_supported(f"{path}.resource", name, VARIABLE_RESOURCES)
 
 
 @relation
@@ -209,7 +208,7 @@ def sleep_within_grace_period(action: Json, path: str, scope: Scope) -> Causes:
     seconds, grace = action.get("seconds", 0), pod.obj.get("terminationGracePeriodSeconds", 30)
     if not 0 <= seconds <= grace:
         message = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
-        yield invalid_value(path, seconds, message)
+        yield errors.invalid_value(path, seconds, message)
 
 
 @relation
@@ -219,7 +218,7 @@ def whole_huge_pages(resources: Json, path: str, _: Scope) -> Causes:
             page, nanos = _page_nanos(name), parse_quantity(text).nanos
             if page and (nanos < 0 or nanos % page):
                 message = f"{text} is not positive integer multiple of {name}"
-                yield invalid_value(f"{path}.{side}[{name}]", text, message)
+                yield errors.invalid_value(f"{path}.{side}[{name}]", text, message)
 
 
 def _page_nanos(name: str) -> int:

@@ -13,16 +13,7 @@ import msgspec
 import yaml
 
 from quorate.api.codec import Json
-from quorate.local.objects.errors import (
-    Cause,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    not_supported,
-    required,
-    too_long,
-    too_many,
-)
+from quorate.local.objects import errors
 from quorate.local.server.registry.validation.formats import FORMATS
 from quorate.local.server.registry.validation.metadata import annotations, labels
 from quorate.local.server.registry.validation.resource_amounts import (
@@ -32,7 +23,7 @@ from quorate.local.server.registry.validation.resource_amounts import (
     quota_amounts,
 )
 
-Causes = Iterator[Cause]
+Causes = Iterator[errors.Cause]
 
 NOT_NEGATIVE = "must be greater than or equal to 0"
 IMMUTABLE = "field is immutable"
@@ -135,11 +126,13 @@ class FieldRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     unless: dict[str, State] = {}
 
 
-ENTRIES: dict[str, Callable[[dict[str, str], str], Iterable[Cause]]] = {
+ENTRIES: dict[str, Callable[[dict[str, str], str], Iterable[errors.Cause]]] = {
     "labels": labels,
     "annotations": annotations,
     "dataKeys": lambda given, path: (
-        invalid_value(f"{path}[{key}]", key, message) for key in given for message in FORMATS["dataKey"](key)
+        errors.invalid_value(f"{path}[{key}]", key, message)
+        for key in given
+        for message in FORMATS["dataKey"](key)
     ),
     "containerAmounts": container_amounts,
     "podAmounts": pod_amounts,
@@ -148,7 +141,7 @@ ENTRIES: dict[str, Callable[[dict[str, str], str], Iterable[Cause]]] = {
 }
 
 
-Check = Callable[[Any, str, Scope], Iterable[Cause]]
+Check = Callable[[Any, str, Scope], Iterable[errors.Cause]]
 """Yields what is wrong with the value at a path; the scope is the object that has the field."""
 
 
@@ -192,22 +185,22 @@ def union_fields(type_name: str) -> tuple[str, ...]:
     return next(rule.union for rule in rule_table()[type_name] if rule.union)
 
 
-def validate_as(type_name: str) -> Callable[[Json], list[Cause]]:
+def validate_as(type_name: str) -> Callable[[Json], list[errors.Cause]]:
     """Return the function that validates an object by the rules of a type."""
     return lambda obj: first_causes(check(type_name, obj))
 
 
-def validate_status_as(type_name: str) -> Callable[[Json, Json], list[Cause]]:
+def validate_status_as(type_name: str) -> Callable[[Json, Json], list[errors.Cause]]:
     """Return the function that validates a new status (new, old) by the rules of a type."""
     return lambda new, _: first_causes(check(type_name, new))
 
 
-def validate_update_as(type_name: str) -> Callable[[Json, Json], list[Cause]]:
+def validate_update_as(type_name: str) -> Callable[[Json, Json], list[errors.Cause]]:
     """Return the function that validates an update (new, old) by the rules of a type."""
     return lambda new, old: first_causes(check_update(type_name, new, old))
 
 
-def first_causes(causes: Causes) -> list[Cause]:
+def first_causes(causes: Causes) -> list[errors.Cause]:
     """Return the causes until their messages have ``MAX_MESSAGES`` characters together.
 
     A message quotes the value, which may be a list with a cause for each of its items.
@@ -237,7 +230,7 @@ def check(type_name: str, obj: Json, path: str = "", parent: Scope | None = None
                 value = rule.absent
             if (rule.required and not value) or (rule.defined and value is None):
                 detail = rule.required or rule.defined
-                yield required(_join(path, reported), detail if isinstance(detail, str) else "")
+                yield errors.required(_join(path, reported), detail if isinstance(detail, str) else "")
             elif value is not None:
                 where = _join(path, reported)
                 for check_value in checks:
@@ -272,10 +265,10 @@ def check_update(type_name: str, new: Json, old: Json, path: str = "") -> Causes
                 continue
             where = _join(path, reported)
             if rule.frozen:
-                yield forbidden_field(where, rule.frozen)
+                yield errors.forbidden_field(where, rule.frozen)
             else:
                 value = None if rule.hidden else now
-                yield invalid_value(
+                yield errors.invalid_value(
                     where, value, IMMUTABLE if rule.immutable is True else str(rule.immutable)
                 )
 
@@ -298,18 +291,18 @@ def _join(path: str, field: str) -> str:
 def _checks(rule: FieldRule) -> Iterator[Check]:
     """Yield the checks of a value that is there, in the order of their findings."""
     if rule.forbidden:
-        yield _cause_if(bool, lambda path, _: forbidden_field(path, rule.forbidden))
+        yield _cause_if(bool, lambda path, _: errors.forbidden_field(path, rule.forbidden))
     if rule.excluded:
-        yield lambda _, path, __: (forbidden_field(path, rule.excluded),)
+        yield lambda _, path, __: (errors.forbidden_field(path, rule.excluded),)
     if rule.invalid:
         yield _invalid_if(lambda _: True, rule.invalid)
     if (max_items := rule.max_items) is not None:
         yield _cause_if(
             lambda value: len(value) > max_items,
             lambda path, value: (
-                invalid_value(path, value, rule.message)
+                errors.invalid_value(path, value, rule.message)
                 if rule.message
-                else too_many(path, len(value), max_items)
+                else errors.too_many(path, len(value), max_items)
             ),
         )
     if (max_characters := rule.max_characters) is not None:
@@ -322,7 +315,7 @@ def _checks(rule: FieldRule) -> Iterator[Check]:
         yield _format_check(rule)
     if (max_bytes := rule.max_bytes) is not None:
         yield _cause_if(
-            lambda value: len(value) > max_bytes, lambda path, value: too_long(path, value, max_bytes)
+            lambda value: len(value) > max_bytes, lambda path, value: errors.too_long(path, value, max_bytes)
         )
     if rule.entries:
         check_entries = ENTRIES[rule.entries]
@@ -340,7 +333,7 @@ def _bounds(rule: FieldRule) -> Iterator[Check]:
     if rule.enum:
         yield _cause_if(
             lambda value: applies(value) and value not in rule.enum,
-            lambda path, value: not_supported(path, value, rule.enum),
+            lambda path, value: errors.not_supported(path, value, rule.enum),
         )
     if (minimum := rule.minimum) is not None:
         text = rule.message or f"must be greater than or equal to {minimum}"
@@ -360,12 +353,12 @@ def _bounds(rule: FieldRule) -> Iterator[Check]:
         yield _invalid_if(lambda value: value != rule.equals, f"must be {rule.equals}")
 
 
-def _cause_if(test: Callable[[Any], bool], cause: Callable[[str, Any], Cause]) -> Check:
+def _cause_if(test: Callable[[Any], bool], cause: Callable[[str, Any], errors.Cause]) -> Check:
     return lambda value, path, _: (cause(path, value),) if test(value) else ()
 
 
 def _invalid_if(test: Callable[[Any], bool], message: str) -> Check:
-    return _cause_if(test, lambda path, value: invalid_value(path, value, message))
+    return _cause_if(test, lambda path, value: errors.invalid_value(path, value, message))
 
 
 def _format_check(rule: FieldRule) -> Check:
@@ -376,9 +369,9 @@ def _format_check(rule: FieldRule) -> Check:
         if not value and not check_empty:
             return
         for message in format_function(value) if format_function else ():
-            yield invalid_value(path, value, rule.message or message)
+            yield errors.invalid_value(path, value, rule.message or message)
         if rule.unique and scope.container.is_duplicate(rule.unique, value):
-            yield duplicate(path, value)
+            yield errors.duplicate(path, value)
 
     return check_format
 
@@ -395,7 +388,7 @@ def _items_check(rule: FieldRule) -> Check:
             for check_value in value_checks:
                 yield from check_value(value, where, scope)
             for message in format_function(value) if format_function else ():
-                yield invalid_value(where, value, message)
+                yield errors.invalid_value(where, value, message)
 
     return check_items
 
@@ -405,9 +398,9 @@ def _check_union(rule: FieldRule, obj: Json, path: str, scope: Scope) -> Causes:
     present = [field for field in rule.union if field in obj]
     if not present:
         if rule.missing:
-            yield required(path, rule.missing)
+            yield errors.required(path, rule.missing)
         return
     for field in present[1:]:
-        yield forbidden_field(_join(path, field), rule.surplus)
+        yield errors.forbidden_field(_join(path, field), rule.surplus)
     if present[0] in rule.types:
         yield from check(rule.types[present[0]], obj[present[0]], _join(path, present[0]), scope)

@@ -3,15 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from quorate.api.codec import Json
-from quorate.local.objects.errors import (
-    Cause,
-    forbidden_field,
-    format_value,
-    group_resource,
-    invalid_value,
-    required,
-    too_long,
-)
+from quorate.local.objects import errors
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.registry.validation import formats
 
@@ -48,15 +40,15 @@ FREE_FINALIZERS = frozenset(
 """Resources of which the finalizers need no domain."""
 
 
-def validate(kind: Kind, obj: Json) -> list[Cause]:
+def validate(kind: Kind, obj: Json) -> list[errors.Cause]:
     metadata: Json = obj["metadata"]
-    resource = group_resource(kind.group, kind.plural)  # Events of both groups are stored as one
+    resource = errors.group_resource(kind.group, kind.plural)  # Events of both groups are stored as one
     name_format = NAME_RULES.get(resource, formats.subdomain)
     findings = []
     if "generateName" in metadata and resource not in FREE_PREFIXES:
         base = metadata["generateName"].removesuffix("-")
         findings += [
-            invalid_value("metadata.generateName", metadata["generateName"], message)
+            errors.invalid_value("metadata.generateName", metadata["generateName"], message)
             for message in name_format(base)
         ]
     findings += _name(metadata.get("name", ""), name_format)
@@ -67,58 +59,60 @@ def validate(kind: Kind, obj: Json) -> list[Cause]:
     return findings
 
 
-def _name(name: str, name_format: Callable[[str], Iterator[str]]) -> list[Cause]:
+def _name(name: str, name_format: Callable[[str], Iterator[str]]) -> list[errors.Cause]:
     if not name:
-        return [required("metadata.name", "name or generateName is required")]
-    return [invalid_value("metadata.name", name, message) for message in name_format(name)]
+        return [errors.required("metadata.name", "name or generateName is required")]
+    return [errors.invalid_value("metadata.name", name, message) for message in name_format(name)]
 
 
-def labels(values: dict[str, str], path: str) -> list[Cause]:
+def labels(values: dict[str, str], path: str) -> list[errors.Cause]:
     findings = [
-        invalid_value(path, key, message) for key in sorted(values) for message in formats.qualified(key)
+        errors.invalid_value(path, key, message)
+        for key in sorted(values)
+        for message in formats.qualified(key)
     ]
     return findings + [
-        invalid_value(path, value, message)
+        errors.invalid_value(path, value, message)
         for _, value in sorted(values.items())
         for message in formats.label_value(value)
     ]
 
 
-def annotations(values: dict[str, str], path: str) -> list[Cause]:
+def annotations(values: dict[str, str], path: str) -> list[errors.Cause]:
     findings = [
-        invalid_value(path, key, message)
+        errors.invalid_value(path, key, message)
         for key in sorted(values)
         for message in formats.qualified(key.lower())
     ]
     if sum(len(key.encode()) + len(value.encode()) for key, value in values.items()) > ANNOTATIONS_LIMIT:
-        findings.append(too_long(path, "", ANNOTATIONS_LIMIT))
+        findings.append(errors.too_long(path, "", ANNOTATIONS_LIMIT))
     return findings
 
 
-def _finalizers(values: list[str], qualified: bool) -> list[Cause]:
-    findings: list[Cause] = []
+def _finalizers(values: list[str], qualified: bool) -> list[errors.Cause]:
+    findings: list[errors.Cause] = []
     for index, finalizer in enumerate(values):
         path = f"metadata.finalizers[{index}]"
         messages = list(formats.qualified(finalizer))
         if qualified and not messages and not (finalizer in STANDARD_FINALIZERS or "/" in finalizer):
             messages = ["name is neither a standard finalizer name nor is it fully qualified"]
-        findings += [invalid_value(path, finalizer, message) for message in messages]
+        findings += [errors.invalid_value(path, finalizer, message) for message in messages]
     if "orphan" in values and "foregroundDeletion" in values:
         message = "finalizer orphan and foregroundDeletion cannot be both set"
-        findings.append(invalid_value("metadata.finalizers", values, message))
+        findings.append(errors.invalid_value("metadata.finalizers", values, message))
     return findings
 
 
-def _owner_references(values: list[Json]) -> list[Cause]:
+def _owner_references(values: list[Json]) -> list[errors.Cause]:
     path = "metadata.ownerReferences"
     findings = [
-        invalid_value(f"{path}.{field}", "", "must not be empty")
+        errors.invalid_value(f"{path}.{field}", "", "must not be empty")
         for reference in values
         for field in ("apiVersion", "kind", "name", "uid")
         if not reference.get(field)
     ]
     findings += [
-        invalid_value(path, reference, "/v1, Kind=Event is disallowed from being an owner")
+        errors.invalid_value(path, reference, "/v1, Kind=Event is disallowed from being an owner")
         for reference in values
         if (reference.get("apiVersion"), reference.get("kind")) == ("v1", "Event")
     ]
@@ -129,14 +123,14 @@ def _owner_references(values: list[Json]) -> list[Cause]:
             "Only one reference can have Controller set to true."
             f' Found "true" in references for {first} and {second}'
         )
-        findings.append(invalid_value(path, values, message))
+        findings.append(errors.invalid_value(path, values, message))
     return findings
 
 
-def validate_deletion(new: Json, old: Json) -> list[Cause]:
+def validate_deletion(new: Json, old: Json) -> list[errors.Cause]:
     """Validate the metadata that marks a deletion, which only a deletion may set."""
     return [
-        invalid_value(f"metadata.{field}", new[field], "field is immutable")
+        errors.invalid_value(f"metadata.{field}", new[field], "field is immutable")
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds")
         if new.get(field) is not None
         and new[field] != old.get(field)
@@ -144,23 +138,23 @@ def validate_deletion(new: Json, old: Json) -> list[Cause]:
     ]
 
 
-def validate_update(kind: Kind, new: Json, old: Json) -> list[Cause]:
+def validate_update(kind: Kind, new: Json, old: Json) -> list[errors.Cause]:
     """Validate an update of metadata, in addition to ``validate``."""
-    findings: list[Cause] = []
+    findings: list[errors.Cause] = []
     added = [
         finalizer
         for finalizer in new["metadata"].get("finalizers") or []
         if finalizer not in (old["metadata"].get("finalizers") or [])
     ]
     if added and old["metadata"].get("deletionTimestamp"):
-        names = ", ".join(format_value(finalizer) for finalizer in added)
+        names = ", ".join(errors.format_value(finalizer) for finalizer in added)
         message = (
             "no new finalizers can be added if the object is being deleted,"
             f" found new finalizers []string{{{names}}}"
         )
-        findings.append(forbidden_field("metadata.finalizers", message))
+        findings.append(errors.forbidden_field("metadata.finalizers", message))
     for field in ("name", "namespace", "uid", "creationTimestamp"):
         if new["metadata"].get(field) != old["metadata"].get(field):
             value = new["metadata"].get(field, "")
-            findings.append(invalid_value(f"metadata.{field}", value, "field is immutable"))
+            findings.append(errors.invalid_value(f"metadata.{field}", value, "field is immutable"))
     return findings

@@ -1,14 +1,7 @@
 """Rules that relate fields of Services, Endpoints and EndpointSlices."""
 
 from quorate.api.codec import Json
-from quorate.local.objects.errors import (
-    Cause,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    not_supported,
-    required,
-)
+from quorate.local.objects import errors
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, check, relation
 from quorate.local.server.registry.validation.formats import check_format, ip_address
 
@@ -23,20 +16,20 @@ def _service_type(spec: Json) -> str:
 @relation
 def name_needed_among_ports(port: Json, path: str, scope: Scope) -> Causes:
     if len(scope.container.obj["ports"]) > 1 and not port.get("name"):
-        yield required(f"{path}.name")
+        yield errors.required(f"{path}.name")
 
 
 @relation
 def node_port_of_service_type(port: Json, path: str, scope: Scope) -> Causes:
     kind = _service_type(scope.container.obj)
     if port.get("nodePort") and kind in ("ClusterIP", "ExternalName"):
-        yield forbidden_field(f"{path}.nodePort", f"may not be used when `type` is '{kind}'")
+        yield errors.forbidden_field(f"{path}.nodePort", f"may not be used when `type` is '{kind}'")
 
 
 @relation
 def unique_service_port(port: Json, path: str, scope: Scope) -> Causes:
     if scope.container.is_duplicate("ports", (port.get("protocol"), port.get("port"))):
-        yield duplicate(path, port)
+        yield errors.duplicate(path, port)
 
 
 @relation
@@ -47,15 +40,15 @@ def service_address(spec: Json, path: str, scope: Scope) -> Causes:
     elif address != HEADLESS:
         yield from check_format(address, CLUSTER_IP, ip_address)
     elif "clusterIP" in spec and kind in ("LoadBalancer", "NodePort"):
-        yield invalid_value(CLUSTER_IP, HEADLESS, f"may not be set to 'None' for {kind} services")
+        yield errors.invalid_value(CLUSTER_IP, HEADLESS, f"may not be set to 'None' for {kind} services")
 
 
-def validate_new_service(service: Json) -> list[Cause]:
+def validate_new_service(service: Json) -> list[errors.Cause]:
     """Check that the cluster has the IP families of a new service."""
     return list(_single_stack(service["spec"]))
 
 
-def validate_service_update(new: Json, old: Json) -> list[Cause]:
+def validate_service_update(new: Json, old: Json) -> list[errors.Cause]:
     """Check that an allocated cluster IP does not change, and that the cluster has the IP families."""
     return [*_single_stack(new["spec"]), *_kept_address(new, old)]
 
@@ -66,19 +59,19 @@ def _single_stack(spec: Json) -> Causes:
         return
     if spec.get("ipFamilyPolicy") == "RequireDualStack":
         message = "this cluster is not configured for dual-stack services"
-        yield invalid_value("spec.ipFamilyPolicy", "RequireDualStack", message)
+        yield errors.invalid_value("spec.ipFamilyPolicy", "RequireDualStack", message)
     for index, family in enumerate(spec.get("ipFamilies", ())):
         if family not in ("IPv4", "IPv6"):
-            yield not_supported(f"spec.ipFamilies[{index}]", family, ("IPv4", "IPv6"))
+            yield errors.not_supported(f"spec.ipFamilies[{index}]", family, ("IPv4", "IPv6"))
         elif family != "IPv4":
-            yield invalid_value(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
+            yield errors.invalid_value(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
 
 
-def _kept_address(new: Json, old: Json) -> list[Cause]:
+def _kept_address(new: Json, old: Json) -> list[errors.Cause]:
     now, was = new["spec"].get("clusterIP"), old["spec"].get("clusterIP")
     if not was or now == was or "ExternalName" in (new["spec"].get("type"), old["spec"].get("type")):
         return []
-    return [invalid_value(CLUSTER_IP, [now], "may not change once set")]
+    return [errors.invalid_value(CLUSTER_IP, [now], "may not change once set")]
 
 
 @relation

@@ -1,15 +1,7 @@
 """Rules that relate fields of Jobs, CronJobs and the kinds that keep a set of pods."""
 
 from quorate.api.codec import Json
-from quorate.local.objects.errors import (
-    Cause,
-    duplicate,
-    forbidden_field,
-    invalid_object,
-    invalid_value,
-    not_supported,
-    required,
-)
+from quorate.local.objects import errors
 from quorate.local.server.registry.validation import formats
 from quorate.local.server.registry.validation.field_rules import (
     IMMUTABLE,
@@ -47,17 +39,17 @@ def selector_selects_template(spec: Json, path: str, scope: Scope) -> Causes:
         return
     if not (selector.get("matchLabels") or selector.get("matchExpressions")):
         kind = scope.type.removesuffix("Spec").lower()
-        yield invalid_value(f"{path}.selector", selector, f"empty selector is invalid for {kind}")
+        yield errors.invalid_value(f"{path}.selector", selector, f"empty selector is invalid for {kind}")
     labels = spec["template"]["metadata"].get("labels", {})
     if not selector_matches(selector, labels):
-        yield invalid_value(f"{path}.template.metadata.labels", labels, SELECTOR_MISMATCH)
+        yield errors.invalid_value(f"{path}.template.metadata.labels", labels, SELECTOR_MISMATCH)
 
 
 @relation
 def progress_deadline_after_ready(spec: Json, path: str, _: Scope) -> Causes:
     seconds = spec.get("progressDeadlineSeconds")
     if seconds is not None and seconds <= spec.get("minReadySeconds", 0):
-        yield invalid_value(
+        yield errors.invalid_value(
             f"{path}.progressDeadlineSeconds", seconds, "must be greater than minReadySeconds"
         )
 
@@ -67,14 +59,14 @@ def rolling_update_makes_progress(spec: Json, path: str, _: Scope) -> Causes:
     rolling = spec["strategy"].get("rollingUpdate", {})
     if all(rolling.get(name) in (0, "0%") for name in ("maxSurge", "maxUnavailable")):
         field, value = f"{path}.strategy.rollingUpdate.maxUnavailable", rolling["maxUnavailable"]
-        yield invalid_value(field, value, "may not be 0 when `maxSurge` is 0")
+        yield errors.invalid_value(field, value, "may not be 0 when `maxSurge` is 0")
 
 
 @relation
 def labels_select_template(spec: Json, path: str, _: Scope) -> Causes:
     labels = spec["template"]["metadata"].get("labels", {})
     if not spec.get("selector", {}).items() <= labels.items():
-        yield invalid_value(f"{path}.template.metadata.labels", labels, SELECTOR_MISMATCH)
+        yield errors.invalid_value(f"{path}.template.metadata.labels", labels, SELECTOR_MISMATCH)
 
 
 @relation
@@ -83,7 +75,7 @@ def daemon_set_strategy(spec: Json, path: str, _: Scope) -> Causes:
     if strategy.get("type") == "OnDelete":
         return
     if strategy.get("type") != "RollingUpdate":
-        yield not_supported(f"{path}.updateStrategy", strategy, ("OnDelete", "RollingUpdate"))
+        yield errors.not_supported(f"{path}.updateStrategy", strategy, ("OnDelete", "RollingUpdate"))
         return
     rolling, where = strategy.get("rollingUpdate", {}), f"{path}.updateStrategy.rollingUpdate"
     for name in ("maxUnavailable", "maxSurge"):
@@ -91,12 +83,12 @@ def daemon_set_strategy(spec: Json, path: str, _: Scope) -> Causes:
     unavailable, surge = (rolling.get(name, 0) not in (0, "0%") for name in ("maxUnavailable", "maxSurge"))
     if unavailable and surge:
         message = "may not be set when maxUnavailable is non-zero"
-        yield invalid_value(f"{where}.maxSurge", rolling["maxSurge"], message)
+        yield errors.invalid_value(f"{where}.maxSurge", rolling["maxSurge"], message)
     elif not unavailable and not surge:
-        yield required(f"{where}.maxUnavailable", "cannot be 0 when maxSurge is 0")
+        yield errors.required(f"{where}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
-def validate_stateful_set(obj: Json) -> list[Cause]:
+def validate_stateful_set(obj: Json) -> list[errors.Cause]:
     """Validate a StatefulSet. A claim template replaces the volume of its name in the pods."""
     spec, template = obj["spec"], obj["spec"]["template"]
     names = [claim.get("metadata", {}).get("name", "") for claim in spec.get("volumeClaimTemplates", ())]
@@ -107,12 +99,12 @@ def validate_stateful_set(obj: Json) -> list[Cause]:
     return first_causes(check("StatefulSet", {**obj, "spec": {**spec, "template": template}}))
 
 
-def validate_stateful_set_update(new: Json, old: Json) -> list[Cause]:
+def validate_stateful_set_update(new: Json, old: Json) -> list[errors.Cause]:
     if _immutable_part(new["spec"]) == _immutable_part(old["spec"]):
         return []
     *names, last = (f"'{field}'" for field in STATEFUL_SET_MUTABLE)
     message = f"updates to statefulset spec for fields other than {', '.join(names)} and {last} are forbidden"
-    return [forbidden_field("spec", message)]
+    return [errors.forbidden_field("spec", message)]
 
 
 def _immutable_part(spec: Json) -> Json:
@@ -127,7 +119,7 @@ def indexed_pod_hostnames(job: Json, path: str, _: Scope) -> Causes:
         last = f"{name}-{spec['completions'] - 1}"
         if any(formats.label(last)):
             message = f"will not able to create pod with invalid DNS label: {last}"
-            yield invalid_value("metadata.name", name, message)
+            yield errors.invalid_value("metadata.name", name, message)
 
 
 @relation
@@ -141,7 +133,7 @@ def generated_job_selector(job: Json, path: str, _: Scope) -> Causes:
         for key, value in (("controller-uid", meta.get("uid", "")), ("job-name", meta.get("name", "")))
     }
     if not selector_matches(spec["selector"], labels):
-        yield invalid_value("spec.selector", spec["selector"], "`selector` not auto-generated")
+        yield errors.invalid_value("spec.selector", spec["selector"], "`selector` not auto-generated")
 
 
 @relation
@@ -154,14 +146,16 @@ def job_indexes(spec: Json, path: str, scope: Scope) -> Causes:
             yield from check("SuccessPolicy", spec["successPolicy"], f"{path}.successPolicy", scope)
         if max_failed is not None and max_failed > completions:
             message = "must be less than or equal to completions"
-            yield invalid_value(f"{path}.maxFailedIndexes", max_failed, message)
+            yield errors.invalid_value(f"{path}.maxFailedIndexes", max_failed, message)
     many = (completions or 0) > MANY_COMPLETIONS and "backoffLimitPerIndex" in spec
     if many and max_failed is None:
-        yield required(f"{path}.maxFailedIndexes", f"when completions is above {MANY_COMPLETIONS}")
+        yield errors.required(f"{path}.maxFailedIndexes", f"when completions is above {MANY_COMPLETIONS}")
     limit = MAX_PARALLELISM_OF_MANY if many else MAX_INDEXED_PARALLELISM
     for field in ("parallelism", "maxFailedIndexes"):
         if spec.get(field, 0) > limit:
-            yield invalid_value(f"{path}.{field}", spec[field], f"must be less than or equal to {limit}")
+            yield errors.invalid_value(
+                f"{path}.{field}", spec[field], f"must be less than or equal to {limit}"
+            )
 
 
 @relation
@@ -170,34 +164,38 @@ def job_restart_policy(spec: Json, path: str, _: Scope) -> Causes:
     field = f"{path}.template.spec.restartPolicy"
     policy = spec["template"].get("spec", {}).get("restartPolicy", "Always")
     if policy == "Always":
-        yield required(field, 'valid values: "OnFailure", "Never"')
+        yield errors.required(field, 'valid values: "OnFailure", "Never"')
     elif policy not in ("OnFailure", "Never"):
-        yield not_supported(field, policy, ("OnFailure", "Never"))
+        yield errors.not_supported(field, policy, ("OnFailure", "Never"))
     elif policy != "Never" and "podFailurePolicy" in spec:
-        yield invalid_value(field, policy, 'only "Never" is supported when podFailurePolicy is specified')
+        yield errors.invalid_value(
+            field, policy, 'only "Never" is supported when podFailurePolicy is specified'
+        )
 
 
 @relation
 def job_selector_selects_template(spec: Json, path: str, _: Scope) -> Causes:
     labels = spec["template"].get("metadata", {}).get("labels")
     if "selector" not in spec or not selector_matches(spec["selector"], labels or {}):
-        yield invalid_value(f"{path}.template.metadata.labels", labels, SELECTOR_MISMATCH)
+        yield errors.invalid_value(f"{path}.template.metadata.labels", labels, SELECTOR_MISMATCH)
 
 
 @relation
 def fail_index_needs_backoff_limit(rule: Json, path: str, scope: Scope) -> Causes:
     spec = scope.container.container.obj
     if rule.get("action") == "FailIndex" and "backoffLimitPerIndex" not in spec:
-        yield invalid_value(f"{path}.action", "FailIndex", "requires the backoffLimitPerIndex to be set")
+        yield errors.invalid_value(
+            f"{path}.action", "FailIndex", "requires the backoffLimitPerIndex to be set"
+        )
 
 
 @relation
 def exit_codes_or_pod_conditions(rule: Json, path: str, _: Scope) -> Causes:
     codes, patterns = rule.get("onExitCodes"), rule.get("onPodConditions", [])
     if codes is not None and patterns:
-        yield invalid_object(path, "specifying both OnExitCodes and OnPodConditions is not supported")
+        yield errors.invalid_object(path, "specifying both OnExitCodes and OnPodConditions is not supported")
     if codes is None and not patterns:
-        yield invalid_object(path, "specifying one of OnExitCodes and OnPodConditions is required")
+        yield errors.invalid_object(path, "specifying one of OnExitCodes and OnPodConditions is required")
 
 
 @relation
@@ -211,7 +209,7 @@ def exit_code_container(requirement: Json, path: str, scope: Scope) -> Causes:
     }
     if requirement.get("containerName") not in names | {None}:
         message = "must be one of the container or initContainer names in the pod template"
-        yield invalid_value(f"{path}.containerName", requirement["containerName"], message)
+        yield errors.invalid_value(f"{path}.containerName", requirement["containerName"], message)
 
 
 @relation
@@ -219,11 +217,11 @@ def exit_code_order(requirement: Json, path: str, _: Scope) -> Causes:
     values = requirement.get("values", [])
     for index, value in enumerate(values):
         if value == 0 and requirement.get("operator") == "In":
-            yield invalid_value(f"{path}.values[{index}]", value, "must not be 0 for the In operator")
+            yield errors.invalid_value(f"{path}.values[{index}]", value, "must not be 0 for the In operator")
         if value in values[:index]:
-            yield duplicate(f"{path}.values[{index}]", value)
+            yield errors.duplicate(f"{path}.values[{index}]", value)
     if values != sorted(values):
-        yield invalid_value(f"{path}.values", values, "must be ordered")
+        yield errors.invalid_value(f"{path}.values", values, "must be ordered")
 
 
 @relation
@@ -231,24 +229,24 @@ def success_policy_rule(rule: Json, path: str, scope: Scope) -> Causes:
     completions: int = scope.container.container.obj["completions"]
     count, indexes = rule.get("succeededCount"), rule.get("succeededIndexes")
     if count is None and indexes is None:
-        yield required(path, "at least one of succeededCount or succeededIndexes must be specified")
+        yield errors.required(path, "at least one of succeededCount or succeededIndexes must be specified")
     index_count = 0
     if indexes is not None:
         try:
             index_count = count_indexes(indexes, completions)
         except ValueError as error:
             message = f"error parsing succeededIndexes: {error}"
-            yield invalid_value(f"{path}.succeededIndexes", indexes, message)
+            yield errors.invalid_value(f"{path}.succeededIndexes", indexes, message)
     if count is None:
         return
     if count <= 0:
-        yield invalid_value(f"{path}.succeededCount", count, "must be greater than zero")
+        yield errors.invalid_value(f"{path}.succeededCount", count, "must be greater than zero")
     if count > completions:
         message = f"must be less than or equal to {completions} (the number of specified completions)"
-        yield invalid_value(f"{path}.succeededCount", count, message)
+        yield errors.invalid_value(f"{path}.succeededCount", count, message)
     if indexes is not None and count > index_count:
         message = f"must be less than or equal to {index_count} (the number of succeededIndexes)"
-        yield invalid_value(f"{path}.succeededCount", count, message)
+        yield errors.invalid_value(f"{path}.succeededCount", count, message)
 
 
 def count_indexes(text: str, completions: int) -> int:
@@ -267,7 +265,7 @@ def count_indexes(text: str, completions: int) -> int:
     return count
 
 
-def validate_job_update(new: Json, old: Json) -> list[Cause]:
+def validate_job_update(new: Json, old: Json) -> list[errors.Cause]:
     # kube-apiserver validates the whole spec here as well, so each of its findings is listed twice.
     return [*check("JobSpec", new["spec"], "spec"), *_job_changes(new, old)]
 
@@ -278,9 +276,9 @@ def _job_changes(new: Json, old: Json) -> Causes:
     yield from check_update("JobSpec.update", now, was, "spec")
     if not _is_template_mutable(old):
         if now.get("template") != was.get("template"):
-            yield invalid_value("spec.template", now.get("template"), IMMUTABLE)
+            yield errors.invalid_value("spec.template", now.get("template"), IMMUTABLE)
     elif _immutable_pod_spec(now["template"]["spec"]) != _immutable_pod_spec(was["template"]["spec"]):
-        yield invalid_value("spec.template.spec", now["template"]["spec"], IMMUTABLE)
+        yield errors.invalid_value("spec.template.spec", now["template"]["spec"], IMMUTABLE)
 
 
 def _completions_change(now: Json, was: Json) -> Causes:
@@ -289,9 +287,11 @@ def _completions_change(now: Json, was: Json) -> Causes:
     if size == was.get("completions"):
         return
     if now.get("completionMode") != "Indexed":
-        yield invalid_value("spec.completions", size, IMMUTABLE)
+        yield errors.invalid_value("spec.completions", size, IMMUTABLE)
     elif size is not None and size != now.get("parallelism"):
-        yield invalid_value("spec.completions", size, "can only be modified in tandem with spec.parallelism")
+        yield errors.invalid_value(
+            "spec.completions", size, "can only be modified in tandem with spec.parallelism"
+        )
 
 
 def _is_template_mutable(job: Json) -> bool:
