@@ -406,3 +406,28 @@ def test_a_head_that_is_not_evaluated_because_admissions_wait_for_pods_has_this_
         assert explanation.enough == (
             "wait until the pods of default/unready are ready, or its timeout expires",
         )
+
+
+def test_a_head_beside_one_for_which_quota_is_kept_waits_for_its_start() -> None:
+    """``waits`` may use the whole quota of its queue, and keeps what is free of it from ``borrows``."""
+    given = one_queue(
+        [
+            {"name": "runs"},
+            {"name": "waits", "created": 1, "requests": {"cpu": 2}},
+            {"name": "borrows", "queue": "other", "created": 2, "create": "later"},
+        ],
+        clusterQueues={
+            "cq": {"cohort": "both", "strategy": "StrictFIFO", "quota": [{"one": {"cpu": 2}}]},
+            "other": {"cohort": "both", "quota": [{"one": {"cpu": 0}}]},
+        },
+        localQueues={"q": {"clusterQueue": "cq"}, "other": {"clusterQueue": "other"}},
+    )
+    world = RestingWorld(given)
+    world.rest()
+    world.run({"create": ["borrows"]})
+    world.rest()
+    explanation = explained(world, "borrows")
+    assert explanation is not None
+    (enough,), (remedy,) = explanation.enough, explanation.remedies
+    assert enough.startswith("wait until default/waits starts or is deleted")
+    assert remedy.text == "wait until the pending workload has started for which the free quota is kept"

@@ -82,6 +82,7 @@ CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
     (c.LimitRangeViolated(("cpu",)), "fit the LimitRanges of namespace team"),
     (c.ChecksFailed(), "wait until its admission checks are retried"),
     (c.NoLongerFits(OTHER, ()), "team/other took the quota"),
+    (c.NoLongerFits(OTHER, (), is_kept=True), "wait until team/other starts or is deleted"),
     (c.TargetsOverlap(OTHER, KEY), "wait until team/other is preempted by team/train"),
     (c.AwaitingPreemption((OTHER,)), "wait until the pods of these workloads are deleted: team/other"),
     (c.AwaitingPreemption((OTHER,), True), "the API server refuses to evict team/other"),

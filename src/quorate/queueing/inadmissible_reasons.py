@@ -232,11 +232,13 @@ class Shortage(msgspec.Struct, frozen=True):
 class NoLongerFits(msgspec.Struct, frozen=True):
     """Earlier heads of the round, ``preceded_by`` being the last of them, took the quota it would have got.
 
-    ``preceded_by`` is None if the quota was taken while the round was suspended.
+    ``preceded_by`` is None if the quota was taken while the round was suspended.  If ``is_kept``, it is
+    pending, and the quota is kept for it.
     """
 
     preceded_by: Key | None
     shortages: tuple[Shortage, ...]
+    is_kept: bool = False
 
 
 class TargetsOverlap(msgspec.Struct, frozen=True):

@@ -26,6 +26,9 @@ BLOCKED_TURN: Final = Change(
     action="Wait",
     text="wait until the first workload of its queue, which can never start as it is, is changed or deleted",
 )
+KEPT: Final = Change(
+    action="Wait", text="wait until the pending workload has started for which the free quota is kept"
+)
 _END_PODS: Final = Change(action="EndPods", text="the pods of the evicted workloads must end")
 _READY_PODS: Final = Change(action="ReadyPods", text="all workloads with quota must have ready pods, or end")
 
@@ -73,7 +76,9 @@ def find_remedies(
     if ahead and queue.is_strict:
         changes = (*changes, BLOCKED_TURN if blocked else TURN)
     any_of = yield from RemedySearch(state, queue, entry).find()
-    any_of = tuple(replace(remedy, all_of=(*changes, *remedy.all_of) or (TURN,)) for remedy in any_of)
+    is_kept = any(isinstance(reason, r.NoLongerFits) and reason.is_kept for reason in reasons)
+    alone = KEPT if is_kept else TURN
+    any_of = tuple(replace(remedy, all_of=(*changes, *remedy.all_of) or (alone,)) for remedy in any_of)
     return Remedies(any_of, is_searched=True, rivals=rivals)
 
 

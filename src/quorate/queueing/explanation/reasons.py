@@ -16,7 +16,7 @@ from quorate.queueing.explain import PendingFacts, QuotaHolder
 from quorate.queueing.explanation.planned import planned_start
 from quorate.queueing.pending.device_sources import UNREADABLE
 from quorate.queueing.pending.shape import PodSetShape
-from quorate.queueing.remedies import BLOCKED_TURN, TURN, selection_of
+from quorate.queueing.remedies import BLOCKED_TURN, KEPT, TURN, selection_of
 from quorate.queueing.scheduling.pod_sets_to_place import may_need_places
 from quorate.queueing.state import State
 from quorate.queueing.typed_reasons import reason_of
@@ -130,7 +130,8 @@ def sufficient(state: State, workload: Workload, facts: PendingFacts) -> tuple[s
         return ()
     reasons = facts.hold.reasons if facts.hold is not None else ()
     is_known = all(isinstance(reason, r.PodSetReason | _CHANGEABLE) for reason in reasons)
-    if not is_known or all(remedy.all_of in ((TURN,), (BLOCKED_TURN,)) for remedy in searched.any_of):
+    of_turn = ((TURN,), (BLOCKED_TURN,), (KEPT,))
+    if not is_known or all(remedy.all_of in of_turn for remedy in searched.any_of):
         sentences = remedies(state, key, reasons, facts)
         if searched.is_searched and not searched.any_of and sentences:
             sentences = (*sentences, "this removes the reasons that are known: others may follow")
@@ -204,6 +205,8 @@ def _remedy(state: State, key: Key, reason: r.InadmissibleReason) -> str:
             return f"change the requests of the pods to fit the LimitRanges of namespace {key.namespace}"
         case r.ChecksFailed():
             return "wait until its admission checks are retried (quorate workload describe shows them)"
+        case r.NoLongerFits(by, _, True):
+            return f"wait until {by} starts or is deleted: it waits too, and the free quota is kept for it"
         case r.NoLongerFits(by, _):
             return f"wait: it is retried at once; {by or 'another workload'} took the quota"
         case r.TargetsOverlap(victim, preemptor):

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from quorate.api.meta import Key
 from quorate.queueing.assignment import Assignment
 from quorate.queueing.cluster_queue import Reservation
-from quorate.queueing.inadmissible_reasons import Shortage
+from quorate.queueing.inadmissible_reasons import NoLongerFits, Shortage
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.nodes.places import Places
 from quorate.queueing.preemption.simulation import UsageSimulation
@@ -30,6 +30,7 @@ class EarlierHeads:
         self._places: list[Places] = []
         # By root: the last workload that took quota, and the preemption targets, each with its preemptor.
         self.last_served: dict[Node, Key] = {}
+        self._pending: set[Key] = set()  # of them: those for which quota is kept while they wait
         self.preemptors: dict[Node, dict[Key, Key]] = {}
 
     def count(self) -> None:
@@ -74,6 +75,11 @@ class EarlierHeads:
         if shortages or nomination.targets or nomination.queue.node.root not in self.preemptors:
             return shortages
         return self._shortages_beside_targets(nomination, assignment)
+
+    def loss(self, nomination: Nomination, shortages: tuple[Shortage, ...] = ()) -> NoLongerFits:
+        """Return the reason of a head that lacks what an earlier one took; without ``shortages``, places."""
+        last = self.last_served.get(nomination.queue.node.root)
+        return NoLongerFits(last, shortages, last in self._pending)
 
     def lost_places(self, nomination: Nomination, assignment: Assignment) -> bool:
         """Return True if the places of the nomination are no longer free.
@@ -140,5 +146,6 @@ class EarlierHeads:
             self._places.append(places)
             places.count(1)
         self.last_served[node.root] = nomination.entry.key
+        self._pending.add(nomination.entry.key)
         self._usage.append((node, usage))
         tree.add_usage(node, usage)

@@ -176,8 +176,7 @@ class Round:
             self.is_suspended = self._was_suspended = True
             return [hold(nomination, "Waiting", (blocker,), now)]
         if self._lost_places(nomination):  # with other places it may not need that flavor
-            last_served = self._earlier.last_served.get(nomination.queue.node.root)
-            return [self._skip(nomination, r.NoLongerFits(last_served, ()))]
+            return [self._skip(nomination, self._earlier.loss(nomination))]
         self._offer_plan(nomination)
         self._ledger.unready.block(nomination.queue, blocker.flavor)
         pass_over(nomination, blocker.flavor)
@@ -285,10 +284,10 @@ class Round:
                 return [self._skip(nomination, r.TargetsOverlap(key, preemptors[key]))]
         shortages = self._earlier.shortages(nomination, assignment)
         if shortages:
-            return [self._skip(nomination, r.NoLongerFits(self._earlier.last_served.get(root), shortages))]
+            return [self._skip(nomination, self._earlier.loss(nomination, shortages))]
         if self._lost_places(nomination):
             if nomination.is_recomputed or not self._gates.recompute_in_cycle:
-                return [self._skip(nomination, r.NoLongerFits(self._earlier.last_served.get(root), ()))]
+                return [self._skip(nomination, self._earlier.loss(nomination))]
             nomination.assignment, nomination.targets = place_again(self._state, nomination, assignment)
             nomination.reasons = nomination.assignment.reasons
             nomination.is_recomputed = True
