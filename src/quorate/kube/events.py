@@ -20,25 +20,12 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from quorate.api.events import Event, EventSeries, ObjectReference
 from quorate.api.meta import Key, ObjectMeta, micro_time
+from quorate.kube import limits
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, ApiError, Conflict, ServerError, TooManyRequests
 from quorate.kube.flowcontrol import RateLimiter
-from quorate.kube.limits import (
-    COUNT_EVERY_S,
-    EVENT_PAUSE_S,
-    EVENT_WORKERS,
-    MAX_REMEMBERED_EVENTS,
-    MAX_UNWRITTEN,
-    NAME_CHARACTERS,
-    NOTE_BYTES,
-    PROMPT_EVENTS,
-    PROMPT_WRITE_S,
-    REPEATED_S,
-    SERIES_ENDS_S,
-    WORD_CHARACTERS,
-)
 from quorate.kube.log import logger
 from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import EVENTS, Resource, reference
@@ -104,7 +91,7 @@ class _Series:
     @property
     def count_due_at(self) -> float:
         """When the next count may be written."""
-        return self.written_at + (REPEATED_S if self.written == 1 else COUNT_EVERY_S)
+        return self.written_at + (limits.REPEATED_S if self.written == 1 else limits.COUNT_EVERY_S)
 
     def counted(self) -> EventSeries | None:
         if self.count == 1:
@@ -127,9 +114,9 @@ class EventRecorder:
         instance: str = "",
         *,
         rate_limiter: RateLimiter | None = None,
-        workers: int = EVENT_WORKERS,
+        workers: int = limits.EVENT_WORKERS,
         distinct_messages: bool = False,
-        max_unwritten: int = MAX_UNWRITTEN,
+        max_unwritten: int = limits.MAX_UNWRITTEN,
     ) -> None:
         self._client = client
         self._clock = clock
@@ -137,7 +124,7 @@ class EventRecorder:
         self._distinct_messages = distinct_messages
         self._max_unwritten = max_unwritten
         self._component = component
-        self._instance = (instance or component)[:WORD_CHARACTERS]
+        self._instance = (instance or component)[: limits.WORD_CHARACTERS]
         self._rate_limiter = rate_limiter
         # By the event's key, ordered by the last repetition, the oldest first; at most MAX_REMEMBERED_EVENTS.
         self._series: dict[Key, _Series] = {}
@@ -169,10 +156,10 @@ class EventRecorder:
         distinguishes = self._distinct_messages or unique
         identity = _identity(regarding, type_, reason, action or reason, message if distinguishes else "")
         key = self._keys.get(identity)
-        note = truncate(message, NOTE_BYTES)
+        note = truncate(message, limits.NOTE_BYTES)
         if key is not None and self._series[key].continues(regarding.resource_version, note):
             series = self._series[key]
-            if now - series.last_at <= SERIES_ENDS_S:
+            if now - series.last_at <= limits.SERIES_ENDS_S:
                 series.count += 1
                 series.last_at = now
                 self._series[key] = self._series.pop(key)
@@ -292,7 +279,7 @@ class EventRecorder:
         if self._dropped and self._unwritten <= self._max_unwritten // 2:  # not at each event that is written
             self._log.warning("events were dropped", dropped=self._dropped)
             self._dropped = 0
-        if len(self._series) == MAX_REMEMBERED_EVENTS:
+        if len(self._series) == limits.MAX_REMEMBERED_EVENTS:
             self._forget(next(key for key, series in self._series.items() if series.written))
         return True
 
@@ -300,7 +287,7 @@ class EventRecorder:
         """Drop the series that no repetition continues."""
         while self._series:
             key, series = next(iter(self._series.items()))
-            if now - series.last_at <= SERIES_ENDS_S or series.written != series.count:
+            if now - series.last_at <= limits.SERIES_ENDS_S or series.written != series.count:
                 return
             self._forget(key)
 
@@ -320,9 +307,9 @@ class EventRecorder:
             metadata=ObjectMeta(name=key.name, namespace=key.namespace),
             event_time=micro_time(content.at),
             type=content.type,
-            reason=content.reason[:WORD_CHARACTERS],
+            reason=content.reason[: limits.WORD_CHARACTERS],
             note=content.note,
-            action=content.action[:WORD_CHARACTERS],
+            action=content.action[: limits.WORD_CHARACTERS],
             regarding=content.regarding,
             reporting_controller=self._component,
             reporting_instance=self._instance,
@@ -332,7 +319,7 @@ class EventRecorder:
 
 def _key_of(regarding: ObjectReference, suffix: str) -> Key:
     # A DNS subdomain name has no hyphen and no dot before a dot.
-    prefix = regarding.name[: NAME_CHARACTERS - len(suffix)].rstrip("-.")
+    prefix = regarding.name[: limits.NAME_CHARACTERS - len(suffix)].rstrip("-.")
     # The API has events about cluster-scoped kinds in the namespace ``default``.
     return Key(regarding.namespace or "default", prefix + suffix)
 
@@ -343,8 +330,8 @@ def pause_s(write_s: float, unwritten: int, other_writes: int) -> float:
     ``write_s``: how long the write took; ``unwritten``: events that wait; ``other_writes``: in flight beside
     it.  A prompt write shows that the server keeps up with both, and a few events delay no other write.
     """
-    yields = write_s > PROMPT_WRITE_S and unwritten > PROMPT_EVENTS and other_writes > 0
-    return EVENT_PAUSE_S if yields else 0.0
+    yields = write_s > limits.PROMPT_WRITE_S and unwritten > limits.PROMPT_EVENTS and other_writes > 0
+    return limits.EVENT_PAUSE_S if yields else 0.0
 
 
 def _identity(

@@ -7,15 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from quorate.kube import errors
 from quorate.kube.clock import Clock
-from quorate.kube.errors import (
-    ApiError,
-    ServerError,
-    TooManyRequests,
-    Unreachable,
-    Unreadable,
-    WriteNotPermitted,
-)
 from quorate.kube.limits import ATTEMPTS
 from quorate.kube.log import logger
 
@@ -42,7 +35,7 @@ class Backoff:
 RETRY = Backoff(first_s=0.1, cap_s=2.0)
 
 
-def retry_delay_s(method: str, attempt: int, failure: ApiError | Unreachable) -> float | None:
+def retry_delay_s(method: str, attempt: int, failure: errors.ApiError | errors.Unreachable) -> float | None:
     """Return the seconds to wait before the request is sent again; None: do not retry.
 
     A request is repeated only when that cannot have its effect twice: it reads, or the server rejected it
@@ -53,13 +46,13 @@ def retry_delay_s(method: str, attempt: int, failure: ApiError | Unreachable) ->
         return None
     reads = method == "GET"
     match failure:
-        case WriteNotPermitted():
+        case errors.WriteNotPermitted():
             return None
-        case Unreachable(sent=sent):
+        case errors.Unreachable(sent=sent):
             return RETRY.delay_s(attempt) if reads or not sent else None
-        case TooManyRequests(retry_after_s=retry_after_s):
+        case errors.TooManyRequests(retry_after_s=retry_after_s):
             return retry_after_s  # None is a final refusal: a disruption budget forbids an eviction
-        case ServerError(status_code=code, retry_after_s=retry_after_s):
+        case errors.ServerError(status_code=code, retry_after_s=retry_after_s):
             if retry_after_s is not None and (reads or code == 503):
                 return retry_after_s
             return RETRY.delay_s(attempt) if reads else None
@@ -77,7 +70,7 @@ async def until_answered(request: Callable[[], Awaitable[T]], clock: Clock, rng:
     while True:
         try:
             return await request()
-        except (ApiError, Unreachable, Unreadable) as error:
+        except (errors.ApiError, errors.Unreachable, errors.Unreadable) as error:
             failures += 1
             retry_in_s = STARTUP.jittered_s(failures, rng)
             logger(__name__).warning("waiting for the API server", problem=str(error), retry_in_s=retry_in_s)

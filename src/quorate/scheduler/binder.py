@@ -14,17 +14,9 @@ from typing import Final
 
 from quorate.api import codec
 from quorate.gang.outcome import Bind
+from quorate.kube import errors
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import (
-    ApiError,
-    Conflict,
-    NotFound,
-    ServerError,
-    TooManyRequests,
-    Unreachable,
-    Unreadable,
-)
 from quorate.kube.events import EventRecorder
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.log import logger
@@ -136,19 +128,24 @@ class Binder:
                     return _Refused(0.0)
                 ready = steady.now()
                 await self._client.request("POST", path, body=body)
-            except Conflict as refusal:
+            except errors.Conflict as refusal:
                 # Already bound, by an attempt with a lost response or by another scheduler, or replaced
                 # by another pod: the watch will deliver which.
                 self._log.info("bind refused", pod=bind.task, node=bind.node, problem=str(refusal))
                 return _Refused(CONFLICT_S)
-            except (ServerError, TooManyRequests, Unreachable, Unreadable) as failure:
+            except (
+                errors.ServerError,
+                errors.TooManyRequests,
+                errors.Unreachable,
+                errors.Unreadable,
+            ) as failure:
                 failures += 1
                 retry_in_s = RETRY.jittered_s(failures, self._client.rng)
                 self._log.warning("bind failed", pod=bind.task, problem=str(failure), retry_in_s=retry_in_s)
                 await steady.sleep_until(steady.now() + retry_in_s)
-            except NotFound:
+            except errors.NotFound:
                 return _Refused(0.0)
-            except ApiError as refusal:
+            except errors.ApiError as refusal:
                 self._log.warning("bind refused", pod=bind.task, node=bind.node, problem=str(refusal))
                 return _Refused(REFUSED_S)
             else:

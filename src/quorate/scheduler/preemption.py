@@ -12,18 +12,10 @@ from typing import Final
 
 from quorate.api.meta import Key, at_epoch
 from quorate.gang.outcome import Eviction, Nomination
+from quorate.kube import errors
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
 from quorate.kube.controller.latest import LatestValueWriter
-from quorate.kube.errors import (
-    ApiError,
-    Conflict,
-    NotFound,
-    ServerError,
-    TooManyRequests,
-    Unreachable,
-    Unreadable,
-)
 from quorate.kube.events import EventRecorder
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.log import logger
@@ -59,14 +51,19 @@ class Evictor:
             try:
                 await self._write_condition(eviction, message)
                 await self._client.delete(PLACEABLE_PODS, eviction.task, uid=eviction.uid)
-            except (NotFound, Conflict):
+            except (errors.NotFound, errors.Conflict):
                 return  # already deleted, or another pod with the same name
-            except (ServerError, TooManyRequests, Unreachable, Unreadable) as failure:
+            except (
+                errors.ServerError,
+                errors.TooManyRequests,
+                errors.Unreachable,
+                errors.Unreadable,
+            ) as failure:
                 failures += 1
                 retry_in_s = RETRY.jittered_s(failures, self._client.rng)
                 self._log.warning("eviction failed", pod=eviction.task, problem=str(failure))
                 await steady.sleep_until(steady.now() + retry_in_s)
-            except ApiError as refusal:
+            except errors.ApiError as refusal:
                 self._log.warning("eviction refused", pod=eviction.task, problem=str(refusal))
                 await steady.sleep_until(steady.now() + REFUSED_S)
                 self._on_refusal(eviction)
@@ -116,5 +113,5 @@ class Nominator:
 
     async def _write(self, key: Key, nomination: Nomination) -> None:
         patch = {"metadata": {"uid": nomination.uid}, "status": {"nominatedNodeName": nomination.node}}
-        with suppress(NotFound, Conflict):  # deleted, or another pod with the same name
+        with suppress(errors.NotFound, errors.Conflict):  # deleted, or another pod with the same name
             await self._client.patch(PLACEABLE_PODS, key, patch, subresource="status")

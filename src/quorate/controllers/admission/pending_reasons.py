@@ -13,14 +13,7 @@ workloads are being admitted, because they may be admitted next.
 from collections import deque
 
 from quorate.api.meta import Key
-from quorate.controllers.limits import (
-    BUSY_INTERVAL_S,
-    MAX_REASON_DELAY_S,
-    REASON_DELAY_S,
-    REPEATED_REASON_DELAY_S,
-    UNEVALUATED_AT_ONCE,
-    UNEVALUATED_INTERVAL_S,
-)
+from quorate.controllers import limits
 from quorate.kube.controller.work_queue import WorkQueue
 
 
@@ -38,20 +31,22 @@ class PendingReasonThrottle:
         # When each unevaluated workload is due; some entries are outdated.
         self._arrivals: deque[tuple[float, Key]] = deque()
         self._next_unevaluated_at = 0.0
-        self._admission_at = -UNEVALUATED_INTERVAL_S  # the last admission or preemption
+        self._admission_at = -limits.UNEVALUATED_INTERVAL_S  # the last admission or preemption
 
     def add(self, key: Key, now: float) -> None:
         """Add a pending workload that has no reason, or a reason that is no longer true."""
         if key not in self._unwritten_since and key not in self._unevaluated:
             self._unevaluated.add(key)
-            self._arrivals.append((now + REASON_DELAY_S, key))
+            self._arrivals.append((now + limits.REASON_DELAY_S, key))
 
     def update(self, key: Key, now: float) -> None:
         """Record that ``key`` was evaluated and has a new reason."""
         self._unevaluated.discard(key)
         written_at = self._written_at.get(key)
-        due = now + REASON_DELAY_S
-        self._due.add_at(key, due if written_at is None else max(due, written_at + REPEATED_REASON_DELAY_S))
+        due = now + limits.REASON_DELAY_S
+        self._due.add_at(
+            key, due if written_at is None else max(due, written_at + limits.REPEATED_REASON_DELAY_S)
+        )
         self._unwritten_since.setdefault(key, now)
 
     def record_admission(self, now: float) -> None:
@@ -70,8 +65,8 @@ class PendingReasonThrottle:
         keys: list[Key] = []
         while (key := self._due.get(now)) is not None:
             self._due.done(key)
-            if self._is_busy(now) and now < self._unwritten_since[key] + MAX_REASON_DELAY_S:
-                self._due.add_at(key, now + REASON_DELAY_S)
+            if self._is_busy(now) and now < self._unwritten_since[key] + limits.MAX_REASON_DELAY_S:
+                self._due.add_at(key, now + limits.REASON_DELAY_S)
                 continue
             self._written_at[key] = now
             del self._unwritten_since[key]
@@ -82,18 +77,20 @@ class PendingReasonThrottle:
         """Return the unevaluated workloads that get the reason of their shape now."""
         keys: list[Key] = []
         is_busy = self._is_busy(now)
-        limit = 1 if is_busy else UNEVALUATED_AT_ONCE
+        limit = 1 if is_busy else limits.UNEVALUATED_AT_ONCE
         while (due := self._unevaluated_due()) is not None and due <= now and len(keys) < limit:
             _, key = self._arrivals.popleft()
             self._unevaluated.remove(key)
             self._written_at[key] = now
             keys.append(key)
         if keys:
-            self._next_unevaluated_at = now + (BUSY_INTERVAL_S if is_busy else UNEVALUATED_INTERVAL_S)
+            self._next_unevaluated_at = now + (
+                limits.BUSY_INTERVAL_S if is_busy else limits.UNEVALUATED_INTERVAL_S
+            )
         return keys
 
     def _is_busy(self, now: float) -> bool:
-        return now < self._admission_at + UNEVALUATED_INTERVAL_S
+        return now < self._admission_at + limits.UNEVALUATED_INTERVAL_S
 
     def _unevaluated_due(self) -> float | None:
         while self._arrivals and self._arrivals[0][1] not in self._unevaluated:

@@ -12,17 +12,10 @@ from typing import Any, Final
 
 from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, Workload
 from quorate.api.meta import Key
+from quorate.controllers import limits
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.finalizers import add_finalizer, remove_finalizer
 from quorate.controllers.informers import POINTS_TO
-from quorate.controllers.limits import (
-    FEW_WORKERS,
-    INTERVAL_FACTOR,
-    MAX_STATUS_INTERVAL_S,
-    STATUS_PACE_S,
-    STATUS_WRITE_SHARE,
-    WRITE_SMOOTHING,
-)
 from quorate.kube.controller.expectations import Expectations, versions
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
@@ -47,9 +40,11 @@ class QueuePace:
 
         The first two writes are not delayed.
         """
-        shortest, longest = MAX_STATUS_INTERVAL_S
-        interval_s = min(longest, max(shortest, queues * write_s / STATUS_WRITE_SHARE))
-        return self.at + min(interval_s, STATUS_PACE_S * INTERVAL_FACTOR ** min(10, max(0, self.writes - 2)))
+        shortest, longest = limits.MAX_STATUS_INTERVAL_S
+        interval_s = min(longest, max(shortest, queues * write_s / limits.STATUS_WRITE_SHARE))
+        return self.at + min(
+            interval_s, limits.STATUS_PACE_S * limits.INTERVAL_FACTOR ** min(10, max(0, self.writes - 2))
+        )
 
     def then(self, now: float, *, writes: bool) -> "QueuePace":
         return QueuePace(now, self.writes + 1 if writes else 0)
@@ -71,7 +66,9 @@ class QueueController:
         self._paces: dict[Key, QueuePace] = {}  # of the queues reconciled so far, in steady time
         self._paced: set[Key] = set()  # queues with a reconcile to come, at their pace or earlier
         self._write_s = 0.0  # the mean duration of a write
-        workers = max(context.workers_for(kind, FEW_WORKERS) for kind in (CLUSTER_QUEUES, LOCAL_QUEUES))
+        workers = max(
+            context.workers_for(kind, limits.FEW_WORKERS) for kind in (CLUSTER_QUEUES, LOCAL_QUEUES)
+        )
         self.reconciler = Reconciler("queues", self.reconcile, context.clock, workers, report=self._report)
         informers.workloads.subscribe(self._workload_changed)
         informers.local_queues.subscribe(self._local_queue_changed)
@@ -147,7 +144,7 @@ class QueueController:
     def _enqueue_soon(self, key: Key) -> None:
         """Reconcile a queue if its conditions may differ."""
         last_at = self._paces.get(key, QueuePace()).at
-        self.reconciler.enqueue_in(key, last_at + STATUS_PACE_S - self._steady.now())
+        self.reconciler.enqueue_in(key, last_at + limits.STATUS_PACE_S - self._steady.now())
 
     def _report(self, key: Key, error: Exception) -> None:
         informers = self._informers
@@ -172,7 +169,7 @@ class QueueController:
             stored = await send(self._client, writes)
             self._expectations.expect(key, writes, versions(resource, stored[:-1]))
             duration_s = (self._steady.now() - started_at) / len(writes)
-            self._write_s += WRITE_SMOOTHING * (duration_s - self._write_s)
+            self._write_s += limits.WRITE_SMOOTHING * (duration_s - self._write_s)
         return None
 
     def _writes(self, queue: Queue, now: float) -> Sequence[Patch]:
@@ -248,7 +245,7 @@ class CohortController:
                 node = node.parent
 
     def _enqueue(self, name: str) -> None:
-        self.reconciler.enqueue_in(Key("", name), STATUS_PACE_S)
+        self.reconciler.enqueue_in(Key("", name), limits.STATUS_PACE_S)
 
     async def reconcile(self, key: Key) -> float | None:
         if key.name == _ALL:

@@ -35,15 +35,7 @@ from quorate.controllers.topology.placed_pods import (
     pods_key_of,
     stored_values,
 )
-from quorate.kube.errors import (
-    ApiError,
-    Conflict,
-    Invalid,
-    NotFound,
-    Unreachable,
-    Unreadable,
-    may_have_succeeded,
-)
+from quorate.kube import errors
 from quorate.kube.informer import Change
 from quorate.kube.log import logger
 from quorate.kube.resources import PLACEABLE_PODS, WORKLOADS
@@ -301,16 +293,16 @@ class Ungater:
         self._sent.sending(ungating)
         try:
             await send_for_version(self._context.client, ungating.patch)
-        except (Conflict, NotFound):
+        except (errors.Conflict, errors.NotFound):
             self._sent.replaced(ungating)
             return False
-        except Invalid as refusal:
+        except errors.Invalid as refusal:
             # Such as a node selector of the pod for another domain of the same level.
             self._sent.refused(ungating)
             self._pods.reconcile_failed(ungating.pod.metadata.key, refusal)
             return False
-        except (ApiError, Unreachable, Unreadable) as failure:
-            if not may_have_succeeded(failure):
+        except (errors.ApiError, errors.Unreachable, errors.Unreadable) as failure:
+            if not errors.may_have_succeeded(failure):
                 self._sent.refused(ungating)
             raise
         self._sent.replaced(ungating)

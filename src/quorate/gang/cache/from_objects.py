@@ -18,17 +18,8 @@ from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import quota_usage
 from quorate.api.core.scheduling import PodSpec
 from quorate.api.meta import Key, ObjectMeta, epoch
+from quorate.api.names import volcano as names
 from quorate.api.names.kueue import MAX_EXEC_TIME_SECONDS, QUEUE_NAME
-from quorate.api.names.volcano import (
-    GROUP_NAME,
-    HIERARCHY,
-    HIERARCHY_WEIGHTS,
-    NODE_GROUP_LIMITS,
-    PREEMPTABLE,
-    TASK_PRIORITY,
-    TASK_SPEC,
-    is_removed_on_admission,
-)
 from quorate.api.native_groups import PodGroupSpec as NativeGroupSpec
 from quorate.api.quantity import Quantity
 from quorate.api.syntax import parse_boolean, positive_int32, signed_int32
@@ -63,7 +54,7 @@ def pod_group_key(pod: Pod, schedulers: Collection[str]) -> Key | None:
     """
     if pod.spec.scheduler_name not in schedulers:
         return None
-    name = pod.metadata.annotations.get(GROUP_NAME)
+    name = pod.metadata.annotations.get(names.GROUP_NAME)
     return native_group_of(pod) or (Key(pod.metadata.namespace, name) if name else None)
 
 
@@ -121,7 +112,7 @@ def task_from_pod(pod: Pod, key: Key, gang: Key, shape: Shape, quota_usage: Mapp
         key=key,
         uid=metadata.uid,
         gang=gang,
-        role=annotations.get(TASK_SPEC) or metadata.labels.get(TASK_SPEC, ""),
+        role=annotations.get(names.TASK_SPEC) or metadata.labels.get(names.TASK_SPEC, ""),
         shape=shape,
         priority=_priority_of(pod),
         created=_created(metadata.creation_timestamp),
@@ -129,7 +120,9 @@ def task_from_pod(pod: Pod, key: Key, gang: Key, shape: Shape, quota_usage: Mapp
         may_preempt=spec.preemption_policy != "Never",
         critical=spec.priority_class_name in CRITICAL_CLASSES or metadata.namespace == "kube-system",
         gated=bool(gates),
-        gated_after_admission=not all(is_removed_on_admission(gate.name, annotations) for gate in gates),
+        gated_after_admission=not all(
+            names.is_removed_on_admission(gate.name, annotations) for gate in gates
+        ),
         nominated_node=pod.status.nominated_node_name,
         quota_usage=quota_usage,
         status=task_status_of(pod),
@@ -144,7 +137,7 @@ def _created(time: datetime | None) -> float:
 
 
 def _priority_of(pod: Pod) -> int:
-    override = signed_int32(pod.metadata.annotations.get(TASK_PRIORITY, ""))
+    override = signed_int32(pod.metadata.annotations.get(names.TASK_PRIORITY, ""))
     if override is not None:
         return override
     return DEFAULT_POD_PRIORITY if pod.spec.priority is None else pod.spec.priority
@@ -199,7 +192,7 @@ def queue_from_object(queue: QueueObject) -> Queue:
         weighted_path=_weighted_path(metadata.annotations),
         affinity=spec.affinity,
         backfill=_BACKFILLS.get(metadata.annotations.get(BACKFILL, "")),
-        node_group_limits=_node_group_limits(metadata.annotations.get(NODE_GROUP_LIMITS, "")),
+        node_group_limits=_node_group_limits(metadata.annotations.get(names.NODE_GROUP_LIMITS, "")),
     )
 
 
@@ -216,8 +209,8 @@ def _node_group_limits(text: str) -> Mapping[str, Mapping[str, int]] | None:
 
 def _weighted_path(annotations: Mapping[str, str]) -> tuple[tuple[str, Fraction], ...]:
     """Return the path in a queue's annotations without the root; weights are at least 1."""
-    path = annotations.get(HIERARCHY, "").split("/")
-    weights = annotations.get(HIERARCHY_WEIGHTS, "").split("/")
+    path = annotations.get(names.HIERARCHY, "").split("/")
+    weights = annotations.get(names.HIERARCHY_WEIGHTS, "").split("/")
     if len(path) != len(weights) or not all(map(_WEIGHT.fullmatch, weights)):
         return ()
     steps = zip(path, weights, strict=True)
@@ -291,7 +284,7 @@ def set_group_fields(gang: Gang, group: PodGroup, native: NativeGroupSpec | None
 
 def _is_preemptable(metadata: ObjectMeta) -> bool:
     """Return what the annotation says, or else the label; what is neither true nor false protects."""
-    text = metadata.annotations.get(PREEMPTABLE, metadata.labels.get(PREEMPTABLE))
+    text = metadata.annotations.get(names.PREEMPTABLE, metadata.labels.get(names.PREEMPTABLE))
     return text is None or bool(parse_boolean(text))
 
 

@@ -13,12 +13,7 @@ from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import Invalid, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PODS, HasMetadata, Resource, metadata_of
-from quorate.local.controllers.pod_control import (
-    enqueue_controllers,
-    is_active,
-    is_controlled_by,
-    owner_references,
-)
+from quorate.local.controllers import pod_control as control
 from quorate.local.own_writes import MutationCache
 
 Dependent = TypeVar("Dependent", bound=HasMetadata)
@@ -100,7 +95,7 @@ class Claims(Generic[Owner, Dependent]):
         owners.add_index(OWNERS, lambda owner: (_selected_pair(owner),))
         owners.subscribe(lambda change: reconciler.enqueue(change.key))
         dependents.subscribe(self._on_change)
-        enqueue_controllers(dependents, kind.kind, reconciler)
+        control.enqueue_controllers(dependents, kind.kind, reconciler)
 
     def _on_change(self, change: Change[Dependent]) -> None:
         """Enqueue the owners that may adopt an orphan."""
@@ -132,7 +127,9 @@ class Claims(Generic[Owner, Dependent]):
         """
         metadata = owner.metadata
         owned = [
-            candidate for candidate in candidates if is_controlled_by(metadata_of(candidate), metadata.uid)
+            candidate
+            for candidate in candidates
+            if control.is_controlled_by(metadata_of(candidate), metadata.uid)
         ]
         if metadata.deletion_timestamp is not None:
             return owned
@@ -152,7 +149,7 @@ class Claims(Generic[Owner, Dependent]):
         written = [obj for obj in changed if obj is not None]
         for obj in written if cache is not None else ():
             cache.record(obj)  # type: ignore[union-attr]
-        adopted = [obj for obj in written if is_controlled_by(metadata_of(obj), metadata.uid)]
+        adopted = [obj for obj in written if control.is_controlled_by(metadata_of(obj), metadata.uid)]
         return [*kept, *(obj for obj in adopted if metadata_of(obj).uid not in kept_uids)]
 
     async def _exists(self, owner: Owner) -> bool:
@@ -165,7 +162,7 @@ class Claims(Generic[Owner, Dependent]):
         return stored.uid == metadata.uid and stored.deletion_timestamp is None
 
     async def _adopt(self, owner: Owner, dependent: Dependent) -> Dependent | None:
-        fields: dict[str, Any] = {"ownerReferences": owner_references(self._kind, owner.metadata)}
+        fields: dict[str, Any] = {"ownerReferences": control.owner_references(self._kind, owner.metadata)}
         return await self._patch(dependent, fields | self._finalizers("finalizers"))
 
     async def _release(self, owner: Owner, dependent: Dependent) -> Dependent | None:
@@ -197,6 +194,6 @@ def pod_claims(
     """Return the claims of pods that have not finished.  ``is_member``: whether an owner may adopt a pod."""
 
     def may_adopt(owner: Owner, pod: Pod) -> bool:
-        return is_active(pod) and is_member(owner, pod)
+        return control.is_active(pod) and is_member(owner, pod)
 
     return Claims(client, kind, owners, PODS, pods, reconciler, may_adopt=may_adopt)

@@ -20,15 +20,10 @@ from quorate.api.meta import Key, ObjectMeta, Struct, at_epoch, epoch
 from quorate.kube.errors import AlreadyExists, ApiError, NotFound
 from quorate.kube.informer import Informer
 from quorate.kube.resources import Resource, versioned_reference_to
+from quorate.local.controllers import pod_control as control
 from quorate.local.controllers.controller import Controller, ControllerContext, ObjectEvent
 from quorate.local.controllers.job import sync
 from quorate.local.controllers.job.types import JOBS, Job
-from quorate.local.controllers.pod_control import (
-    controller_key,
-    enqueue_controllers,
-    is_controlled_by,
-    owner_references,
-)
 from quorate.local.objects.cron import ConstantDelay, InvalidSchedule, Schedule, parse_schedule, time_zone
 from quorate.local.own_writes import MutationCache
 
@@ -186,9 +181,9 @@ class CronJobController(Controller):
         super().__init__("cron-job", context, cron_jobs, jobs, component="cronjob-controller")
         self._cron_jobs = MutationCache(cron_jobs, lambda cron_job: cron_job.metadata.key)
         self._jobs = jobs
-        jobs.add_index("cron job", lambda job: (controller_key(job.metadata, CRON_JOBS.kind),))
+        jobs.add_index("cron job", lambda job: (control.controller_key(job.metadata, CRON_JOBS.kind),))
         cron_jobs.subscribe(lambda change: self._reconciler.enqueue(change.key))
-        enqueue_controllers(jobs, CRON_JOBS.kind, self._reconciler)
+        control.enqueue_controllers(jobs, CRON_JOBS.kind, self._reconciler)
 
     async def reconcile(self, key: Key) -> float | None:
         cron_job = self._cron_jobs.get(key)
@@ -197,7 +192,7 @@ class CronJobController(Controller):
         jobs = [
             job
             for job in self._jobs.by_index("cron job", key)
-            if is_controlled_by(job.metadata, cron_job.metadata.uid)
+            if control.is_controlled_by(job.metadata, cron_job.metadata.uid)
         ]
         await asyncio.gather(
             *(self._delete(cron_job, job) for job in finished_jobs_to_delete(cron_job, jobs))
@@ -253,7 +248,7 @@ class CronJobController(Controller):
             job = await self._client.create(JOBS, body, cron_job.metadata.namespace)
         except AlreadyExists:  # created before a crash, or by another owner
             job = await self._client.get(JOBS, Key(cron_job.metadata.namespace, name))
-            if not is_controlled_by(job.metadata, cron_job.metadata.uid):
+            if not control.is_controlled_by(job.metadata, cron_job.metadata.uid):
                 return None
             return versioned_reference_to(JOBS, job.metadata)
         except ApiError as error:
@@ -282,7 +277,7 @@ def _job_body(cron_job: CronJob, start_at: float, name: str) -> Json:
             "name": name,
             "labels": dict(described.get("labels") or {}),
             "annotations": {**(described.get("annotations") or {}), SCHEDULED_ANNOTATION: moment},
-            "ownerReferences": owner_references(CRON_JOBS, cron_job.metadata),
+            "ownerReferences": control.owner_references(CRON_JOBS, cron_job.metadata),
         },
         "spec": template["spec"],
     }

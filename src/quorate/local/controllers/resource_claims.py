@@ -31,14 +31,7 @@ from quorate.kube.resources import (
     Resource,
     untyped,
 )
-from quorate.local.controllers.pod_control import (
-    controller_key,
-    finalizer_removal,
-    is_controlled_by,
-    is_pod_finished,
-    is_terminating,
-    owner_references,
-)
+from quorate.local.controllers import pod_control as control
 from quorate.local.own_writes import MutationCache
 
 POD_CLAIM_ANNOTATION: Final = "resource.kubernetes.io/pod-claim-name"
@@ -56,7 +49,7 @@ class ClaimingPod(core.Pod):
     @property
     def is_done(self) -> bool:
         """Return True if the pod uses no devices any more."""
-        return is_pod_finished(self) or (is_terminating(self) and not self.spec.node_name)
+        return control.is_pod_finished(self) or (control.is_terminating(self) and not self.spec.node_name)
 
 
 PODS: Final = Resource("", "v1", "pods", "Pod", True, ClaimingPod)
@@ -77,7 +70,7 @@ class ResourceClaimController:
         self._templates = Informer(client, RESOURCE_CLAIM_TEMPLATES)
         self._group_claims: dict[tuple[Uid, str], str] = {}  # made, and not in the status of the group yet
         self._group_lock = asyncio.Lock()  # the pods of a group share a claim
-        self._made = MutationCache(claims, lambda claim: controller_key(claim.metadata, "Pod"), "pod")
+        self._made = MutationCache(claims, lambda claim: control.controller_key(claim.metadata, "Pod"), "pod")
         claims.add_index("consumer", _consumers)
         pods.add_index("template", _templates)
         pods.subscribe(self._on_pod)
@@ -103,7 +96,7 @@ class ResourceClaimController:
     def _on_claim(self, change: Change[ResourceClaim]) -> None:
         self._claim_reconciler.enqueue(change.key)
         for claim in change.versions:
-            if pod := controller_key(claim.metadata, "Pod"):
+            if pod := control.controller_key(claim.metadata, "Pod"):
                 self._pod_reconciler.enqueue(pod)
 
     def _on_template(self, change: Change[ResourceClaimTemplate]) -> None:
@@ -140,7 +133,7 @@ class ResourceClaimController:
         """Return the name of the claim made for a pod; empty if its template does not exist yet."""
         for claim in self._made.by_group(pod.metadata.key):
             # Another owner is a former pod of that name.
-            is_own = is_controlled_by(claim.metadata, pod.metadata.uid)
+            is_own = control.is_controlled_by(claim.metadata, pod.metadata.uid)
             if is_own and claim.metadata.annotations.get(POD_CLAIM_ANNOTATION) == wanted.name:
                 return claim.metadata.name
         created = await self._create(PODS, pod.metadata, wanted)
@@ -203,7 +196,7 @@ class ResourceClaimController:
                 "generateName": _name_base(owner.name, wanted.name),
                 "labels": dict(described.get("labels") or {}),
                 "annotations": {**(described.get("annotations") or {}), POD_CLAIM_ANNOTATION: wanted.name},
-                "ownerReferences": owner_references(kind, owner),
+                "ownerReferences": control.owner_references(kind, owner),
             },
             "spec": template["spec"]["spec"],
         }
@@ -232,9 +225,9 @@ class ResourceClaimController:
                 patch = {"metadata": version, "status": status}
                 claim = await self._client.patch(RESOURCE_CLAIMS, key, patch, subresource="status")
             if is_free and DELETE_PROTECTION in claim.metadata.finalizers:
-                patch = finalizer_removal(claim.metadata, DELETE_PROTECTION)
+                patch = control.finalizer_removal(claim.metadata, DELETE_PROTECTION)
                 claim = await self._client.patch(RESOURCE_CLAIMS, key, patch, kind=PatchKind.STRATEGIC)
-            owner = controller_key(claim.metadata, "Pod")
+            owner = control.controller_key(claim.metadata, "Pod")
             pod = None if owner is None else self._pods.get(owner)
             if pod is not None and pod.is_done and claim.metadata.deletion_timestamp is None:
                 await self._client.delete(RESOURCE_CLAIMS, key, uid=claim.metadata.uid)

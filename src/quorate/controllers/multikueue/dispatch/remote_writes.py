@@ -36,17 +36,8 @@ from quorate.controllers.multikueue.dispatch.plan import (
 from quorate.controllers.multikueue.dispatch.rules import EVENT
 from quorate.controllers.multikueue.workers import Worker
 from quorate.controllers.multikueue.workload_copy import WorkloadCopy
+from quorate.kube import errors
 from quorate.kube.controller.reconcile import RETRY
-from quorate.kube.errors import (
-    AlreadyExists,
-    ApiError,
-    Conflict,
-    NotFound,
-    ServerError,
-    TooManyRequests,
-    Unreachable,
-    Unreadable,
-)
 from quorate.kube.limits import OWN_WRITE_TIMEOUT_S
 from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOADS, reference_to
@@ -250,7 +241,7 @@ class RemoteWrites:
             pause_s = RETRY.delay_s(progress.failures)
             progress.until = self._steady.now() + pause_s
             about = {"key": key, "cluster": worker.name, "action": type(action).__name__}
-            if isinstance(error, ApiError | Unreachable | Unreadable | ForeignCopy):
+            if isinstance(error, errors.ApiError | errors.Unreachable | errors.Unreadable | ForeignCopy):
                 text = str(error)
                 self._log.warning("worker cluster not written", **about, problem=text, retry_in_s=pause_s)
                 if _is_refusal(error, action):
@@ -280,7 +271,7 @@ class RemoteWrites:
         uid = Uid(workload.metadata.labels.get(JOB_UID, ""))
         try:
             job = self._jobs.job_of(await worker.client.get(WORKLOADS, workload.metadata.key))
-        except NotFound:
+        except errors.NotFound:
             return None
         return replace(job, members=(Member(job.key.name, uid),)) if isinstance(job, JobRef) else None
 
@@ -350,7 +341,7 @@ class RemoteWrites:
         )
         try:
             await worker.client.create(WORKLOADS, copy, workload.metadata.namespace)
-        except AlreadyExists as error:
+        except errors.AlreadyExists as error:
             stored = await worker.client.get(WORKLOADS, workload.metadata.key)
             if stored.metadata.labels.get(ORIGIN) != copy.metadata.labels[ORIGIN]:
                 raise ForeignCopy(f"another Workload has its name: {error}") from error
@@ -374,9 +365,16 @@ async def _remove(worker: Worker, copy: WorkloadCopy | None) -> frozenset[str]:
 
 def _is_refusal(error: Exception, action: RemoteAction) -> bool:
     """Return True if an administrator must change the worker cluster, such as create the namespace."""
-    if isinstance(error, NotFound):
+    if isinstance(error, errors.NotFound):
         return isinstance(action, CreateCopy)
-    is_passing = isinstance(error, Conflict | ServerError | TooManyRequests | Unreachable | Unreadable)
+    is_passing = isinstance(
+        error,
+        errors.Conflict
+        | errors.ServerError
+        | errors.TooManyRequests
+        | errors.Unreachable
+        | errors.Unreadable,
+    )
     return not is_passing
 
 

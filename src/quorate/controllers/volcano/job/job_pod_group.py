@@ -16,15 +16,8 @@ from quorate.api.batch import decode_template
 from quorate.api.core import PodSpec, Resources
 from quorate.api.core.pod_resources import pod_requests, quota_usage, sum_resources
 from quorate.api.meta import LabelSelector, ObjectMeta, OwnerReference
+from quorate.api.names import volcano as names
 from quorate.api.names.kueue import STOPPING
-from quorate.api.names.volcano import (
-    ADMITTED_POD_SETS,
-    MEMBER_REQUESTS,
-    PARTITION,
-    REPLACES_FAILED,
-    SUSPENDED,
-    TASK_SPEC,
-)
 from quorate.api.volcano import PENDING, PodGroup, PodGroupSpec, SubGroupPolicy
 from quorate.api.volcano.job import GROUP, VERSION, Job, TaskSpec, task_min_available
 from quorate.controllers.volcano.job.lifecycle_policies import ANY, POD_EVICTED, POD_FAILED, TASK_FAILED
@@ -32,9 +25,12 @@ from quorate.controllers.volcano.pod_defaults import NO_POD_DEFAULTS, PodDefault
 from quorate.kube.patches import merge_patch
 
 _NOT_COPIED: Final = (
-    "kubectl.kubernetes.io/last-applied-configuration", ADMITTED_POD_SETS, MEMBER_REQUESTS, SUSPENDED,
+    "kubectl.kubernetes.io/last-applied-configuration",
+    names.ADMITTED_POD_SETS,
+    names.MEMBER_REQUESTS,
+    names.SUSPENDED,
     STOPPING,
-)  # fmt: skip
+)
 
 _REPLACING_ACTIONS: Final = frozenset({"RestartTask", "RestartPod", "RestartPartition"})
 _FAILURES: Final = frozenset({ANY, POD_EVICTED, POD_FAILED, TASK_FAILED})  # events of a pod that fails
@@ -53,7 +49,7 @@ def build_pod_group(
     annotations = {name: text for name, text in metadata.annotations.items() if name not in _NOT_COPIED}
     annotations |= _member_requests(job, pods)
     if not replaces_failed_pods(job):
-        annotations[REPLACES_FAILED] = "false"
+        annotations[names.REPLACES_FAILED] = "false"
     return PodGroup(
         metadata=ObjectMeta(
             name=group_name(job),
@@ -93,7 +89,7 @@ def _member_requests(job: Job, pods: Sequence[PodSpec]) -> dict[str, str]:
     """
     by_role = {task.name: pod_requests(pod) for task, pod in zip(job.spec.tasks, pods, strict=True)}
     distinct = {codec.encode(requests) for requests in by_role.values()}
-    return {MEMBER_REQUESTS: codec.encode(by_role).decode()} if len(distinct) > 1 else {}
+    return {names.MEMBER_REQUESTS: codec.encode(by_role).decode()} if len(distinct) > 1 else {}
 
 
 def _sub_group_policy(task: TaskSpec) -> SubGroupPolicy:
@@ -105,8 +101,8 @@ def _sub_group_policy(task: TaskSpec) -> SubGroupPolicy:
         network_topology=policy.network_topology,
         sub_group_size=policy.partition_size,
         min_sub_groups=policy.min_partitions,
-        label_selector=LabelSelector(match_labels={TASK_SPEC: task.name}),
-        match_label_keys=(PARTITION,),
+        label_selector=LabelSelector(match_labels={names.TASK_SPEC: task.name}),
+        match_label_keys=(names.PARTITION,),
     )
 
 

@@ -26,17 +26,10 @@ from quorate.controllers.volcano.job.job_sync import NewPod
 from quorate.controllers.volcano.job.plugins import Plugin, plugins_of
 from quorate.controllers.volcano.job.pod_builder import build_pods
 from quorate.controllers.volcano.job.pod_manifest import PodTooLarge
+from quorate.kube import errors
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.computations import Computations
-from quorate.kube.errors import (
-    AlreadyExists,
-    ApiError,
-    RequestTooLarge,
-    ServerError,
-    TooManyRequests,
-    Unauthorized,
-)
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.resources import PLACEABLE_PODS, Json
 
@@ -113,7 +106,7 @@ class PodCreator:
         """
         try:
             missing = await self._resources.missing_claim(job)
-        except ApiError as error:
+        except errors.ApiError as error:
             return self._retry_at(job.metadata.key), refusal_message(error)
         if not missing:
             return None, ""
@@ -128,7 +121,7 @@ class PodCreator:
         try:
             plugins, _ = await self._computations.run(job_size(job), plugins_of, job)
             await self._resources.release(job, plugins)
-        except ApiError as error:
+        except errors.ApiError as error:
             return refusal_message(error)
         return ""
 
@@ -140,7 +133,7 @@ class PodCreator:
             await (self._resources.ensure if pods else self._resources.update)(job, plugins)
         except AlreadyOwned as owned:
             return _Refusal(str(owned))
-        except ApiError as error:
+        except errors.ApiError as error:
             return _refusal_by(error)
         size, created = job_size(job), 0
         while created < len(pods):
@@ -161,7 +154,7 @@ class PodCreator:
     async def _create(self, job: Job, body: Json) -> None:
         try:
             created: Pod = await self._client.create(PLACEABLE_PODS, body, job.metadata.namespace)
-        except AlreadyExists:
+        except errors.AlreadyExists:
             # An earlier attempt created it and its response was lost, or another job of the same name did.
             key = Key(job.metadata.namespace, body["metadata"]["name"])
             created = await self._client.get(PLACEABLE_PODS, key)
@@ -198,20 +191,20 @@ def _first_refusal(outcomes: Iterable[BaseException | None]) -> _Refusal | None:
     for outcome in outcomes:
         if isinstance(outcome, AlreadyOwned):
             refusals.append(_Refusal(str(outcome)))
-        elif isinstance(outcome, ApiError):
+        elif isinstance(outcome, errors.ApiError):
             refusals.append(_refusal_by(outcome))
         elif outcome is not None:
             raise outcome
     return refusals[0] if refusals else None
 
 
-def _refusal_by(error: ApiError) -> _Refusal:
+def _refusal_by(error: errors.ApiError) -> _Refusal:
     """Return the refusal of the object; raise ``error`` if it is not about the object."""
-    return _Refusal(refusal_message(error), is_of_size=isinstance(error, RequestTooLarge))
+    return _Refusal(refusal_message(error), is_of_size=isinstance(error, errors.RequestTooLarge))
 
 
-def refusal_message(error: ApiError) -> str:
+def refusal_message(error: errors.ApiError) -> str:
     """Return why the server refused the object; raise ``error`` if it is not about the object."""
-    if isinstance(error, ServerError | TooManyRequests | Unauthorized):
+    if isinstance(error, errors.ServerError | errors.TooManyRequests | errors.Unauthorized):
         raise error
     return error.message or str(error)

@@ -16,15 +16,7 @@ from quorate.api.core import Resources
 from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import quota_usage
 from quorate.api.meta import ObjectMeta, OwnerReference
-from quorate.api.names.volcano import (
-    ANNOTATION_PREFIX,
-    COOLDOWN_TIME,
-    GROUP_MIN_MEMBER,
-    GROUP_MIN_RESOURCES,
-    LEGACY_GROUP_MIN_MEMBER,
-    PREEMPTABLE,
-    QUEUE_NAME,
-)
+from quorate.api.names import volcano as names
 from quorate.api.syntax import INT32_MAX
 from quorate.api.volcano import DEFAULT_QUEUE, NetworkTopology, PodGroup, PodGroupSpec
 from quorate.controllers.volcano.job.job_pod_group import multiply
@@ -32,7 +24,7 @@ from quorate.controllers.volcano.job.job_pod_group import multiply
 POD_GROUP_PREFIX: Final = "podgroup-"
 TOPOLOGY_MODE: Final = "volcano.sh/network-topology-mode"
 TOPOLOGY_TIER: Final = "volcano.sh/network-topology-highest-tier"
-_INHERITED_LABELS: Final = (PREEMPTABLE, COOLDOWN_TIME)  # of pods, as in Volcano
+_INHERITED_LABELS: Final = (names.PREEMPTABLE, names.COOLDOWN_TIME)  # of pods, as in Volcano
 # Kinds with a pod template that may change and replicas that may be 0.
 SCALABLE_KINDS: Final = (("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"))
 
@@ -53,10 +45,14 @@ def pod_group_for(
     """Return the pod group from the annotations of pod, owner and namespace."""
     own = pod.metadata.annotations
     of_owner = annotated_min_member(owner_annotations)
-    legacy = _count(own.get(LEGACY_GROUP_MIN_MEMBER, ""))
+    legacy = _count(own.get(names.LEGACY_GROUP_MIN_MEMBER, ""))
     minimum = next((count for count in (of_owner, legacy) if count is not None), 1)
     annotations = volcano_annotations(owner_annotations) | volcano_annotations(own)
-    queue = own.get(QUEUE_NAME) or owner_annotations.get(QUEUE_NAME) or namespace_annotations.get(QUEUE_NAME)
+    queue = (
+        own.get(names.QUEUE_NAME)
+        or owner_annotations.get(names.QUEUE_NAME)
+        or namespace_annotations.get(names.QUEUE_NAME)
+    )
     return PodGroup(
         metadata=ObjectMeta(
             name=pod_group_name(pod),
@@ -78,7 +74,7 @@ def pod_group_for(
 
 def names_queue(pod: Pod, owner_annotations: Mapping[str, str]) -> bool:
     """Return True if the pod or its owner selects the queue of the group."""
-    return QUEUE_NAME in pod.metadata.annotations or QUEUE_NAME in owner_annotations
+    return names.QUEUE_NAME in pod.metadata.annotations or names.QUEUE_NAME in owner_annotations
 
 
 def changed_annotations(group: PodGroup, wanted: PodGroup) -> dict[str, str]:
@@ -111,7 +107,7 @@ def too_few_replicas(pod: Pod, replicas: int, group: PodGroup) -> str:
     owner, needed = pod.metadata.controller, group.spec.min_member
     if owner is None or not tracks_owner_template(pod) or needed <= replicas:
         return ""
-    numbers = f"{GROUP_MIN_MEMBER} is {needed}, and {owner.kind} {owner.name} has {replicas} replicas"
+    numbers = f"{names.GROUP_MIN_MEMBER} is {needed}, and {owner.kind} {owner.name} has {replicas} replicas"
     text = f"{numbers}: lower it, or have {needed} replicas"
     if owner.kind != "ReplicaSet":
         return text
@@ -128,12 +124,12 @@ def _owner_reference(pod: Pod) -> OwnerReference:
 
 def annotated_min_member(annotations: Mapping[str, str]) -> int | None:
     """Return the owner's ``minMember`` for its group; None if absent or malformed."""
-    return _count(annotations.get(GROUP_MIN_MEMBER, ""))
+    return _count(annotations.get(names.GROUP_MIN_MEMBER, ""))
 
 
 def annotated_min_resources(annotations: Mapping[str, str]) -> Resources | None:
     """Return the owner's ``minResources`` for its group; None if absent or malformed."""
-    text = annotations.get(GROUP_MIN_RESOURCES)
+    text = annotations.get(names.GROUP_MIN_RESOURCES)
     if text is None:
         return None
     try:
@@ -144,7 +140,7 @@ def annotated_min_resources(annotations: Mapping[str, str]) -> Resources | None:
 
 def volcano_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
     """Return the annotations that a pod group inherits from an owner."""
-    return {name: text for name, text in annotations.items() if name.startswith(ANNOTATION_PREFIX)}
+    return {name: text for name, text in annotations.items() if name.startswith(names.ANNOTATION_PREFIX)}
 
 
 def _count(text: str) -> int | None:

@@ -10,13 +10,7 @@ from typing import Final
 
 from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
-from quorate.api.names.volcano import (
-    GROUP_NAME,
-    POD_GROUP_GATE,
-    QUEUE_ALLOCATION_GATE,
-    is_removed_on_admission,
-    requests_queue_allocation_gate,
-)
+from quorate.api.names import volcano as names
 from quorate.api.volcano import PodGroup
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.limits import WORKERS
@@ -36,16 +30,16 @@ def gate_for(annotations: Mapping[str, str], group: PodGroup | None) -> str:
     ``group``: the pod group that the pod names, if it exists.  A pod that requests Volcano's gate need not
     name a group: one is created for it.
     """
-    requests_gate = requests_queue_allocation_gate(annotations)
-    if not awaits_admission(group) or not (requests_gate or annotations.get(GROUP_NAME)):
+    requests_gate = names.requests_queue_allocation_gate(annotations)
+    if not awaits_admission(group) or not (requests_gate or annotations.get(names.GROUP_NAME)):
         return ""
-    return QUEUE_ALLOCATION_GATE if requests_gate else POD_GROUP_GATE
+    return names.QUEUE_ALLOCATION_GATE if requests_gate else names.POD_GROUP_GATE
 
 
 def is_gated(pod: Pod) -> bool:
     """Return True if the pod has a gate that is removed when its group is admitted."""
     annotations = pod.metadata.annotations
-    return any(is_removed_on_admission(gate.name, annotations) for gate in pod.spec.scheduling_gates)
+    return any(names.is_removed_on_admission(gate.name, annotations) for gate in pod.spec.scheduling_gates)
 
 
 def ungate(pod: Pod, group: PodGroup | None) -> Patch | None:
@@ -59,7 +53,7 @@ def ungate(pod: Pod, group: PodGroup | None) -> Patch | None:
     left = [
         gate
         for gate in pod.spec.scheduling_gates
-        if not is_removed_on_admission(gate.name, metadata.annotations)
+        if not names.is_removed_on_admission(gate.name, metadata.annotations)
     ]
     body = {"spec": {"schedulingGates": left or None}}
     return Patch(PLACEABLE_PODS, metadata.key, metadata.resource_version, body)

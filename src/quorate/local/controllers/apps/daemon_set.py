@@ -14,23 +14,11 @@ from quorate.api.codec import Json
 from quorate.api.core import Node, Pod, PodSpec, Toleration
 from quorate.api.meta import Key, Struct, scaled_value
 from quorate.kube.informer import Change, Informer
+from quorate.local.controllers import pod_control as control
 from quorate.local.controllers.apps.revisions import ControllerRevision, RevisionHistory
 from quorate.local.controllers.apps.types import DAEMON_SETS, PODS, DaemonSet, DaemonSetStatus
 from quorate.local.controllers.claims import pod_claims
 from quorate.local.controllers.controller import Controller, ControllerContext
-from quorate.local.controllers.pod_control import (
-    BURST_REPLICAS,
-    REVISION_LABEL,
-    PodControl,
-    controller_key,
-    is_available,
-    is_pod_finished,
-    is_ready,
-    next_available_at,
-    owner_references,
-    pod_from_template,
-    template_hash,
-)
 from quorate.local.controllers.scheduler_filters import matches_node_affinity, tolerates
 from quorate.local.own_writes import MutationCache
 
@@ -123,7 +111,7 @@ def next_changes(
     daemon_set: DaemonSet, fits: Mapping[str, NodeFit], pods: Iterable[Pod], now: float
 ) -> DaemonChanges:
     """Return the changes that are allowed now.  ``pods``: all pods that the set controls."""
-    hash_ = template_hash(daemon_set.spec.template)
+    hash_ = control.template_hash(daemon_set.spec.template)
     minimum_s = daemon_set.spec.min_ready_seconds
     on_nodes = _by_node(fits, pods)
     create: list[str] = []
@@ -146,10 +134,10 @@ def next_changes(
         create += [node for node in created if node not in create]
         delete += [pod for pod in deleted if pod not in delete]
     return DaemonChanges(
-        tuple(create[:BURST_REPLICAS]),
-        tuple(delete[:BURST_REPLICAS]),
+        tuple(create[: control.BURST_REPLICAS]),
+        tuple(delete[: control.BURST_REPLICAS]),
         _status(daemon_set, on_nodes, hash_, now),
-        next_available_at((pod for on_node in on_nodes for pod in on_node.running), minimum_s, now),
+        control.next_available_at((pod for on_node in on_nodes for pod in on_node.running), minimum_s, now),
     )
 
 
@@ -170,7 +158,7 @@ def _by_node(fits: Mapping[str, NodeFit], pods: Iterable[Pod]) -> list[_NodePods
 
 
 def _is_new(pod: Pod, hash_: str) -> bool:
-    return pod.metadata.labels.get(REVISION_LABEL) == hash_
+    return pod.metadata.labels.get(control.REVISION_LABEL) == hash_
 
 
 def _surge(daemon_set: DaemonSet, fits: Mapping[str, NodeFit]) -> int:
@@ -189,7 +177,7 @@ def _beyond_surge(on_node: _NodePods, hash_: str, minimum_s: int, now: float) ->
     new = [pod for pod in on_node.running if _is_new(pod, hash_)]
     old = [pod for pod in on_node.running if not _is_new(pod, hash_)]
     surplus = [*new[1:], *old[1:]]
-    if new and old and (not is_ready(old[0]) or is_available(new[0], minimum_s, now)):
+    if new and old and (not control.is_ready(old[0]) or control.is_available(new[0], minimum_s, now)):
         surplus.append(old[0])
     return surplus
 
@@ -203,14 +191,16 @@ def _update(
     surge = _surge(daemon_set, fits)
     single = [(on_node.node, on_node.running[0]) for on_node in on_nodes if len(on_node.running) == 1]
     old = [(node, pod) for node, pod in single if not _is_new(pod, hash_)]
-    broken = [(node, pod) for node, pod in old if not is_available(pod, minimum_s, now)]
+    broken = [(node, pod) for node, pod in old if not control.is_available(pod, minimum_s, now)]
     working = [pair for pair in old if pair not in broken]
     if surge:
         pairs = sum(len(on_node.running) > 1 for on_node in on_nodes)
         chosen = [*broken, *working[: max(surge - pairs, 0)]]
         return [node for node, _ in chosen if fits[node].should_run], []
     allowed = scaled_value(rolling.max_unavailable, _wanted(fits), round_up=True)
-    fresh = {node for node, pod in single if _is_new(pod, hash_) and is_available(pod, minimum_s, now)}
+    fresh = {
+        node for node, pod in single if _is_new(pod, hash_) and control.is_available(pod, minimum_s, now)
+    }
     kept = fresh | {node for node, _ in working}
     unavailable = sum(
         on_node.node not in kept
@@ -227,7 +217,7 @@ def _status(daemon_set: DaemonSet, on_nodes: Sequence[_NodePods], hash_: str, no
     first = [
         pods[0] for on_node in wanted if (pods := [*on_node.running, *on_node.ended, *on_node.terminating])
     ]
-    available = sum(is_available(pod, minimum_s, now) for pod in first)
+    available = sum(control.is_available(pod, minimum_s, now) for pod in first)
     return DaemonSetStatus(
         desired_number_scheduled=len(wanted),
         current_number_scheduled=len(first),
@@ -236,7 +226,7 @@ def _status(daemon_set: DaemonSet, on_nodes: Sequence[_NodePods], hash_: str, no
             for on_node in on_nodes
             if not on_node.fit.should_run
         ),
-        number_ready=sum(map(is_ready, first)),
+        number_ready=sum(map(control.is_ready, first)),
         updated_number_scheduled=sum(_is_new(pod, hash_) for pod in first),
         number_available=available,
         number_unavailable=len(wanted) - available,
@@ -263,9 +253,9 @@ class DaemonSetController(Controller):
         self._sets = sets
         self._nodes = nodes
         self._pods = MutationCache(
-            pods, lambda pod: controller_key(pod.metadata, DAEMON_SETS.kind), "daemon set"
+            pods, lambda pod: control.controller_key(pod.metadata, DAEMON_SETS.kind), "daemon set"
         )
-        self._control = PodControl(self._client, DAEMON_SETS, PODS, self._events, self._pods.record)
+        self._control = control.PodControl(self._client, DAEMON_SETS, PODS, self._events, self._pods.record)
         self._claims = pod_claims(self._client, DAEMON_SETS, sets, pods, self._reconciler)
         nodes.subscribe(self._on_node)
 
@@ -280,11 +270,11 @@ class DaemonSetController(Controller):
         if daemon_set is None or daemon_set.metadata.deletion_timestamp is not None:
             return None
         pods = await self._claims.claim(daemon_set, self._pods.by_group(key), self._pods)
-        used = {pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods}
+        used = {pod.metadata.labels.get(control.REVISION_LABEL, "") for pod in pods}
         limit = daemon_set.spec.revision_history_limit
         await self._history.record(daemon_set.metadata, daemon_set.spec.template, limit, used)
         changes = next_changes(daemon_set, node_fits(daemon_set, self._nodes), pods, self._clock.now())
-        for pod in filter(is_pod_finished, changes.delete):
+        for pod in filter(control.is_pod_finished, changes.delete):
             failed = pod.status.phase == "Failed"
             what, verb = ("failed", "kill") if failed else ("succeeded", "delete")
             problem = f"Found {what} daemon pod {pod.metadata.key} on node {target_node(pod)}"
@@ -301,13 +291,13 @@ class DaemonSetController(Controller):
 
 def daemon_pod(daemon_set: DaemonSet, node: str) -> Json:
     """Return the pod of a node: the scheduler binds it to no other node."""
-    body = pod_from_template(
+    body = control.pod_from_template(
         daemon_set.spec.template,
-        owner_references(DAEMON_SETS, daemon_set.metadata),
+        control.owner_references(DAEMON_SETS, daemon_set.metadata),
         generateName=f"{daemon_set.metadata.name}-",
     )
     body["metadata"]["labels"] |= {
-        REVISION_LABEL: template_hash(daemon_set.spec.template),
+        control.REVISION_LABEL: control.template_hash(daemon_set.spec.template),
         "pod-template-generation": daemon_set.metadata.annotations.get(TEMPLATE_GENERATION, ""),
     }
     spec = body["spec"]

@@ -14,6 +14,7 @@ from quorate.api.meta import Key
 from quorate.kube.errors import ApiError, NotFound, Unreachable
 from quorate.kube.informer import Informer
 from quorate.kube.patches import merge_patch
+from quorate.local.controllers import pod_control as control
 from quorate.local.controllers.apps.rollout import (
     DESIRED,
     MAXIMUM,
@@ -34,13 +35,6 @@ from quorate.local.controllers.apps.rollout import (
 from quorate.local.controllers.apps.types import DEPLOYMENTS, REPLICA_SETS, Deployment, ReplicaSet
 from quorate.local.controllers.claims import Claims, index_orphans
 from quorate.local.controllers.controller import Controller, ControllerContext
-from quorate.local.controllers.pod_control import (
-    controller_key,
-    is_pod_finished,
-    owner_references,
-    problem_of,
-    template_hash,
-)
 from quorate.local.own_writes import MutationCache
 
 POD_TEMPLATE_HASH: Final = "pod-template-hash"
@@ -69,7 +63,7 @@ class DeploymentController(Controller):
         super().__init__("deployment", context, deployments, sets, pods, component="deployment-controller")
         self._deployments = MutationCache(deployments, lambda deployment: deployment.metadata.key)
         self._sets = MutationCache(
-            sets, lambda replica_set: controller_key(replica_set.metadata, DEPLOYMENTS.kind)
+            sets, lambda replica_set: control.controller_key(replica_set.metadata, DEPLOYMENTS.kind)
         )
         self._pods = pods
         index_orphans(sets)
@@ -77,7 +71,7 @@ class DeploymentController(Controller):
             self._client, DEPLOYMENTS, deployments, REPLICA_SETS, sets, self._reconciler,
             may_adopt=lambda deployment, replica_set: True,
         )  # fmt: skip
-        pods.add_index(PODS_OF_SETS, lambda pod: (controller_key(pod.metadata, REPLICA_SETS.kind),))
+        pods.add_index(PODS_OF_SETS, lambda pod: (control.controller_key(pod.metadata, REPLICA_SETS.kind),))
 
     async def reconcile(self, key: Key) -> float | None:
         deployment, now = self._deployments.get(key), self._clock.now()
@@ -87,7 +81,7 @@ class DeploymentController(Controller):
         owned.sort(
             key=lambda owned_set: (str(owned_set.metadata.creation_timestamp), owned_set.metadata.name)
         )
-        hash_ = template_hash(deployment.spec.template)
+        hash_ = control.template_hash(deployment.spec.template)
         new = next((replica_set for replica_set in owned if _own_hash(replica_set) == hash_), None)
         old = [replica_set for replica_set in owned if replica_set is not new]
         if deployment.metadata.deletion_timestamp is not None:
@@ -123,7 +117,7 @@ class DeploymentController(Controller):
         return any(
             replica_set.status.replicas
             or any(
-                not is_pod_finished(pod)
+                not control.is_pod_finished(pod)
                 for pod in self._pods.by_index(PODS_OF_SETS, replica_set.metadata.key)
             )
             for replica_set in old
@@ -147,7 +141,7 @@ class DeploymentController(Controller):
                     **replica_annotations(deployment),
                     REVISION: str(_highest_revision(old) + 1),
                 },
-                "ownerReferences": owner_references(DEPLOYMENTS, deployment.metadata),
+                "ownerReferences": control.owner_references(DEPLOYMENTS, deployment.metadata),
             },
             "spec": {
                 "replicas": size,
@@ -159,7 +153,7 @@ class DeploymentController(Controller):
         try:
             created = await self._client.create(REPLICA_SETS, body, deployment.metadata.namespace)
         except (ApiError, Unreachable) as error:
-            message = f'Failed to create new replica set "{name}": {problem_of(error)}'
+            message = f'Failed to create new replica set "{name}": {control.problem_of(error)}'
             now = self._clock.now()
             status = with_progress(
                 deployment, deployment.status, "False", "ReplicaSetCreateError", message, now
@@ -272,7 +266,7 @@ def _own_hash(replica_set: ReplicaSet) -> str:
     template: Json = msgspec.json.decode(replica_set.spec.template)
     labels = template.get("metadata", {}).get("labels", {})
     labels.pop(POD_TEMPLATE_HASH, None)
-    return template_hash(msgspec.Raw(msgspec.json.encode(template)))
+    return control.template_hash(msgspec.Raw(msgspec.json.encode(template)))
 
 
 def _revision(replica_set: ReplicaSet) -> int:

@@ -8,6 +8,7 @@ from quorate.api.core import Pod
 from quorate.api.meta import Key, ObjectMeta, condition_at, epoch, find_condition, with_condition
 from quorate.kube.informer import Informer
 from quorate.kube.resources import Resource
+from quorate.local.controllers import pod_control as control
 from quorate.local.controllers.apps.types import (
     PODS,
     REPLICA_SETS,
@@ -18,21 +19,6 @@ from quorate.local.controllers.apps.types import (
 )
 from quorate.local.controllers.claims import pod_claims
 from quorate.local.controllers.controller import Controller, ControllerContext
-from quorate.local.controllers.pod_control import (
-    BURST_REPLICAS,
-    PodControl,
-    WriteError,
-    controller_key,
-    is_active,
-    is_available,
-    is_ready,
-    is_terminating,
-    next_available_at,
-    owner_references,
-    pod_from_template,
-    problem_of,
-    ready_since,
-)
 from quorate.local.own_writes import MutationCache
 
 S = TypeVar("S", bound=ReplicaSet | ReplicationController)
@@ -52,10 +38,10 @@ def pods_to_delete(pods: Collection[Pod], wanted: int) -> list[Pod]:
         return (
             bool(pod.spec.node_name),
             ("Pending", "Unknown", "Running").index(pod.status.phase or "Pending"),
-            is_ready(pod),
+            control.is_ready(pod),
             _deletion_cost(pod.metadata),
             -on_node[pod.spec.node_name],
-            -(ready_since(pod) or 0),
+            -(control.ready_since(pod) or 0),
             -max((container.restart_count for container in pod.status.container_statuses), default=0),
             -epoch(pod.metadata.creation_timestamp) if pod.metadata.creation_timestamp else 0,
             pod.metadata.name,
@@ -80,8 +66,10 @@ class ReplicaSetController(Controller, Generic[S]):
         super().__init__(kind.plural, context, sets, pods, component=component)
         self._kind = kind
         self._sets = sets
-        self._pods = MutationCache(pods, lambda pod: controller_key(pod.metadata, kind.kind), kind.plural)
-        self._control = PodControl(self._client, kind, PODS, self._events, self._pods.record)
+        self._pods = MutationCache(
+            pods, lambda pod: control.controller_key(pod.metadata, kind.kind), kind.plural
+        )
+        self._control = control.PodControl(self._client, kind, PODS, self._events, self._pods.record)
         self._claims = pod_claims(self._client, kind, sets, pods, self._reconciler)
 
     async def reconcile(self, key: Key) -> float | None:
@@ -89,26 +77,29 @@ class ReplicaSetController(Controller, Generic[S]):
         if replica_set is None:
             return None
         claimed = await self._claims.claim(replica_set, self._pods.by_group(key), self._pods)
-        live = [pod for pod in claimed if is_active(pod)]
+        live = [pod for pod in claimed if control.is_active(pod)]
         refusal = None
         if replica_set.metadata.deletion_timestamp is None:
             refusal = await self._change(replica_set, live)
         now = self._clock.now()
-        terminating = sum(map(is_terminating, claimed))
+        terminating = sum(map(control.is_terminating, claimed))
         status = replica_set_status(replica_set, live, terminating, refusal, now)
         await self._write_status(self._kind, replica_set, status)
         if refusal is not None:
             raise refusal
-        return next_available_at(live, replica_set.spec.min_ready_seconds, now)
+        return control.next_available_at(live, replica_set.spec.min_ready_seconds, now)
 
-    async def _change(self, replica_set: S, live: Sequence[Pod]) -> WriteError | None:
+    async def _change(self, replica_set: S, live: Sequence[Pod]) -> control.WriteError | None:
         """Create or delete pods; return the first error."""
         wanted = replica_set.spec.replicas
-        await self._control.delete(replica_set, pods_to_delete(live, wanted)[:BURST_REPLICAS])
-        missing = min(wanted - len(live), BURST_REPLICAS)
-        owner, prefix = owner_references(self._kind, replica_set.metadata), f"{replica_set.metadata.name}-"
+        await self._control.delete(replica_set, pods_to_delete(live, wanted)[: control.BURST_REPLICAS])
+        missing = min(wanted - len(live), control.BURST_REPLICAS)
+        owner, prefix = (
+            control.owner_references(self._kind, replica_set.metadata),
+            f"{replica_set.metadata.name}-",
+        )
         template = replica_set.spec.template
-        bodies = [pod_from_template(template, owner, generateName=prefix) for _ in range(missing)]
+        bodies = [control.pod_from_template(template, owner, generateName=prefix) for _ in range(missing)]
         _, refusal = await self._control.create(replica_set, bodies)
         return refusal
 
@@ -117,21 +108,21 @@ def replica_set_status(
     replica_set: ReplicaSet | ReplicationController,
     live: Sequence[Pod],
     terminating: int,
-    refusal: WriteError | None,
+    refusal: control.WriteError | None,
     now: float,
 ) -> ReplicaSetStatus:
     spec, conditions = replica_set.spec, replica_set.status.conditions
     if refusal is None:
         conditions = tuple(condition for condition in conditions if condition.type != REPLICA_FAILURE)
     elif find_condition(conditions, REPLICA_FAILURE) is None:
-        failure = condition_at(now, REPLICA_FAILURE, "True", "FailedCreate", problem_of(refusal))
+        failure = condition_at(now, REPLICA_FAILURE, "True", "FailedCreate", control.problem_of(refusal))
         conditions = with_condition(conditions, failure)
     labels = template_labels(spec.template)
     return ReplicaSetStatus(
         replicas=len(live),
         fully_labeled_replicas=sum(labels.items() <= pod.metadata.labels.items() for pod in live),
-        ready_replicas=sum(map(is_ready, live)),
-        available_replicas=sum(is_available(pod, spec.min_ready_seconds, now) for pod in live),
+        ready_replicas=sum(map(control.is_ready, live)),
+        available_replicas=sum(control.is_available(pod, spec.min_ready_seconds, now) for pod in live),
         terminating_replicas=terminating if isinstance(replica_set, ReplicaSet) else None,
         observed_generation=replica_set.metadata.generation,
         conditions=conditions,

@@ -25,25 +25,11 @@ from quorate.api.meta import Key
 from quorate.kube.errors import AlreadyExists, ApiError, NotFound, Unreachable
 from quorate.kube.informer import Informer
 from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS
+from quorate.local.controllers import pod_control as control
 from quorate.local.controllers.apps.revisions import ControllerRevision, RevisionHistory
 from quorate.local.controllers.apps.types import PODS, STATEFUL_SETS, StatefulSet, StatefulSetStatus
 from quorate.local.controllers.claims import pod_claims
 from quorate.local.controllers.controller import Controller, ControllerContext
-from quorate.local.controllers.pod_control import (
-    BURST_REPLICAS,
-    REVISION_LABEL,
-    controller_key,
-    is_active,
-    is_available,
-    is_pod_finished,
-    is_ready,
-    is_terminating,
-    next_available_at,
-    owner_references,
-    pod_from_template,
-    problem_of,
-    template_hash,
-)
 from quorate.local.own_writes import MutationCache
 
 POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
@@ -68,21 +54,26 @@ def next_changes(stateful_set: StatefulSet, pods: Sequence[Pod], now: float) -> 
     wanted = range(start, start + stateful_set.spec.replicas)
     surplus = [by_ordinal[ordinal] for ordinal in sorted(by_ordinal, reverse=True) if ordinal not in wanted]
     if stateful_set.spec.pod_management_policy == "Parallel":
-        ended = tuple(pod for pod in pods if is_pod_finished(pod) and ordinal_of(pod) in wanted)
+        ended = tuple(pod for pod in pods if control.is_pod_finished(pod) and ordinal_of(pod) in wanted)
         going = (*ended, *surplus)
-        missing = tuple(islice((ordinal for ordinal in wanted if ordinal not in by_ordinal), BURST_REPLICAS))
-        deleted = tuple(pod for pod in going if pod.metadata.deletion_timestamp is None)[:BURST_REPLICAS]
+        missing = tuple(
+            islice((ordinal for ordinal in wanted if ordinal not in by_ordinal), control.BURST_REPLICAS)
+        )
+        deleted = tuple(pod for pod in going if pod.metadata.deletion_timestamp is None)[
+            : control.BURST_REPLICAS
+        ]
         return PodChanges(missing, deleted or _outdated(stateful_set, by_ordinal, now))
     unavailable = [
         present
         for ordinal in sorted(by_ordinal, key=lambda ordinal: (ordinal not in wanted, ordinal))
-        if not is_available(present := by_ordinal[ordinal], minimum_s, now) or is_terminating(present)
+        if not control.is_available(present := by_ordinal[ordinal], minimum_s, now)
+        or control.is_terminating(present)
     ]
     for ordinal in wanted:
         pod = by_ordinal.get(ordinal)
         if pod is None:
             return PodChanges(create=(ordinal,))
-        if is_pod_finished(pod):
+        if control.is_pod_finished(pod):
             return PodChanges(delete=(pod,) if pod.metadata.deletion_timestamp is None else ())
         if pod in unavailable:
             return PodChanges()
@@ -108,9 +99,12 @@ def _outdated(stateful_set: StatefulSet, by_ordinal: dict[int, Pod], now: float)
         pod = by_ordinal.get(ordinal)
         if pod is None:
             break
-        if pod.metadata.labels.get(REVISION_LABEL) != name and pod.metadata.deletion_timestamp is None:
+        if (
+            pod.metadata.labels.get(control.REVISION_LABEL) != name
+            and pod.metadata.deletion_timestamp is None
+        ):
             return (pod,)
-        if pod.metadata.deletion_timestamp is not None or not is_available(pod, minimum_s, now):
+        if pod.metadata.deletion_timestamp is not None or not control.is_available(pod, minimum_s, now):
             break
     return ()
 
@@ -131,12 +125,16 @@ def claim_owner(stateful_set: StatefulSet, pod: Pod) -> list[Json]:
     policy, start = spec.persistent_volume_claim_retention_policy, spec.ordinals.start
     is_surplus = ordinal_of(pod) not in range(start, start + spec.replicas)
     if is_surplus and policy.when_scaled == "Delete":
-        return owner_references(PODS, pod.metadata)
-    return owner_references(STATEFUL_SETS, stateful_set.metadata) if policy.when_deleted == "Delete" else []
+        return control.owner_references(PODS, pod.metadata)
+    return (
+        control.owner_references(STATEFUL_SETS, stateful_set.metadata)
+        if policy.when_deleted == "Delete"
+        else []
+    )
 
 
 def revision_name(stateful_set: StatefulSet) -> str:
-    return f"{stateful_set.metadata.name}-{template_hash(stateful_set.spec.template)}"
+    return f"{stateful_set.metadata.name}-{control.template_hash(stateful_set.spec.template)}"
 
 
 class StatefulSetController(Controller):
@@ -157,7 +155,9 @@ class StatefulSetController(Controller):
         self._sets = MutationCache(sets, lambda stateful_set: stateful_set.metadata.key)
         self._pods = pods
         self._volume_claims = volume_claims
-        pods.add_index("stateful set", lambda pod: (controller_key(pod.metadata, STATEFUL_SETS.kind),))
+        pods.add_index(
+            "stateful set", lambda pod: (control.controller_key(pod.metadata, STATEFUL_SETS.kind),)
+        )
         self._claims = pod_claims(
             self._client, STATEFUL_SETS, sets, pods, self._reconciler, is_member=is_member
         )
@@ -173,7 +173,7 @@ class StatefulSetController(Controller):
             status = stateful_set_status(stateful_set, pods, now)
             await self._write_status(STATEFUL_SETS, stateful_set, status, self._sets.record)
             return None
-        used = {pod.metadata.labels.get(REVISION_LABEL, "") for pod in pods}
+        used = {pod.metadata.labels.get(control.REVISION_LABEL, "") for pod in pods}
         limit = stateful_set.spec.revision_history_limit
         await self._history.record(stateful_set.metadata, stateful_set.spec.template, limit, used)
         changes = next_changes(stateful_set, pods, now)
@@ -189,7 +189,7 @@ class StatefulSetController(Controller):
         finally:
             status = stateful_set_status(stateful_set, pods, now)
             await self._write_status(STATEFUL_SETS, stateful_set, status, self._sets.record)
-        return next_available_at(pods, stateful_set.spec.min_ready_seconds, now)
+        return control.next_available_at(pods, stateful_set.spec.min_ready_seconds, now)
 
     def _claims_of(self, stateful_set: StatefulSet, ordinal: int) -> list[PersistentVolumeClaim]:
         """Return the stored claims of a pod."""
@@ -236,9 +236,9 @@ class StatefulSetController(Controller):
         for pod in pods:
             name = pod.metadata.name
             labels = _identity(name)
-            if waits and not is_available(pod, spec.min_ready_seconds, now):
+            if waits and not control.is_available(pod, spec.min_ready_seconds, now):
                 break
-            if is_active(pod) and not labels.items() <= pod.metadata.labels.items():
+            if control.is_active(pod) and not labels.items() <= pod.metadata.labels.items():
                 patch = {"metadata": {"uid": pod.metadata.uid, "labels": labels}}
                 await self._client.patch(PODS, pod.metadata.key, patch)
                 self._report(stateful_set, "Update", f"Pod {name}", "successful")
@@ -251,13 +251,13 @@ class StatefulSetController(Controller):
     async def _create(self, stateful_set: StatefulSet, ordinal: int) -> None:
         name = f"{stateful_set.metadata.name}-{ordinal}"
         template, revision = await self._template(stateful_set, ordinal)
-        body = pod_from_template(
+        body = control.pod_from_template(
             template,
-            owner_references(STATEFUL_SETS, stateful_set.metadata),
+            control.owner_references(STATEFUL_SETS, stateful_set.metadata),
             name=name,
             generateName=f"{stateful_set.metadata.name}-",
         )
-        body["metadata"]["labels"] |= {**_identity(name), REVISION_LABEL: revision}
+        body["metadata"]["labels"] |= {**_identity(name), control.REVISION_LABEL: revision}
         body["spec"] |= {"hostname": name, "subdomain": stateful_set.spec.service_name}
         await self._claim_volumes(stateful_set, body["spec"], name)
         try:
@@ -265,7 +265,7 @@ class StatefulSetController(Controller):
         except AlreadyExists:
             raise
         except (ApiError, Unreachable) as error:
-            self._report(stateful_set, "Create", f"Pod {name}", f"failed error: {problem_of(error)}")
+            self._report(stateful_set, "Create", f"Pod {name}", f"failed error: {control.problem_of(error)}")
             raise
         self._report(stateful_set, "Create", f"Pod {name}", "successful")
 
@@ -291,7 +291,7 @@ class StatefulSetController(Controller):
             labels = {**template["metadata"].get("labels", {}), **stateful_set.spec.selector.match_labels}
             metadata = {**template["metadata"], "name": claim, "labels": labels}
             if stateful_set.spec.persistent_volume_claim_retention_policy.when_deleted == "Delete":
-                metadata["ownerReferences"] = owner_references(STATEFUL_SETS, stateful_set.metadata)
+                metadata["ownerReferences"] = control.owner_references(STATEFUL_SETS, stateful_set.metadata)
             with contextlib.suppress(AlreadyExists):
                 await self._client.create(
                     PERSISTENT_VOLUME_CLAIMS,
@@ -312,17 +312,19 @@ def stateful_set_status(stateful_set: StatefulSet, pods: Sequence[Pod], now: flo
     spec, name = stateful_set.spec, revision_name(stateful_set)
     current = stateful_set.status.current_revision or name
     revisions = [
-        pod.metadata.labels.get(REVISION_LABEL) for pod in pods if pod.metadata.deletion_timestamp is None
+        pod.metadata.labels.get(control.REVISION_LABEL)
+        for pod in pods
+        if pod.metadata.deletion_timestamp is None
     ]
     updated = revisions.count(name)
-    ready = [pod for pod in pods if is_ready(pod) and pod.status.phase == "Running"]
+    ready = [pod for pod in pods if control.is_ready(pod) and pod.status.phase == "Running"]
     is_rolling = spec.update_strategy.type == "RollingUpdate"
     if is_rolling and updated == len(ready) == len(pods) == spec.replicas:
         current = name
     return StatefulSetStatus(
         replicas=len(pods),
         ready_replicas=len(ready),
-        available_replicas=sum(is_available(pod, spec.min_ready_seconds, now) for pod in ready),
+        available_replicas=sum(control.is_available(pod, spec.min_ready_seconds, now) for pod in ready),
         current_replicas=revisions.count(current),
         updated_replicas=updated,
         current_revision=current,
