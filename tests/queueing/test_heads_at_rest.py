@@ -431,3 +431,26 @@ def test_a_head_beside_one_for_which_quota_is_kept_waits_for_its_start() -> None
     (enough,), (remedy,) = explanation.enough, explanation.remedies
     assert enough.startswith("wait until default/waits starts or is deleted")
     assert remedy.text == "wait until the pending workload has started for which the free quota is kept"
+
+
+def test_a_search_of_several_rounds_ends_with_the_reasons_of_all_its_flavors() -> None:
+    """The first pod set fits ``one``, and takes what the second one needs; then it is tried in ``two``."""
+    pod_sets = [{"name": name, "requests": {"cpu": 1}} for name in ("main", "second")]
+    given = one_queue(
+        [{"name": "waits", "podSets": pod_sets}],
+        flavors={
+            "one": {},
+            "two": {"nodeTaints": [{"key": "spot", "value": "true", "effect": "NoSchedule"}]},
+        },
+        clusterQueues={"cq": {"quota": [{"one": {"cpu": 1}, "two": {"cpu": 1}}]}},
+    )
+    world = RestingWorld(given)
+    world.rest()
+    explanation = explained(world, "waits")
+    assert explanation is not None
+    reasons = [(reason.pod_set, reason.code) for reason in explanation.reasons]
+    assert reasons == [
+        ("main", "TaintUntolerated"),
+        ("second", "QuotaExceeded"),
+        ("second", "TaintUntolerated"),
+    ]

@@ -15,6 +15,7 @@ import msgspec
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.queueing.decisions import Hold
+from quorate.queueing.inadmissible_reasons import PodSetReason
 from quorate.queueing.pending.ordering import QueueOrder
 from quorate.queueing.pending.shape import Shape
 
@@ -58,6 +59,7 @@ class LastAssignment(msgspec.Struct, frozen=True):
     progress: int  # of all trees at that time, see ``Ledger.progress``
     rounds: int  # of the search, this one included
     has_lost: bool = False  # another head took the quota or the places that the search had found
+    reasons: tuple[PodSetReason, ...] = ()  # of the flavors that the search has tried
 
     @property
     def has_untried_flavors(self) -> bool:

@@ -131,8 +131,12 @@ def _assign(
         with ledger.without_replaced_slice(replaced):
             assignment, targets = _choose_counts(state, queue, entry, start, nominated_flavors)
     version, progress, rounds, has_lost = ledger.version(queue.node), ledger.progress, 1, False
+    reasons = assignment.reasons
     if start and last is not None and last.has_untried_flavors:
         version, progress, rounds, has_lost = last.version, last.progress, last.rounds + 1, last.has_lost
+        reasons = _with_earlier(entry, reasons, last.reasons)
+        if assignment.mode is not AssignmentMode.FIT and not targets:
+            assignment = replace(assignment, reasons=reasons)
     # The search would never end if each pod set began again whenever another one goes on.
     has_ended = bool(start) and rounds >= most_rounds(queue, entry)
     entry.last_assignment = LastAssignment(
@@ -144,8 +148,24 @@ def _assign(
         progress,
         rounds,
         has_lost,
+        reasons,
     )
     return assignment, targets
+
+
+def _with_earlier(
+    entry: Entry, reasons: Sequence[r.PodSetReason], earlier: Sequence[r.PodSetReason]
+) -> tuple[r.PodSetReason, ...]:
+    """Return the reasons of all flavors of a search by pod set, with the newest amounts of each."""
+
+    def subject(reason: r.PodSetReason) -> object:
+        if isinstance(reason, r.QuotaShort | r.QuotaExceeded):
+            return reason.pod_set, reason.flavor, reason.resource
+        return reason
+
+    newest = {subject(reason): reason for reason in (*earlier, *reasons)}.values()
+    names = [pod_set.name for pod_set in entry.shape.pod_sets]
+    return tuple(sorted(newest, key=lambda reason: names.index(reason.pod_set)))
 
 
 def pass_over(nomination: Nomination, flavor: str) -> None:
