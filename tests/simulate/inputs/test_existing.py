@@ -105,6 +105,23 @@ def test_a_workload_with_fewer_pods_has_done_less_of_its_work() -> None:
     assert ended == (60 - 30) * 60
 
 
+@pytest.mark.parametrize(
+    ("reason", "spec", "want"),
+    [
+        pytest.param("WaitForStart", "", 15 * 60, id="start now"),
+        pytest.param("WaitForScheduling", "", 15 * 60, id="start now on a node"),
+        pytest.param("WaitForScheduling", "maximumExecutionTimeSeconds: 900", 5 * 60, id="end in time"),
+        pytest.param("WaitForRecovery", "", 5 * 60, id="have run"),
+    ],
+)
+def test_pods_that_do_not_run_yet(reason: str, spec: str, want: float) -> None:
+    """The workload was admitted ten minutes before the run, and runs for 15 minutes."""
+    conditions = ("QuotaReserved=11:50:00", "Admitted=11:50:00", f"!PodsReady=11:50:00 {reason}")
+    stuck = workload("a", "11:00:00", *conditions, assigned=True, spec=spec)
+    ((_, _, ended, _),) = fates(run_of(SCENARIO, queue("q", 1), stuck))
+    assert ended == want
+
+
 @pytest.mark.parametrize("pods", [1, 4])
 @pytest.mark.parametrize("queues", ["", ", queues: [other]"], ids=["known", "unknown"])
 def test_no_workload_runs_longer_than_it_declares_whatever_its_pods(pods: int, queues: str) -> None:

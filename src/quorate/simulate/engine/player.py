@@ -336,10 +336,8 @@ class Player:
         self._recorder.existed(job, existing, is_awaited=self._awaited in (None, job.key))
         if existing.admitted_ms is not None:
             job.attempt, job.is_running, job.works = 1, True, True
-            job.started_ms = existing.admitted_ms + submission.starts_ms
-            if existing.ready_ms is not None:
-                job.started_ms = existing.ready_ms
-            elif self._configuration.wait_for_pods_ready is not None:
+            job.started_ms = existing.began_ms
+            if existing.ready_ms is None and self._configuration.wait_for_pods_ready is not None:
                 self._events.schedule(max(self._clock.ms, job.started_ms), EventKind.READY, job)
             ends_ms = job.started_ms + stretched_ms(submission.runs_ms, job)
             self._events.schedule(max(self._clock.ms, ends_ms), EventKind.ENDED, job)

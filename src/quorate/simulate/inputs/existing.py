@@ -11,10 +11,11 @@ from typing import NamedTuple
 import msgspec
 
 from quorate.api.kueue import Workload
-from quorate.api.meta import at_epoch, epoch, true_condition
+from quorate.api.meta import at_epoch, epoch, find_condition, true_condition
 from quorate.kube.resources import WORKLOADS
 from quorate.queueing import conditions as c
 from quorate.queueing.planning.bounds import granted_part
+from quorate.queueing.pods_ready import WAIT_FOR_RECOVERY
 from quorate.simulate.inputs.distributions import draw, draw_above
 from quorate.simulate.inputs.scenario import OTHERS, ClassesOfExisting, JobClass
 from quorate.simulate.inputs.submissions import MS, Submission
@@ -28,6 +29,7 @@ class ExistingJob(NamedTuple):
     submission: Submission
     admitted_ms: int | None  # None: it is not admitted, or evicted
     ready_ms: int | None  # None: its pods are not all ready
+    began_ms: int  # when its pods began or begin to run
 
 
 def existing_jobs(world: World) -> Iterator[ExistingJob]:
@@ -61,14 +63,17 @@ def _existing(
     part = granted_part(workload) if is_admitted else 1.0
     declared_s = workload.spec.maximum_execution_time_seconds
     began_ms = ready_ms if ready_ms is not None else 0 if admitted_ms is None else admitted_ms + starts_ms
+    waited_s = 0.0
+    if began_ms < 0 and ready_ms is None and _awaits_first_start(workload):
+        waited_s, began_ms = -began_ms / MS, 0
     ran_s = part * max(0, -began_ms) / MS  # with all its pods it would have taken that long
     if job_class is OTHERS:
         assert declared_s is not None, f"{workload.metadata.key} has no run time"
-        runs_s = max(part * declared_s, ran_s)
+        runs_s = max(part * (declared_s - waited_s), ran_s)
     else:
         runs_s = draw_above(ran_s, job_class.runs, rng)
         if declared_s is not None:  # the controllers stop what runs longer
-            runs_s = max(ran_s, min(runs_s, part * declared_s))
+            runs_s = max(ran_s, min(runs_s, part * (declared_s - waited_s)))
     created = workload.metadata.creation_timestamp
     submission = Submission(
         at_ms=0 if created is None else min(0, round((epoch(created) - begins_s) * MS)),
@@ -81,7 +86,13 @@ def _existing(
         stops_ms=stops_ms,
         fails_after_ms=None,
     )
-    return ExistingJob(_stored(workload, begins_s), submission, admitted_ms, ready_ms)
+    return ExistingJob(_stored(workload, begins_s), submission, admitted_ms, ready_ms, began_ms)
+
+
+def _awaits_first_start(workload: Workload) -> bool:
+    """Return True if pods of an admitted workload are known not to run yet: they are taken to start now."""
+    ready = find_condition(workload.status.conditions, c.PODS_READY)
+    return ready is not None and ready.status == "False" and ready.reason != WAIT_FOR_RECOVERY
 
 
 def _stored(workload: Workload, begins_s: float) -> Workload:
