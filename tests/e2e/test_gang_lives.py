@@ -9,6 +9,7 @@ import pytest
 from quorate.api.configuration import default_configuration
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import DEFAULT_FILE
+from quorate.api.volcano import PodGroup
 from quorate.controllers.volcano.pod_groups import pod_group_controller
 from quorate.kube.resources import EVENTS, POD_GROUPS, PODS, PRIORITY_CLASSES, VOLCANO_JOBS, untyped
 from quorate.local.nodes import NodePool
@@ -313,6 +314,27 @@ async def a_stateful_set_that_is_created_again_owns_the_pod_that_was_left(life: 
     assert await life.uids("nb-0") == before
 
 
+async def a_deleted_group_of_pods_is_made_again(life: Life) -> None:
+    body = {"metadata": {"name": "alone", "annotations": FOR_EVER}}
+    body["spec"] = a_task("w", cpu="1")["template"]["spec"]
+    await life.client.create(PODS, body, NAMESPACE)
+
+    async def running_group() -> PodGroup | None:
+        group = await life.gangs.until_group("alone")
+        return group if group.status.phase == "Running" else None
+
+    group = await life.world.until("the pod runs", running_group)
+    before = await life.uids("alone")
+    await life.client.delete(POD_GROUPS, group.metadata.key)
+
+    async def is_new() -> bool:
+        again = await running_group()
+        return again is not None and again.metadata.uid != group.metadata.uid
+
+    await life.world.until("another group of this name", is_new)
+    assert await life.uids("alone") == before
+
+
 def test_jobs_restart_wait_scale_and_end_as_their_fields_say() -> None:
     async def story(life: Life) -> None:
         async with asyncio.TaskGroup() as stories:
@@ -326,6 +348,7 @@ def test_jobs_restart_wait_scale_and_end_as_their_fields_say() -> None:
                 a_job_is_scaled_without_a_restart(life),
                 a_deployment_that_is_scaled_to_zero_and_back_has_one_group(life),
                 a_stateful_set_that_is_created_again_owns_the_pod_that_was_left(life),
+                a_deleted_group_of_pods_is_made_again(life),
             ):
                 stories.create_task(each)
 

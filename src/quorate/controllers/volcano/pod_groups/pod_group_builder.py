@@ -34,6 +34,11 @@ def needs_pod_group(pod: Pod) -> bool:
     return not has_group and not pod.is_leaving and not pod.has_ended
 
 
+def names_own_group(pod: Pod) -> bool:
+    """Return True if ``pod`` still needs the group that was made for it."""
+    return pod.group_name == pod_group_name(pod) and not pod.is_leaving and not pod.has_ended
+
+
 def pod_group_name(pod: Pod) -> str:
     owner = pod.metadata.controller
     return f"{POD_GROUP_PREFIX}{pod.metadata.uid if owner is None else owner.uid}"

@@ -1,4 +1,8 @@
-"""The pod group controller: create groups for plain pods, delete groups without pods."""
+"""The pod group controller: create groups for plain pods, delete groups without pods.
+
+A group that is deleted although pods need it is created again: by a person, or because its set was scaled to
+zero and back meanwhile.
+"""
 
 from collections.abc import Mapping
 from functools import partial
@@ -18,6 +22,7 @@ from quorate.controllers.volcano.pod_groups.pod_group_builder import (
     SCALABLE_KINDS,
     changed_annotations,
     changed_labels,
+    names_own_group,
     names_queue,
     needs_pod_group,
     pod_group_for,
@@ -111,6 +116,7 @@ class PodGroupController:
         self._pods = pods
         self._groups = groups
         self._inherit = inherit
+        self._makes_groups_of_jobs = "batchJobs" not in context.configuration.gang.managed_kinds
         self._writer = PodGroupWriter(context)
         self._computations = context.computations
         # Owners by uid, and the steady time until which they are cached.
@@ -130,7 +136,9 @@ class PodGroupController:
         groups.subscribe(self._group_changed)
 
     def _pod_changed(self, change: Change[Pod]) -> None:
-        if change.new is not None and needs_pod_group(change.new):
+        if change.new is not None and (
+            needs_pod_group(change.new) or (change.old is None and self._lost_its_group(change.new))
+        ):
             self.pod_reconciler.enqueue(change.key)
         if (
             change.new is None
@@ -142,6 +150,18 @@ class PodGroupController:
     def _group_changed(self, change: Change[PodGroup]) -> None:
         if change.key.name.startswith(POD_GROUP_PREFIX):
             self.group_reconciler.enqueue(change.key)
+            for pod in self._pods_of(change.key) if change.new is None else ():
+                self.pod_reconciler.enqueue(pod.metadata.key)
+
+    def _pods_of(self, group: Key) -> list[Pod]:
+        return [pod for informer in self._pods for pod in informer.by_index(BY_GROUP, group)]
+
+    def _lost_its_group(self, pod: Pod) -> bool:
+        """Return True if this controller made a group for ``pod`` that does not exist any more."""
+        owner = pod.metadata.controller
+        is_of_job = owner is not None and (owner.api_version, owner.kind) == ("batch/v1", "Job")
+        made_here = names_own_group(pod) and (self._makes_groups_of_jobs or not is_of_job)
+        return made_here and self._groups.get(pod.group_key) is None
 
     def _pod_failed(self, key: Key, error: Exception) -> None:
         informer = next((pod for pod in self._pods if pod.get(key) is not None), self._pods[0])
@@ -150,7 +170,7 @@ class PodGroupController:
     async def reconcile_pod(self, key: Key) -> None:
         """Create or update the pod's group, then name the group in the pod's annotations."""
         pod = next((pod for informer in self._pods if (pod := informer.get(key)) is not None), None)
-        if pod is None or not needs_pod_group(pod):
+        if pod is None or not (needs_pod_group(pod) or self._lost_its_group(pod)):
             return
         wanted, owner, size = await self._wanted_group(pod)
         group = self._groups.get(wanted.metadata.key)
@@ -158,15 +178,21 @@ class PodGroupController:
             await self._writer.create(wanted, reference_to(PLACEABLE_PODS, pod.metadata))
         elif tracks_owner_template(pod):
             await self._writer.update(group, wanted, size, moves=names_queue(pod, _annotations_of(owner)))
-        annotations = {GROUP_NAME: wanted.metadata.name}
-        try:
-            await self._client.patch(PLACEABLE_PODS, key, {"metadata": {"annotations": annotations}})
-        except NotFound:
-            return  # deleted in the meantime
+        if not pod.group_name and not await self._name_group(pod, wanted.metadata.name):
+            return
         if owner is not None and (problem := too_few_replicas(pod, owner.spec.replicas, wanted)):
             self._events.event(
                 reference_to(PLACEABLE_PODS, pod.metadata), "Warning", "MinMemberExceedsReplicas", problem
             )
+
+    async def _name_group(self, pod: Pod, group: str) -> bool:
+        """Annotate ``pod``, not another pod of its name; return False if it was deleted."""
+        metadata = {"uid": pod.metadata.uid, "annotations": {GROUP_NAME: group}}
+        try:
+            await self._client.patch(PLACEABLE_PODS, pod.metadata.key, {"metadata": metadata})
+        except NotFound:
+            return False
+        return True
 
     async def _wanted_group(self, pod: Pod) -> tuple[PodGroup, Owner | None, int]:
         """Return the group for ``pod``, the owner, and the size in bytes of what determines the group."""
@@ -215,7 +241,7 @@ class PodGroupController:
             return None
         if (reference.api_version, reference.kind) not in SCALABLE_KINDS:
             return None
-        pods = [pod for informer in self._pods for pod in informer.by_index(BY_GROUP, key)]
+        pods = self._pods_of(key)
         if pods:
             return await self._follow_owner(group, pods) if waits else None
         owner = await self._owner(key.namespace, reference)
