@@ -54,6 +54,7 @@ from quorate.scheduler.feeds import (
     report_unsupported_scopes,
     subscribe_informers,
 )
+from quorate.scheduler.further_members import FurtherMembers
 from quorate.scheduler.limits import (
     DEVICES_AT_ONCE,
     DISCOVERY_INTERVAL_S,
@@ -138,6 +139,14 @@ class Scheduler:
             self._devices.release,
             self._gate,
             workers=options.bind_workers,
+        )
+        self._further_members = FurtherMembers(
+            client,
+            clock,
+            self.model,
+            lambda: self._native_statuses.resource,
+            self._binder,
+            self._bind_failed,
         )
         self._evictor = Evictor(client, clock, self._events, self._eviction_failed)
         self._nominator = Nominator(client, clock)
@@ -282,7 +291,7 @@ class Scheduler:
         return True
 
     def _execute(self, tasks: asyncio.TaskGroup, outcome: Outcome) -> None:
-        self._binder.start(tasks, outcome.binds)
+        self._further_members.start(tasks, outcome.binds)
         self._statuses.write(outcome.statuses, {bind.gang for bind in outcome.binds})
         self._native_statuses.write(outcome.statuses)
         self._native_statuses.disrupted(filter(self._is_of_whole_group, outcome.evictions))
