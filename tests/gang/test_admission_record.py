@@ -32,22 +32,26 @@ def test_times_are_written_in_rfc_3339() -> None:
         "scheduling.volcano.sh/requeue-spec": None,
         "scheduling.volcano.sh/requeue-not-before": None,
         "quorate.dev/ends-by": None,
+        "quorate.dev/ended-members": None,
     }
 
 
 moments = st.none() | st.floats(0, 4e9)
 
 
-@given(since=moments, not_before=moments, attempts=st.integers(0, 10**9 - 1))
+counts = st.integers(0, 10**9 - 1)
+
+
+@given(since=moments, not_before=moments, attempts=counts, ended=counts)
 def test_a_status_round_trips_through_annotations(
-    since: float | None, not_before: float | None, attempts: int
+    since: float | None, not_before: float | None, attempts: int, ended: int
 ) -> None:
-    original = AdmissionRecord(inqueue_since=since, not_before=not_before, attempts=attempts)
+    original = AdmissionRecord(inqueue_since=since, not_before=not_before, attempts=attempts, ended=ended)
     written = {name: value for name, value in original.annotations().items() if value is not None}
     group = annotated(written)
     assert has_status(group, status(admission=original))
     read = admission_record(written)
-    assert read.attempts == attempts
+    assert (read.attempts, read.ended) == (attempts, ended)
     for said, meant in ((read.inqueue_since, since), (read.not_before, not_before)):
         assert (said is None) == (meant is None)
         assert said is None or meant is None or abs(said - meant) <= 1e-5

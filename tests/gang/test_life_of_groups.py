@@ -88,6 +88,62 @@ def test_a_group_that_loses_its_last_pods_completes_if_enough_had_ended_in_the_l
 
 
 @pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_group_completes_although_each_pod_is_deleted_when_it_has_ended(
+    profile: str, restarts: bool
+) -> None:
+    pods = [{"name": "p", "count": 2, "group": "p"}]
+    world = a_world(profile, [{"name": "p", "minMember": 2}], pods, restarting=restarts)
+    world.session()
+    world.do("start", "all")
+    world.session()
+    for pod in ("p-0", "p-1"):
+        world.do("finish", {"pods": [pod]})
+        world.session()
+        world.do("deletePods", [pod])
+        world.session()
+    assert phases(world) == {"p": "Completed"}
+    next_gang(world)
+    world.session()
+    assert world.placed("next") == 2
+
+
+def test_a_group_that_loses_its_last_pod_waits_although_others_have_ended() -> None:
+    """Such as executors of Spark, of which the driver is lost with its node."""
+    world = a_world("design", [{"name": "p", "minMember": 1}], [{"name": "p", "count": 2, "group": "p"}])
+    world.session()
+    world.do("start", "all")
+    world.do("finish", {"pods": ["p-1"]})
+    world.session()
+    world.do("deletePods", ["p-1"])
+    world.session()
+    world.do("deletePods", ["p-0"])
+    world.session()
+    assert phases(world) == {"p": "Inqueue"}
+
+
+def test_pods_that_were_replaced_do_not_complete_a_group() -> None:
+    world = a_world("design", [{"name": "p", "minMember": 2}], [{"name": "p", "count": 2, "group": "p"}])
+    world.session()
+    for number in range(2):
+        world.do("start", "all")
+        world.session()
+        pod = world.pods[key_of(f"p-{number}")].metadata.name
+        world.do("finish", {"pods": [pod], "result": "Failed"})
+        world.session()
+        world.do("deletePods", [pod])
+        world.session()
+        world.do("addPods", [{"name": f"again-{number}", "group": "p", "cpu": 1}])
+        world.session()
+    world.do("start", "all")
+    world.session()
+    assert phases(world) == {"p": "Running"}
+    world.do("deletePods", ["again-0", "again-1"])
+    world.session()
+    assert phases(world) == {"p": "Inqueue"}
+
+
+@pytest.mark.parametrize("profile", PROFILES)
 def test_a_completed_group_is_admitted_anew_for_new_pods(profile: str) -> None:
     """The next generation of pods waits like a new gang; another one that is admitted comes first."""
     group = {"name": "s", "minMember": 2, "phase": "Completed"}

@@ -1,8 +1,8 @@
 """The record of a pod group's admissions, which annotations store so that it survives a restart.
 
 PodGroupStatus has no fields for them: when the group was admitted, how often it was rolled back and with
-which spec, until when it is not tried again, and since when it is partially bound.  A value that cannot be
-parsed counts as absent.
+which spec, until when it is not tried again, since when it is partially bound, and how many of its members
+ended and were deleted.  A value that cannot be parsed counts as absent.
 
 The spec is stored as a digest: ``metadata.generation`` does not identify a spec, because without a status
 subresource in the definition of PodGroup it grows with every write of the status.
@@ -28,9 +28,10 @@ REQUEUE_ATTEMPTS: Final = "scheduling.volcano.sh/requeue-attempts"
 REQUEUE_SPEC: Final = "scheduling.volcano.sh/requeue-spec"
 REQUEUE_NOT_BEFORE: Final = "scheduling.volcano.sh/requeue-not-before"
 ENDS_BY: Final = "quorate.dev/ends-by"
+ENDED_MEMBERS: Final = "quorate.dev/ended-members"
 
 _STORED: Final = frozenset(
-    {INQUEUE_SINCE, PARTIAL_SINCE, REQUEUE_ATTEMPTS, REQUEUE_SPEC, REQUEUE_NOT_BEFORE, ENDS_BY}
+    {INQUEUE_SINCE, PARTIAL_SINCE, REQUEUE_ATTEMPTS, REQUEUE_SPEC, REQUEUE_NOT_BEFORE, ENDS_BY, ENDED_MEMBERS}
 )
 _MAX_DOUBLINGS: Final = 62  # from any base, so many doublings exceed any maximum
 _COUNT: Final = re.compile(r"[0-9]{1,9}")
@@ -47,6 +48,7 @@ class AdmissionRecord:
     attempted_spec: str = ""  # the digest of the spec that was attempted; "" if it is not known
     partial_since: float | None = None  # since when some members, but too few, have nodes
     ends_by: float | None = None  # it was admitted because it ends by then: a planned start of another group
+    ended: int = 0  # members that ended and were deleted while it ran and none waited for a node
 
     def admitted(self, now: float, ends_by: float | None = None) -> "AdmissionRecord":
         return replace(self, inqueue_since=now, not_before=None, ends_by=ends_by)
@@ -59,6 +61,9 @@ class AdmissionRecord:
 
     def partially_bound(self, since: float | None) -> "AdmissionRecord":
         return self if self.partial_since == since else replace(self, partial_since=since)
+
+    def with_ended(self, members: int) -> "AdmissionRecord":
+        return self if self.ended == members else replace(self, ended=members)
 
     def rolled_back(self, spec: PodGroupSpec, not_before: float) -> "AdmissionRecord":
         """Return the record after an admission of ``spec`` that failed."""
@@ -94,6 +99,7 @@ class AdmissionRecord:
             REQUEUE_SPEC: (self.attempted_spec or None) if self.attempts else None,
             REQUEUE_NOT_BEFORE: _format_time(self.not_before),
             ENDS_BY: _format_time(self.ends_by),
+            ENDED_MEMBERS: str(self.ended) if self.ended else None,
         }
 
 
@@ -104,14 +110,14 @@ def admission_record(annotations: Mapping[str, str]) -> AdmissionRecord:
     """Return the record that the annotations of a pod group store."""
     if not _STORED & annotations.keys():
         return NO_ADMISSION
-    attempts = annotations.get(REQUEUE_ATTEMPTS, "")
     return AdmissionRecord(
         inqueue_since=_parse_time(annotations.get(INQUEUE_SINCE)),
         not_before=_parse_time(annotations.get(REQUEUE_NOT_BEFORE)),
-        attempts=int(attempts) if _COUNT.fullmatch(attempts) else 0,
+        attempts=_parse_count(annotations.get(REQUEUE_ATTEMPTS, "")),
         attempted_spec=annotations.get(REQUEUE_SPEC, ""),
         partial_since=_parse_time(annotations.get(PARTIAL_SINCE)),
         ends_by=_parse_time(annotations.get(ENDS_BY)),
+        ended=_parse_count(annotations.get(ENDED_MEMBERS, "")),
     )
 
 
@@ -123,6 +129,10 @@ def spec_digest(spec: PodGroupSpec) -> str:
 
 def _format_time(time: float | None) -> str | None:
     return None if time is None else micro_time(time)
+
+
+def _parse_count(text: str) -> int:
+    return int(text) if _COUNT.fullmatch(text) else 0
 
 
 def _parse_time(text: str | None) -> float | None:

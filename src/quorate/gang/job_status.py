@@ -127,7 +127,7 @@ def phase_after(
 ) -> str:
     """Return the phase of a group that was in ``phase``, at the end of a session.
 
-    ``ended``: members that had finished and were deleted since the last session.  ``cut_short``: members that
+    ``ended``: members that had finished and were deleted.  ``cut_short``: members that
     were deleted before they ended, so that they did not finish their work (``design``).  ``evicted``: the
     group does not wait for members that terminate: this session evicts them, or they are on lost nodes.
     ``unschedulable``: this session found that the group cannot be scheduled.  ``keeps_live_groups``: the
@@ -208,12 +208,12 @@ class _StatusUpdater:
 
     def update_phase(self, gang: Gang, *, unschedulable: bool) -> None:
         """Set the phase, and remove what is recorded of an admission that ends with it."""
-        before = gang.phase
+        before, deleted = gang.phase, gang.deleted_after_end
         gang.phase = phase_after(
             gang.phase,
             gang.min_member,
             gang.task_counts,
-            ended=gang.deleted_after_end,
+            ended=gang.ended_before,
             cut_short=gang.cut_short if self._reports_reasons else 0,
             evicted=gang.key in self._evicted or self._is_on_lost_nodes(gang),
             unschedulable=unschedulable,
@@ -223,6 +223,10 @@ class _StatusUpdater:
             gang.phase = INQUEUE  # it needs no admission
         if gang.phase not in (INQUEUE, UNKNOWN):
             gang.admission = gang.admission.since(None)
+        is_new = any(gang.task_counts.by_status[status] for status in _WITHOUT_NODE)
+        gang.admission = gang.admission.with_ended(
+            deleted if gang.phase in (RUNNING, UNKNOWN) and not is_new else 0
+        )
         if before in (RUNNING, UNKNOWN) and gang.phase == PENDING and self._is_restarted(gang):
             gang.phase, gang.admission = INQUEUE, gang.admission.since(self._session.now)
         if gang.phase != before:
@@ -349,3 +353,5 @@ def _changed_status(gang: Gang) -> GangStatus | None:
 
 
 _NO_MEMBERS = Counts(0, 0, 0)
+# Of members that wait for a node, or have had it for less than a session.
+_WITHOUT_NODE: Final = (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED, TaskStatus.BINDING)

@@ -261,7 +261,7 @@ class Gang:
             return False
         counts = self.task_counts
         has_nodes = any(counts.by_status[status] for status in ALLOCATED_STATUSES)
-        return not has_nodes and counts.finished - self.cut_short + self.deleted_after_end < self.min_member
+        return not has_nodes and counts.finished - self.cut_short + self.ended_before < self.min_member
 
     @property
     def cut_short(self) -> int:
@@ -270,13 +270,24 @@ class Gang:
 
     @property
     def deleted_after_end(self) -> int:
-        """The number of members that finished and were deleted since the last session.
+        """The number of members that finished and were deleted, since a member waited for a node last.
 
-        A new process knows only those that had finished in the last session, by the written status.
+        Of those that were deleted since the last session, a new process knows only those that had finished in
+        it, by the written status.
         """
         written = self.reported.written
-        in_status = 0 if written is None else written.counts.succeeded + written.counts.failed
-        return max(self.ended, in_status - (self.task_counts.finished - self.cut_short))
+        if written is None:
+            return self.ended
+        in_status = written.counts.succeeded + written.counts.failed
+        since_session = max(self.ended, in_status - (self.task_counts.finished - self.cut_short))
+        return written.admission.ended + since_session
+
+    @property
+    def ended_before(self) -> int:
+        """``deleted_after_end`` if the last member to go has ended; 0 if it was lost."""
+        deleted, written = self.deleted_after_end, self.reported.written
+        recorded = 0 if written is None else written.admission.ended
+        return deleted if deleted > recorded or self.task_counts.finished > self.cut_short else 0
 
     @property
     def failed_to_replace(self) -> Sequence[Task]:
