@@ -44,21 +44,12 @@ class PolicyRule:
         return ((verb, resource) for resource in self.resources for verb in self.verbs)
 
 
-@dataclass(frozen=True, slots=True)
-class JobResource:
-    """A kind of job.  To queue it, the controllers read it, suspend it and resume it, and no more."""
-
-    framework: str  # its name in ``integrations.frameworks``
-    group: str
-    plural: str
-    singular: str
-
-
-JOBS: Final = tuple(
-    JobResource(row.name, row.resource.group, row.resource.plural, row.resource.kind.lower())
-    for row in INTEGRATIONS.values()
-    if row.makes_pods_elsewhere
-)
+# The kinds of job that the controllers read, suspend and resume, and no more; and their plurals by API group.
+JOBS: Final = tuple(row.resource for row in INTEGRATIONS.values() if row.makes_pods_elsewhere)
+JOB_PLURALS: Final = {
+    group: tuple(job.plural for job in JOBS if job.group == group)
+    for group in dict.fromkeys(job.group for job in JOBS)
+}
 
 _SERVING_GROUPS: Final = {kind.resource.group for kind in SETS.values()}
 
@@ -70,8 +61,7 @@ def _job_rules() -> tuple[PolicyRule, ...]:
     owner with ``blockOwnerDeletion``.  Serving workloads are never deactivated, so they need no ``delete``.
     """
     rules: list[PolicyRule] = []
-    for group in dict.fromkeys(job.group for job in JOBS):
-        plurals = tuple(job.plural for job in JOBS if job.group == group)
+    for group, plurals in JOB_PLURALS.items():
         finalizers = tuple(f"{plural}/finalizers" for plural in plurals)
         rules += [
             PolicyRule("suspending and resuming jobs", group, plurals, (*READ, "patch")),

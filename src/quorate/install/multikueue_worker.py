@@ -11,19 +11,18 @@ from quorate.api import explanation, quorate, volcano
 from quorate.api.codec import Json
 from quorate.api.kueue import GROUP
 from quorate.api.volcano import job as volcano_job
-from quorate.install.controller_rules import JOBS, READ, PolicyRule
+from quorate.install.controller_rules import JOB_PLURALS, READ, PolicyRule
 from quorate.install.roles import account_roles, metadata
 
 ACCOUNT: Final = "quorate-multikueue-manager"
 _WRITE: Final = (*READ, "create", "delete", "patch")
-_PLURALS: Final = {
-    group: tuple(job.plural for job in JOBS if job.group == group)
-    for group in sorted({job.group for job in JOBS})
-}
 MANAGER_RULES: Final = (
     PolicyRule("copies of workloads", GROUP, ("workloads",), _WRITE),
     PolicyRule("preemption gates and evictions of copies", GROUP, ("workloads/status",), ("patch",)),
-    *(PolicyRule("jobs of admitted copies", group, plurals, _WRITE) for group, plurals in _PLURALS.items()),
+    *(
+        PolicyRule("jobs of admitted copies", group, plurals, _WRITE)
+        for group, plurals in sorted(JOB_PLURALS.items())
+    ),
     PolicyRule("pods of admitted copies", "", ("pods",), _WRITE),
     PolicyRule("Volcano Jobs of admitted copies", volcano_job.GROUP, ("jobs",), _WRITE),
     PolicyRule("pod groups of admitted copies", volcano.GROUP, ("podgroups",), _WRITE),

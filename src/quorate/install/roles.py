@@ -75,8 +75,9 @@ def user_roles() -> Iterator[Json]:
         if job.group == "apps":
             continue  # the built-in roles include them
         viewers = (ADMIN,) if job.plural in _HIDDEN_FROM_USERS else (ADMIN, USER)
-        yield _editor(job.group, job.plural, job.singular, (ADMIN, USER))
-        yield _viewer(job.group, job.plural, job.singular, viewers, ("view", "edit", "admin"))
+        singular = job.kind.lower()
+        yield _editor(job.group, job.plural, singular, (ADMIN, USER))
+        yield _viewer(job.group, job.plural, singular, viewers, ("view", "edit", "admin"))
     for short, plural, viewers, built_in in (
         ("cq", "clusterqueues", (ADMIN,), ("view", "edit", "admin")),
         ("lq", "localqueues", (ADMIN, USER), ("view", "edit", "admin")),

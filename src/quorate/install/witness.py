@@ -10,13 +10,11 @@ from typing import Final
 from quorate.api.codec import Json
 from quorate.api.kueue import GROUP
 from quorate.install import manifest_builders
-from quorate.install.controller_rules import JOBS, PolicyRule
+from quorate.install.controller_rules import JOB_PLURALS, PolicyRule
 from quorate.install.controllers import CONFIGURATION, CONFIGURATION_FILE
 from quorate.install.manifest_builders import Component
 from quorate.install.roles import account_roles
 
-_GROUPS: Final = sorted({job.group for job in JOBS})
-_OWNERS: Final = {group: tuple(job.plural for job in JOBS if job.group == group) for group in _GROUPS}
 WITNESS_RULES: Final = (
     PolicyRule("summing what pods use", "", ("pods",), ("list", "watch")),
     PolicyRule("comparing pods with their nodes", "", ("nodes",), ("list", "watch")),
@@ -26,7 +24,7 @@ WITNESS_RULES: Final = (
                ("list", "watch")),
     *(
         PolicyRule("the job that owns a job with pods", group, plurals, ("get",))
-        for group, plurals in _OWNERS.items()
+        for group, plurals in sorted(JOB_PLURALS.items())
     ),
     PolicyRule("the set that owns pods", "apps", ("replicasets", "statefulsets"), ("get",)),
     PolicyRule("recording events", "events.k8s.io", ("events",), ("create", "get", "patch")),
