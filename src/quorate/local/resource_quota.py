@@ -4,7 +4,7 @@ The server enforces quotas with it on admission, and a controller recomputes usa
 ``CrossNamespacePodAffinity`` matches no pod.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from quorate.api.codec import Json
@@ -89,14 +89,7 @@ def has_scopes(spec: ResourceQuotaSpec) -> bool:
 
 
 def matches_scopes(spec: ResourceQuotaSpec, pod: Pod) -> bool:
-    return all(_matches(scope, pod) for scope in _scopes(spec))
-
-
-def _scopes(spec: ResourceQuotaSpec) -> Iterator[ScopeRequirement]:
-    for name in spec.scopes:
-        yield ScopeRequirement(scope_name=name, operator="Exists")
-    if spec.scope_selector is not None:
-        yield from spec.scope_selector.match_expressions
+    return all(_matches(scope, pod) for scope in spec.scope_requirements)
 
 
 def _matches(scope: ScopeRequirement, pod: Pod) -> bool:

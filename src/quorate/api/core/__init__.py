@@ -235,6 +235,12 @@ class ResourceQuotaSpec(Struct):
     scopes: tuple[str, ...] = ()
     scope_selector: ScopeSelector | None = None
 
+    @property
+    def scope_requirements(self) -> tuple[ScopeRequirement, ...]:
+        """Return both in one form; an object must match all of them."""
+        existing = (ScopeRequirement(scope_name=name, operator="Exists") for name in self.scopes)
+        return (*existing, *(() if self.scope_selector is None else self.scope_selector.match_expressions))
+
 
 class ResourceQuotaStatus(Struct):
     hard: Resources = {}

@@ -12,7 +12,7 @@ Source: the design note "Delay Pod Creation"; scopes as in Kubernetes' quota eva
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -69,19 +69,12 @@ class ScopeAttributes:
 
 def unsupported_scopes(quota: ResourceQuotaSpec) -> tuple[str, ...]:
     """Return the scopes of ``quota`` that are not supported.  A quota that has any is ignored."""
-    return tuple(scope.scope_name for scope in _scopes(quota) if not _is_supported(scope))
+    return tuple(scope.scope_name for scope in quota.scope_requirements if not _is_supported(scope))
 
 
 def is_counted_by(quota: ResourceQuotaSpec, attributes: ScopeAttributes) -> bool:
     """Return True if ``quota`` counts such a pod; False for a quota that is ignored."""
-    return all(_is_supported(scope) and _matches(scope, attributes) for scope in _scopes(quota))
-
-
-def _scopes(quota: ResourceQuotaSpec) -> Iterator[ScopeRequirement]:
-    for name in quota.scopes:
-        yield ScopeRequirement(scope_name=name, operator="Exists")
-    if quota.scope_selector is not None:
-        yield from quota.scope_selector.match_expressions
+    return all(_is_supported(scope) and _matches(scope, attributes) for scope in quota.scope_requirements)
 
 
 def _is_supported(scope: ScopeRequirement) -> bool:

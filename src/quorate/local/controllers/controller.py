@@ -8,10 +8,10 @@ import random
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple
 
 from quorate.api.events import ObjectReference
-from quorate.api.meta import Key, ObjectMeta, Struct, at_epoch
+from quorate.api.meta import Key, Struct, at_epoch
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
@@ -20,6 +20,7 @@ from quorate.kube.informer import Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.resources import HasMetadata, Resource, untyped, versioned_reference_to
+from quorate.kube.writes import HasStatus
 from quorate.local.controllers.metadata_cache import MetadataCache
 
 CORE_EVENTS: Final = untyped("", "v1", "events", "Event", True)
@@ -111,14 +112,6 @@ class EventRecorder:
         self._recent.move_to_end(identity)
         if len(self._recent) > CORRELATOR_CAPACITY:
             self._recent.popitem(last=False)
-
-
-class HasStatus(Protocol):
-    @property
-    def metadata(self) -> ObjectMeta: ...
-
-    @property
-    def status(self) -> Struct: ...
 
 
 @dataclass(frozen=True, slots=True)
