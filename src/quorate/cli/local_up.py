@@ -23,20 +23,7 @@ from quorate.cli.local_option import (
     options_text,
 )
 from quorate.cli.local_workers import WorkerProcess, end_workers, start_worker
-from quorate.cli.run.node_options import (
-    Images,
-    NodeCpu,
-    NodeLevels,
-    NodeMemory,
-    NodeName,
-    NodePods,
-    NodePools,
-    NodeResources,
-    Nodes,
-    RuntimeChoice,
-    Speed,
-    described_nodes,
-)
+from quorate.cli.run import node_options as n
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import print_result
 from quorate.inspect.configuration_files import read_configuration_text, read_scheduler_configuration_text
@@ -92,12 +79,12 @@ class Scheduling(StrEnum):
 
 
 def up(
-    nodes: Nodes = None,
-    node_cpu: NodeCpu = None,
-    node_memory: NodeMemory = None,
-    node_pods: NodePods = None,
-    topology: NodeLevels = None,
-    pool: NodePools = None,
+    nodes: n.Nodes = None,
+    node_cpu: n.NodeCpu = None,
+    node_memory: n.NodeMemory = None,
+    node_pods: n.NodePods = None,
+    topology: n.NodeLevels = None,
+    pool: n.NodePools = None,
     cluster: Annotated[
         Path | None,
         typer.Option(
@@ -114,11 +101,11 @@ def up(
             "Default: those of the last start, then 1.",
         ),
     ] = None,
-    speed: Speed = 1.0,
-    runtime: RuntimeChoice = Runtime.SIMULATED,
-    node_name: NodeName = "",
-    node: NodeResources = "",
-    image: Images = None,
+    speed: n.Speed = 1.0,
+    runtime: n.RuntimeChoice = Runtime.SIMULATED,
+    node_name: n.NodeName = "",
+    node: n.NodeResources = "",
+    image: n.Images = None,
     name: Name = DEFAULT_NAME,
     data_dir: DataDir = None,
     detach: Annotated[
@@ -178,7 +165,7 @@ def up(
     [b]Example:[/b] quorate local up --detach --nodes 2 --pool name=gpu,count=4,cpu=64,nvidia.com/gpu=8
     """
     place = cluster_directory(name, data_dir)
-    options = described_nodes(nodes, node_cpu, node_memory, node_pods, topology, pool)
+    options = n.described_nodes(nodes, node_cpu, node_memory, node_pods, topology, pool)
     described = None if cluster is None else read_description_file(cluster)
     runtime_options = RuntimeOptions(runtime, node_name, node, image or ())
     if without_controllers and config is not None:

@@ -13,22 +13,9 @@ from rich.console import Console
 
 from quorate.api.scheduler_configuration import DEFAULT_FILE, default_scheduler_configuration
 from quorate.cli.configuration_options import Config
+from quorate.cli.run import node_options as n
 from quorate.cli.run.follow import OnObserved, Plan, ignore
 from quorate.cli.run.follow import run as run_plan
-from quorate.cli.run.node_options import (
-    Images,
-    NodeCpu,
-    NodeLevels,
-    NodeMemory,
-    NodeName,
-    NodePods,
-    NodePools,
-    NodeResources,
-    Nodes,
-    RuntimeChoice,
-    Speed,
-    described_nodes,
-)
 from quorate.cli.run.report import Outcome, outcome_value, print_outcome
 from quorate.cli.run.screen import open_console, open_screen
 from quorate.cli.verbs import options as o
@@ -55,17 +42,17 @@ def run(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Its *.yaml files are applied.")],
     config: Config = None,
     timeout: Timeout = 900.0,
-    nodes: Nodes = None,
-    node_cpu: NodeCpu = None,
-    node_memory: NodeMemory = None,
-    node_pods: NodePods = None,
-    topology: NodeLevels = None,
-    pool: NodePools = None,
-    speed: Speed = 1.0,
-    runtime: RuntimeChoice = Runtime.SIMULATED,
-    node_name: NodeName = "",
-    node: NodeResources = "",
-    image: Images = None,
+    nodes: n.Nodes = None,
+    node_cpu: n.NodeCpu = None,
+    node_memory: n.NodeMemory = None,
+    node_pods: n.NodePods = None,
+    topology: n.NodeLevels = None,
+    pool: n.NodePools = None,
+    speed: n.Speed = 1.0,
+    runtime: n.RuntimeChoice = Runtime.SIMULATED,
+    node_name: n.NodeName = "",
+    node: n.NodeResources = "",
+    image: n.Images = None,
     scheduler_name: Annotated[
         str,
         typer.Option(
@@ -90,7 +77,7 @@ def run(
 
     [b]Example:[/b] quorate local run examples/all-or-nothing --config examples/all-or-nothing/with-pods-ready.yaml
     """  # noqa: E501  the example is one line, to be copied
-    options = described_nodes(nodes, node_cpu, node_memory, node_pods, topology, pool)
+    options = n.described_nodes(nodes, node_cpu, node_memory, node_pods, topology, pool)
     console = open_console(to_stderr=is_structured(output))
     runtime_options = RuntimeOptions(runtime, node_name, node, image or ())
     outcome = run_directory(
