@@ -10,7 +10,7 @@ import pytest
 
 from tests.queueing.notation import Json
 from tests.queueing.resting_histories import History, Kind, failure
-from tests.queueing.resting_world import one_queue
+from tests.queueing.resting_world import RestingWorld, one_queue
 
 BLOCK = 10  # worlds of one test
 
@@ -35,6 +35,33 @@ def test_a_workload_of_a_host_and_a_flavor_that_are_gone_is_no_fault() -> None:
     given = one_queue([{"name": "w"}], config={"nodeFit": {"mode": "Require"}})
     steps = [{"run": None}, {"remove": {"nodes": ["n1"]}}, {"remove": {"flavors": ["one"]}}]
     assert failure(given, steps) == ""
+
+
+def test_a_host_fails_after_a_second_pass_that_changed_no_places() -> None:
+    """No pod is on the first host that fails, and nothing replaces the second one."""
+    given = one_queue(
+        [
+            {
+                "name": "w",
+                "podSets": [{"count": 2, "requests": {"cpu": 2}, "topology": {"unconstrained": True}}],
+            }
+        ],
+        flavors={"one": {"topologyName": "dc"}},
+        topologies={"dc": {"levels": ["kubernetes.io/hostname"]}},
+        nodes={name: {"allocatable": {"cpu": 3, "pods": 9}} for name in ("n1", "n2")},
+        clusterQueues={"cq": {"quota": [{"one": {"cpu": 4}}]}},
+    )
+    steps = [{"run": None}, {"unhealthy": {"w": ["n3"]}}, {"run": None}, {"run": None}]
+    world = RestingWorld(given)
+    for step in steps:
+        world.run(step)
+    world.rest()
+    assert world.workloads["w"].status.unhealthy_nodes == ()
+    world.run({"remove": {"nodes": ["n2"]}})
+    world.rest()
+    evicted = world.condition("w", "Evicted")
+    assert evicted is not None
+    assert (evicted.status, evicted.reason) == ("True", "NodeFailures")
 
 
 def test_a_queue_removed_by_force_leaves_its_places_to_other_trees() -> None:

@@ -330,6 +330,8 @@ class Ledger(AgingQueues):
 
     def assume_places(self, reservation: Reservation, admission: Admission) -> None:
         """Count the places of a second pass that is not written yet, beside the places that it replaces."""
+        if admission == reservation.admission:
+            return  # the write cannot be told from the object before it
         new = Reservation(reservation.workload, admission, reservation.usage, reservation.order)
         new.replaced_admission = reservation.admission
         self.update_reservation(reservation, new)
