@@ -15,6 +15,8 @@ import pytest
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 
+from quorate.quick_import import freeze_imported
+
 pytest_plugins = ("tests.forked_workers",)
 
 # A third of Hypothesis' default: with all of them, a run of all tests takes more than ten minutes.
@@ -41,7 +43,7 @@ def pytest_collection() -> Generator[None, object, object]:
     """Collect the tests without garbage collections: nearly all that is made then is kept until the end."""
     gc.disable()
     result = yield
-    gc.freeze()
+    freeze_imported()
     gc.enable()
     return result
 

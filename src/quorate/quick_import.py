@@ -2,11 +2,15 @@
 
 import gc
 import os
+from functools import cache
 from importlib import import_module
 from types import ModuleType
 from typing import Final
 
 _AUTHORITIES: Final = "SSL_CERT_FILE"
+
+freeze_imported: Final = cache(gc.freeze)
+"""Let no collection visit what exists at the first call.  Later calls do nothing: there is garbage then."""
 
 
 def quick_import(module: str, *, reads_authorities: bool) -> ModuleType:
@@ -23,8 +27,7 @@ def quick_import(module: str, *, reads_authorities: bool) -> ModuleType:
         return import_module(module)
     finally:
         if was_enabled:
-            if not gc.get_freeze_count():  # once: a process that goes on has garbage by then
-                gc.freeze()  # otherwise the next two collections visit all that was imported
+            freeze_imported()  # otherwise the next two collections visit all that was imported
             gc.enable()
         if authorities is None:
             os.environ.pop(_AUTHORITIES, None)

@@ -298,10 +298,7 @@ def test_a_list_of_many_workloads_leaves_the_process_to_others_every_few_millise
         return body, max(after - before for before, after in pairwise(turns))
 
     gc.freeze()  # a collection costs as much as the objects of all other tests
-    try:
-        body, longest_s = asyncio.run(story())
-    finally:
-        gc.unfreeze()
+    body, longest_s = asyncio.run(story())
     items: Any = codec.decode(ExplanationSummaryList, body).items
     assert len(items) == len(keys) > len(names)
     assert longest_s < PAUSE_S
