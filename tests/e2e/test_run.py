@@ -1,6 +1,7 @@
 """``quorate local run`` on the all-or-nothing example, with and without waitForPodsReady."""
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,22 +11,42 @@ from tests.e2e.commands import EXAMPLE, quorate
 
 pytestmark = pytest.mark.slow
 
+PODS, CAPACITY = 10, 12  # of each of the two jobs, and of the two nodes
+# By file: a part of it and what replaces the part.
+SMALLER = {
+    "1-quick-job.yaml": ("s: 50\n", "s: 4\n"),
+    "2-job1.yaml": ("s: 20\n", f"s: {PODS}\n"),
+    "3-job2.yaml": ("s: 20\n", f"s: {PODS}\n"),
+    "cluster.yaml": ("memory: 4315648Ki", "memory: 1900Mi"),
+}
 
-def test_quota_without_gangs_deadlocks_and_the_report_names_holders_and_waiters() -> None:
+
+@pytest.fixture
+def example(tmp_path: Path) -> Path:
+    """Return a copy of the example with a quarter of its pods; the task page is about all of them."""
+    copy = shutil.copytree(EXAMPLE, tmp_path / "example")
+    for name, (part, replacement) in SMALLER.items():
+        text = (copy / name).read_text()
+        assert part in text, name
+        (copy / name).write_text(text.replace(part, replacement))
+    return copy
+
+
+def test_quota_without_gangs_deadlocks_and_the_report_names_holders_and_waiters(example: Path) -> None:
     for _ in range(ATTEMPTS):  # rarely, one job gets all its nodes before the other starts
-        done = quorate("local", "run", str(EXAMPLE), "--config", str(EXAMPLE / "without-pods-ready.yaml"))
+        done = quorate("local", "run", str(example), "--config", str(example / "without-pods-ready.yaml"))
         if done.returncode != 0:
             break
     assert done.returncode == 3, done.stdout + done.stderr
     report = re.findall(
-        r"(job\d) runs (\d+) of 20 pods and holds memory (\d+)Mi; (\d+) more pods? needs? memory 316Mi",
+        rf"(job\d) runs (\d+) of {PODS} pods and holds memory (\d+)Mi; (\d+) more pods? needs? memory 316Mi",
         done.stdout,
     )
     assert [job for job, *_ in report] == ["job1", "job2"]
     running, held, missing = ([int(numbers[column]) for _, *numbers in report] for column in range(3))
-    assert sum(running) == 26  # thirteen pods fit on each of two nodes
+    assert sum(running) == CAPACITY
     assert held == [316 * count for count in running]
-    assert missing == [20 - count for count in running]
+    assert missing == [PODS - count for count in running]
     assert "deadlock: nothing can make progress any more" in done.stdout
     assert done.stderr == ""
 
@@ -38,9 +59,9 @@ def time_of(output: str, job: str, stage: str) -> float:
 
 
 @pytest.mark.parametrize("speed", ["4", "40"])  # all pods of a job run together for 2.5 s and for 0.25 s
-def test_wait_for_pods_ready_completes_the_jobs_one_after_another(speed: str) -> None:
+def test_wait_for_pods_ready_completes_the_jobs_one_after_another(example: Path, speed: str) -> None:
     done = quorate(
-        "local", "run", str(EXAMPLE), "--config", str(EXAMPLE / "with-pods-ready.yaml"), "--speed", speed
+        "local", "run", str(example), "--config", str(example / "with-pods-ready.yaml"), "--speed", speed
     )
     assert done.returncode == 0, done.stdout + done.stderr
     table = done.stdout[done.stdout.index("JOB ") :].splitlines()
@@ -49,9 +70,9 @@ def test_wait_for_pods_ready_completes_the_jobs_one_after_another(speed: str) ->
     assert table[5] == "every job completed"
     started = sorted((time_of(done.stdout, job, "(?:Starting|Running)"), job) for job in ("job1", "job2"))
     (_, first), (second_started, second) = started
-    assert time_of(done.stdout, second, "Running, 20 ready") >= second_started
+    assert time_of(done.stdout, second, f"Running, {PODS} ready") >= second_started
     # Both may appear in the same observation.
-    assert time_of(done.stdout, first, "Running, 20 ready") <= second_started, done.stdout
+    assert time_of(done.stdout, first, f"Running, {PODS} ready") <= second_started, done.stdout
     assert done.stderr == ""
 
 
