@@ -18,12 +18,16 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import Any, Final, Never
 
 import typer
 
@@ -33,21 +37,26 @@ from tests.local.clusters import install
 
 _IMPORTED: Final = (
     "quorate.cli.controllers",
+    "quorate.cli.existing_local_cluster",
+    "quorate.cli.local",
     "quorate.cli.local_up",
     "quorate.cli.run.command",
     "quorate.cli.simulate",
     "quorate.cli.verbs.explain.command",
+    "quorate.cli.verbs.flavor",
     "quorate.cli.verbs.queue",
     "quorate.cli.verbs.submit",
+    "quorate.cli.verbs.workload",
     "numpy",
 )
 _PROGRAM: Final = """#!{python} -IS
-import array, marshal, os, signal, socket, sys
-server = socket.socket(socket.AF_UNIX)
-server.connect({address!r})
+import array, marshal, os, sys
+import _signal as signal, _socket as socket  # without the modules around them: a third of the start
 leads_session = os.getsid(0) == os.getpid()
 request = marshal.dumps((sys.argv, os.getcwd(), dict(os.environ), leads_session))
 streams = array.array("i", (0, 1, 2))
+server = socket.socket(socket.AF_UNIX)
+server.connect({address!r})
 server.sendmsg([len(request).to_bytes(4, "big")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, streams)])
 server.sendall(request)
 pid = int.from_bytes(server.recv(4), "big")
@@ -82,31 +91,55 @@ def _program() -> Path:
     return Path(server.stdout.readline().rstrip())
 
 
+@dataclass(frozen=True)
+class _Command:
+    pid: int
+    ended: int  # a descriptor that can be read when the process has ended
+    program: socket.socket
+
+    def close(self) -> None:
+        self.program.close()
+        os.close(self.ended)
+
+
 def _serve(listener: socket.socket) -> bool:
     """Return True in a new process for each program, and False in this one when its input ends."""
-    while listener in select.select([listener, sys.stdin], [], [])[0]:
-        connection, _ = listener.accept()
-        if os.fork() == 0:
-            listener.close()
-            if _is_command(connection):
+    running: list[_Command] = []
+    while True:
+        awaited: list[Any] = [listener, sys.stdin]
+        awaited += chain.from_iterable((command.ended, command.program) for command in running)
+        ready = select.select(awaited, [], [])[0]
+        for command in list(running):
+            if command.ended in ready or command.program in ready:
+                _end(command)
+                running.remove(command)
+        if sys.stdin in ready:
+            for command in running:
+                os.kill(command.pid, signal.SIGKILL)
+            return False
+        if listener in ready:
+            program, _ = listener.accept()
+            streams = array.array("i")
+            size, control, _, _ = program.recvmsg(4, socket.CMSG_SPACE(3 * streams.itemsize))
+            if not control:  # the program has been killed
+                program.close()
+                continue
+            streams.frombytes(control[0][2])
+            started = _start(program, size, streams)
+            if started is None:
+                listener.close()
+                for command in running:
+                    command.close()
                 return True
-            os._exit(0)
-        connection.close()
-        with suppress(ChildProcessError):  # there is none
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-    return False
+            running.append(started)
 
 
-def _is_command(connection: socket.socket) -> bool:
-    """Return True in the process of the command, and False in this one when it has ended."""
-    streams = array.array("i")
-    size, control, _, _ = connection.recvmsg(4, socket.CMSG_SPACE(3 * streams.itemsize))
-    streams.frombytes(control[0][2])
-    request = connection.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
+def _start(program: socket.socket, size: bytes, streams: Sequence[int]) -> _Command | None:
+    """Fork the process of a command with these open streams; return None in that process."""
+    request = program.recv(int.from_bytes(size, "big"), socket.MSG_WAITALL)
     pid = os.fork()
     if pid == 0:
-        connection.close()
+        program.close()
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)
@@ -117,17 +150,39 @@ def _is_command(connection: socket.socket) -> bool:
         os.environ.clear()
         os.environ.update(environment)
         tempfile.tempdir = None  # a variable of the environment may set it
-        return True
+        return None
     for stream in streams:
         os.close(stream)
-    connection.sendall(pid.to_bytes(4, "big"))
-    ended = os.pidfd_open(pid)
-    if ended in select.select([ended, connection.fileno()], [], [])[0]:
-        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        connection.sendall(code.to_bytes(2, "big", signed=True))
-    else:
-        os.kill(pid, signal.SIGKILL)
-    return False
+    with suppress(BrokenPipeError):  # the program has been killed
+        program.sendall(pid.to_bytes(4, "big"))
+    return _Command(pid, os.pidfd_open(pid), program)
+
+
+def _end(command: _Command) -> None:
+    """Send the exit code of a command to its program; kill the command if the program has ended."""
+    if not select.select([command.ended], [], [], 0)[0]:
+        os.kill(command.pid, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(command.pid, 0)[1])
+    with suppress(BrokenPipeError):
+        command.program.sendall(code.to_bytes(2, "big", signed=True))
+    command.close()
+
+
+def _run_command() -> Never:
+    """Run the command, and end without freeing objects: that would copy the memory shared with the parent."""
+    code: object = 0
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code or 0
+    threading._shutdown()  # type: ignore[attr-defined]  # wait for threads, as the interpreter does
+    atexit._run_exitfuncs()
+    if not isinstance(code, int):
+        typer.echo(code, err=True)
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _run() -> None:
@@ -148,7 +203,7 @@ def _run() -> None:
         program.chmod(0o755)
         typer.echo(program)
         if _serve(listener):
-            main()
+            _run_command()
     shutil.rmtree(directory)
 
 
