@@ -31,7 +31,7 @@ class Home:
         self.path = path
 
     def local(
-        self, *arguments: str, within_s: float = 60.0, program: Sequence[str] = ()
+        self, *arguments: str, within_s: float = 200.0, program: Sequence[str] = ()
     ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*(program or [str(forked_command())]), "local", *arguments],
