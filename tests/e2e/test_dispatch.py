@@ -15,6 +15,7 @@ from quorate.api.meta import Key, is_true
 from quorate.api.names.kueue import ELASTIC_JOB, PRIORITY_CLASS, QUEUE_NAME
 from quorate.api.names.multikueue import CONTROLLER, INCREMENTAL
 from quorate.controllers.multikueue.connection import connection
+from quorate.controllers.multikueue.dispatch.remote_writes import WRITES_TO_ONE_CLUSTER
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
@@ -378,7 +379,7 @@ def test_an_event_tells_that_a_worker_cluster_lacks_the_namespace() -> None:
 def test_a_manager_stops_while_a_worker_cluster_does_not_answer() -> None:
     async def story(world: Clusters) -> None:
         world.freeze["b"]()
-        for number in range(40):
+        for number in range(WRITES_TO_ONE_CLUSTER + 8):  # some writes wait for the others
             await world.submit(f"job-{number}", cpu="10m")
         await world.until_in("job-0", "a")
         await world.manager.stop_queueing()

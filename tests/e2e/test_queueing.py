@@ -421,7 +421,7 @@ def test_few_writes_of_one_cycle_begin_in_one_turn_of_the_event_loop(monkeypatch
     monkeypatch.setattr("quorate.controllers.admission.writer.decided_status", counted)
 
     async def story(world: World) -> None:
-        jobs = 8 * WRITES_IN_ONE_TURN
+        jobs = 4 * WRITES_IN_ONE_TURN
         await world.queues(str(jobs), stopPolicy="Hold")
         for number in range(jobs):
             await world.job(f"job-{number}", runs="forever")
