@@ -13,9 +13,9 @@ CORES  := $(shell getconf _NPROCESSORS_ONLN)
 MYPY_WORKERS ?= $(CORES)
 # Two workers a core.
 PARALLEL := -n $(shell expr $(CORES) \* 2) --dist worksteal
-# Three workers a core: a story waits for its cluster for most of its time. tests/conftest.py puts the modules of stories
-# first, and a worker runs whole modules: stories that a module starts side by side are started once.
-STORIES := --workers $(shell expr $(CORES) \* 3)
+# Four workers a core: a story waits for its cluster for two thirds of its time. tests/conftest.py puts the modules of
+# stories first, and a worker runs whole modules: stories that a module starts side by side are started once.
+STORIES := --workers $(shell expr $(CORES) \* 4)
 # Modules are compiled when they are imported first: most are never imported.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 CURRENT = $(shell $(BIN)/python -c 'import quorate; print(quorate.__version__)')
