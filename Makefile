@@ -128,13 +128,14 @@ search: $(STAMP) ## look for counterexamples to the laws, at random and for long
 vectors: $(STAMP) ## run a file of test vectors: make vectors CASES=FILE
 	@$(BIN)/python -m tests.run_vectors $(CASES)
 
-rest: $(STAMP) ## search 50,000 worlds at rest for one in which a new process would decide something (long)
+rest: $(STAMP) ## search 60,000 worlds at rest for one in which a new process would decide something (long)
 	@$(BIN)/python -m tests.rest_search queueing $(ARGS)
 	@$(BIN)/python -m tests.rest_search queueing-blocked $(ARGS)
 	@$(BIN)/python -m tests.rest_search queueing-searching $(ARGS)
 	@$(BIN)/python -m tests.rest_search queueing-backfilling $(ARGS)
 	@$(BIN)/python -m tests.rest_search queueing-planning $(ARGS)
 	@$(BIN)/python -m tests.rest_search queueing-aging $(ARGS)
+	@$(BIN)/python -m tests.rest_search queueing-slicing $(ARGS)
 	@$(BIN)/python -m tests.rest_search gangs $(ARGS)
 
 loops: $(STAMP) ## search all small worlds for preemption loops (long)

@@ -24,6 +24,7 @@ LAWS: Final[Mapping[str, Callable[[int], str]]] = {
     "queueing-searching": partial(queueing.counterexample, kind="searching"),
     "queueing-backfilling": partial(queueing.counterexample, kind="backfilling"),
     "queueing-planning": partial(queueing.counterexample, kind="planning"),
+    "queueing-slicing": partial(queueing.counterexample, kind="slicing"),
     "queueing-aging": partial(queueing.counterexample, kind="aging"),
     "gangs": gangs.counterexample,
 }

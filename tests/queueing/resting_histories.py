@@ -17,6 +17,7 @@ GPU_FLAVORS: Final = ("gold", "plain")  # of a resource group of their own
 NODES: Final = ("n1", "n2", "n3", "n4")
 NAMESPACES: Final = ("default", "other")
 CHECKS: Final = ("provisioning", "budget")
+HOST: Final = "kubernetes.io/hostname"
 TAINT: Final = {"key": "spot", "value": "true", "effect": "NoSchedule"}
 MAX_WORKLOADS: Final = 10
 MAX_STEPS: Final = 14
@@ -26,7 +27,7 @@ BEGIN: Final = 1_767_225_600  # of worlds with windows: in 2026
 
 
 Kind = Literal[
-    "any", "blocked", "searching", "backfilling", "planning", "aging", "reserving"
+    "any", "blocked", "searching", "backfilling", "planning", "aging", "reserving", "slicing"
 ]  # what every world has: see ``History``
 HistoryKind = Literal[Kind, "placing"]
 
@@ -39,13 +40,16 @@ class History:
     worlds most queues plan starts, in *planning* worlds also for several workloads, after a while, or with
     default bounds.  In *aging* worlds waiting raises priorities, for a minute at most.  In *reserving* worlds
     windows keep quota or nodes; at rest they last, have ended, or begin much later.  In *placing* worlds all
-    pods need nodes, and these are short rather than quota.
+    pods need nodes, and these are short rather than quota.  In *slicing* worlds most pod sets have places in
+    a topology, many in slices, and hosts are reported as failed.
     """
 
     def __init__(self, seed: int, kind: HistoryKind = "any") -> None:
         self._random, self._kind = Random(seed), kind
         places = ("topology", "node fit") if kind == "placing" else ("none", "none", "topology", "node fit")
         self.places = self._one(*places) if kind != "searching" else "none"
+        if kind == "slicing":
+            self.places = "topology"
         self._cpu_flavors = (*FLAVORS, "three") if kind == "searching" else FLAVORS
         self.has_checks, self.shares_admission = self._is(30), self._is(20)
         self.has_gpus = self.places == "none" and self._is(50)
@@ -273,6 +277,9 @@ class History:
             kind = self._one("required", "preferred", "unconstrained")
             level = self._one("rack", "kubernetes.io/hostname")
             pod_set["topology"] = {kind: True if kind == "unconstrained" else level}
+            if self._kind == "slicing" and self._is(50):
+                size = self._random.randint(1, pod_set["count"])
+                pod_set["topology"] |= {"sliceLevel": self._one("rack", HOST), "sliceSize": size}
         if self.places != "none" and self._is(10):
             pod_set["hostPort"] = 80
         return pod_set
@@ -380,7 +387,9 @@ class History:
 
     def _change_of_nodes(self) -> Any:
         name, pod = self._one(*NODES), f"p{self._random.randrange(3)}"
+        failed = [{"unhealthy": {self._some_workload(): [name]}}] if self._kind == "slicing" else []
         return self._one(
+            *failed,
             {"update": {"nodes": {name: self._node()}}},
             {"update": {"nodes": {name: self._node()}}},
             {"remove": {"nodes": [name]}},
