@@ -12,6 +12,7 @@ from quorate.local.runtime.containers.environment import (
     ReferencedObjects,
     environment_of,
     expand,
+    file_variable,
     service_variables,
 )
 from quorate.local.runtime.pod_types import ConfigMap, Pod
@@ -75,6 +76,55 @@ def test_fields_and_amounts() -> None:
         "CPU": "4",
         "SMALL": "1",  # rounded up
     }
+
+
+def test_a_container_without_a_limit_has_the_limit_of_its_pod() -> None:
+    pod = codec.decode(
+        Pod,
+        b'{"metadata":{},"spec":{"resources":{"limits":{"cpu":"3","memory":"1Gi"}},"containers":'
+        b'[{"name":"main","resources":{"limits":{"cpu":"2"}},"env":['
+        b'{"name":"CPU","valueFrom":{"resourceFieldRef":{"resource":"limits.cpu"}}},'
+        b'{"name":"MEMORY","valueFrom":{"resourceFieldRef":{"resource":"limits.memory","divisor":"1Mi"}}}]}]}}',
+    )
+    values = environment_of(pod, pod.spec.containers[0], ReferencedObjects({}, {}), (), FACTS)
+    assert values == {"CPU": "2", "MEMORY": "1024"}
+
+
+FILE = """# of init containers
+  A='one' # and a comment
+
+B='two
+lines'
+C= 'cut'
+A='again'
+"""
+
+
+@pytest.mark.parametrize(("name", "want"), [("A", "one"), ("B", "two\nlines"), ("C", ""), ("D", "")])
+def test_variables_of_files(name: str, want: str) -> None:
+    assert file_variable(FILE, name) == want
+
+
+@pytest.mark.parametrize("line", ["A=bare", 'A="x"', "A = 'x'", "A='x", "A='x'y", "='x'", "A", "A="])
+def test_files_with_other_lines_are_refused(line: str) -> None:
+    with pytest.raises(ValueError, match="no variable in single quotes"):
+        file_variable(f"{line}\nB='x'\n", "B")
+    assert file_variable(f"B='x'\n{line}\n", "B") == "x"
+
+
+def test_keys_of_files() -> None:
+    def value(text: str | None, **selector: Any) -> dict[str, str]:
+        source = {"volumeName": "v", "path": "p", "key": "K", **selector}
+        objects = ReferencedObjects({}, {}, {("v", "p"): text})
+        return variables(objects, env=[{"name": "X", "valueFrom": {"fileKeyRef": source}}])
+
+    assert value("K='1'\n") == {"X": "1"}
+    assert value("", optional=True) == {}
+    with pytest.raises(ConfigError, match='key "K" not found in file "p" of volume "v"'):
+        value("")
+    for unreadable in ("K=1\n", None):
+        with pytest.raises(ConfigError, match="couldn't parse env file"):
+            value(unreadable, optional=True)
 
 
 def test_a_later_source_wins() -> None:

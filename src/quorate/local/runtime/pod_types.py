@@ -35,11 +35,21 @@ class ResourceFieldSelector(Struct):
     divisor: IntOrString = "0"
 
 
+class FileKeySelector(Struct):
+    """A key of a file with variables, in a volume of the pod."""
+
+    volume_name: str
+    path: str
+    key: str
+    optional: bool = False
+
+
 class EnvVarSource(Struct):
     field_ref: FieldSelector | None = None
     resource_field_ref: ResourceFieldSelector | None = None
     config_map_key_ref: KeySelector | None = None
     secret_key_ref: KeySelector | None = None
+    file_key_ref: FileKeySelector | None = None
 
 
 class EnvVar(Struct):
@@ -256,6 +266,7 @@ class ReadinessGate(Struct):
 
 
 class PodSpec(pod_types.PodSpec):
+    hostname_override: str = ""
     readiness_gates: tuple[ReadinessGate, ...] = ()
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()

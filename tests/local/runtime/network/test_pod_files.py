@@ -82,6 +82,11 @@ def test_hosts_name_the_pod_and_its_aliases() -> None:
     assert text.endswith("# Entries added by HostAliases.\n192.0.2.9\tdb\tdb.lab\n")
 
 
+def test_a_hostname_override_replaces_the_hostname_and_the_domain() -> None:
+    text = hosts_text(a_pod(hostname="a", subdomain="b", hostname_override="db.lab"), "10.244.0.7", "")
+    assert text.endswith("10.244.0.7\tdb.lab\n")
+
+
 def test_hosts_of_a_pod_with_the_network_of_the_host_are_those_of_the_host() -> None:
     text = hosts_text(a_pod(host_network=True), "127.0.0.1", "127.0.0.1 localhost\n192.0.2.1 machine\n")
     assert text.endswith("127.0.0.1 localhost\n192.0.2.1 machine\n")

@@ -19,6 +19,7 @@ from quorate.local.runtime.pods.lifecycle import (
     backoff_left_s,
     next_actions,
     next_attempt,
+    reset_record,
 )
 from quorate.local.runtime.pods.probes import Health
 from quorate.local.runtime.pods.status import PodObservation, pod_status
@@ -111,6 +112,63 @@ FIRST, SECOND = {"name": "first"}, {"name": "second"}
 )
 def test_next_actions(pod: Pod, records: dict[str, ContainerRecord], want: Actions) -> None:
     assert next_actions(pod, records, {}, None, NOW) == want
+
+
+RESTARTS_ALL = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [88]}}]
+
+
+@given(
+    policy=st.sampled_from(["Always", "OnFailure", "Never"]),
+    beside=st.sampled_from([None, "running", 0, 1]),
+    source=st.sampled_from(["first", "main"]),
+)
+def test_a_pod_that_restarts_all_containers_begins_anew(
+    policy: str, beside: str | int | None, source: str
+) -> None:
+    ruled = {"restartPolicy": "Never", "restartPolicyRules": RESTARTS_ALL}
+    first, main = ({"name": name, **(ruled if name == source else {})} for name in ("first", "main"))
+    pod = a_pod(policy, inits=(SIDECAR, first), containers=[main, {"name": "beside"}])
+    records = {"side": running(), source: ended(88)}
+    if source == "main":
+        records["first"] = ended(0)
+        if beside is not None:
+            records["beside"] = running() if beside == "running" else ended(int(beside))
+    started = set(records)
+    seen = PodObservation(records, {}, {}, None, None, is_finished=False)
+    assert _restarting_all(pod, seen) == "True"
+    stopping = next_actions(pod, records, {}, None, NOW)
+    assert set(stopping.stop) == {name for name in records if records[name].is_running}
+    assert (stopping.grace_s, stopping.start, stopping.reset) == (0.0, (), ())
+    for name in stopping.stop:
+        records[name] = ended(137, record=records[name])
+    reset = next_actions(pod, records, {}, None, NOW)
+    assert set(reset.reset) == started
+    assert reset.reset[-1] == source  # a kubelet that is killed before goes on after its restart
+    for name in reset.reset:
+        records[name] = reset_record(records[name])
+    assert _restarting_all(pod, seen) == "False"
+    status = pod_status(pod, seen, NOW)
+    of_source = {s.name: s for s in (*status.container_statuses, *status.init_container_statuses)}[source]
+    assert of_source.restart_count == 1
+    assert of_source.state.waiting is not None
+    assert of_source.state.waiting.reason == "RestartingAllContainers"
+    assert of_source.last_state.terminated is not None
+    assert of_source.last_state.terminated.exit_code == 137
+    order: list[str] = []
+    for _ in range(4):
+        actions = next_actions(pod, records, {}, None, NOW)
+        order += actions.start
+        for name in actions.start:
+            records[name] = replace(next_attempt(records.get(name)), started_at=NOW)
+        if "first" in actions.start:
+            records["first"] = ended(0, record=records["first"])
+    assert order == ["side", "first", "main", "beside"]
+
+
+def _restarting_all(pod: Pod, seen: PodObservation) -> str:
+    condition = find_condition(pod_status(pod, seen, NOW).conditions, "AllContainersRestarting")
+    assert condition is not None
+    return condition.status
 
 
 def test_a_pod_that_ends_stops_its_sidecars_last() -> None:

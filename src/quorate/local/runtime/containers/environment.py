@@ -3,7 +3,7 @@
 import base64
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from quorate.api.quantity import NANOS, InvalidQuantity, Quantity, parse_quantity
@@ -14,6 +14,7 @@ from quorate.local.runtime.pod_types import (
     ConfigMap,
     Container,
     EnvVarSource,
+    FileKeySelector,
     KeySelector,
     ObjectSelector,
     Pod,
@@ -24,7 +25,14 @@ T = TypeVar("T", ConfigMap, Secret)
 
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _REFERENCE: Final = re.compile(r"\$(\$|\(([^)]*)\))")
+_ASSIGNMENT: Final = re.compile(
+    r"[ \t]*(?![#\s])(?P<name>[^=\n]*[^=\s])="
+    r"(?:'(?P<value>[^']*)'[ \t]*(?:#[^\n]*)?|[ \t][^\n]*)(?:\n|\Z)"
+)
 _SUBSCRIPT: Final = re.compile(r"(metadata\.(?:labels|annotations))\['(.*)'\]")
+
+
+FileName = tuple[str, str]  # the volume of a file, and the path in the volume
 
 
 class ConfigError(Exception):
@@ -37,6 +45,8 @@ class ReferencedObjects:
 
     config_maps: Mapping[str, ConfigMap | None]
     secrets: Mapping[str, Secret | None]
+    files: Mapping[FileName, str | None] = field(default_factory=dict)
+    """The text of each file with variables; None: a file that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +66,13 @@ def references(container: Container) -> tuple[set[str], set[str]]:
     config_maps |= {source.config_map_ref.name for source in container.env_from if source.config_map_ref}
     secrets |= {source.secret_ref.name for source in container.env_from if source.secret_ref}
     return config_maps, secrets
+
+
+def referenced_files(container: Container) -> set[FileName]:
+    """Return the files in volumes that the environment refers to."""
+    sources = (variable.value_from for variable in container.env)
+    selectors = (source.file_key_ref for source in sources if source is not None)
+    return {(selector.volume_name, selector.path) for selector in selectors if selector is not None}
 
 
 def environment_of(
@@ -100,6 +117,44 @@ def _referenced(
         selector = source.secret_key_ref
         secret = _object("secret", selector, objects.secrets)
         return _key("Secret", pod, selector, _decoded(secret) if secret else None)
+    if source.file_key_ref is not None:
+        return _file_key(source.file_key_ref, objects.files)
+    return ""
+
+
+def _file_key(selector: FileKeySelector, files: Mapping[FileName, str | None]) -> str | None:
+    """Return the value of a key of a file, or None if an optional key has none."""
+    text = files.get((selector.volume_name, selector.path))
+    try:
+        value = None if text is None else file_variable(text, selector.key)
+    except ValueError:
+        value = None
+    if value is None:
+        raise ConfigError("couldn't parse env file")
+    if value or selector.optional:
+        return value or None
+    file = f'"{selector.path}" of volume "{selector.volume_name}"'
+    raise ConfigError(f'environment variable key "{selector.key}" not found in file {file}')
+
+
+def file_variable(text: str, name: str) -> str:
+    """Return the value of a variable in a file; empty if no line has the variable.
+
+    A line is empty, a comment or ``NAME='value'``.  A value may have several lines, and after it there may
+    be a comment.  The value is empty if white space precedes it.  Raises ValueError for any other line that
+    comes before the variable.
+    """
+    rest = text
+    while rest:
+        assignment = _ASSIGNMENT.match(rest)
+        if assignment is None:
+            line, _, rest = rest.partition("\n")
+            if line.strip(" \t") and not line.lstrip(" \t").startswith("#"):
+                raise ValueError(f"no variable in single quotes: {line}")
+        elif assignment["name"] == name:
+            return assignment["value"] or ""
+        else:
+            rest = rest[assignment.end() :]
     return ""
 
 
@@ -173,7 +228,7 @@ def resource_field(pod: Pod, container: Container, selector: ResourceFieldSelect
     kind, _, resource = selector.resource.partition(".")
     match kind:
         case "limits":
-            amounts: Mapping[str, Quantity] = {**facts.allocatable, **container.resources.limits}
+            amounts: Mapping[str, Quantity] = {**facts.allocatable, **container_limits(pod, container)}
         case "requests":
             amounts = container.resources.requests
         case _:
@@ -184,6 +239,11 @@ def resource_field(pod: Pod, container: Container, selector: ResourceFieldSelect
         raise ConfigError(str(error)) from error
     amount = amounts.get(resource, Quantity(0))
     return str(-(-amount.nanos // divisor))
+
+
+def container_limits(pod: Pod, container: Container) -> Mapping[str, Quantity]:
+    """Return the limits of a container; a resource without one has the limit of the pod."""
+    return {**pod.spec.resources.limits, **container.resources.limits}
 
 
 def service_variables(pod: Pod, services: Iterable[Service]) -> dict[str, str]:

@@ -38,6 +38,7 @@ class ContainerRecord(Struct, omit_defaults=False):
     previous: Termination | None = None  # the end of the attempt before
     devices: tuple[int, ...] = ()  # indices of NVIDIA devices
     backoff_s: float = 0.0  # the delay between the end of this attempt and the next start
+    is_reset: bool = False  # the pod begins anew, and this container has not been started since
 
     @property
     def is_running(self) -> bool:

@@ -99,9 +99,10 @@ def _merged_options(base: Sequence[str], configured: Iterable[dict[str, str]]) -
     return tuple(options.values())
 
 
-def pod_hostname(name: str, hostname: str) -> str:
-    """Return the hostname of a pod, cut as a kubelet cuts it; ``hostname``: of its spec."""
-    return (hostname or name)[:MAX_HOSTNAME_LENGTH].rstrip("-.")
+def pod_hostname(pod: Pod) -> str:
+    """Return the hostname of a pod, cut as a kubelet cuts it."""
+    name = pod.spec.hostname_override or pod.spec.hostname or pod.metadata.name
+    return name[:MAX_HOSTNAME_LENGTH].rstrip("-.")
 
 
 def hosts_text(pod: Pod, address: str, host_text: str) -> str:
@@ -120,8 +121,8 @@ def hosts_text(pod: Pod, address: str, host_text: str) -> str:
 
 
 def _own_names(pod: Pod) -> Iterator[str]:
-    hostname = pod_hostname(pod.metadata.name, pod.spec.hostname)
-    if pod.spec.subdomain:
+    hostname = pod_hostname(pod)
+    if pod.spec.subdomain and not pod.spec.hostname_override:
         yield f"{hostname}.{pod.spec.subdomain}.{pod.metadata.namespace}.svc.{CLUSTER_DOMAIN}"
     yield hostname
 

@@ -3,20 +3,29 @@
 Init containers start one after another; an init container with restart policy Always is a sidecar: the next
 one starts as soon as it has started, and it is stopped after all other containers have ended. An ephemeral
 container starts once, and ends with the main containers.
+
+If a container ends with a code for which its rules restart all containers, the others are killed, and the pod
+begins anew with its first init container; its volumes and its addresses stay.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec.structs import replace
+
 from quorate.local.nodes.pod_status import deadline
-from quorate.local.runtime.containers.files import ContainerRecord
+from quorate.local.runtime.containers.files import ContainerRecord, Termination
 from quorate.local.runtime.pod_types import Container, Pod
 from quorate.local.runtime.pods.probes import Health
 
 FIRST_BACKOFF_S: Final = 10.0
 LONGEST_BACKOFF_S: Final = 300.0
 BACKOFF_RESET_S: Final = 600.0  # of running
+RESTART_ALL: Final = "RestartAllContainers"
+RESTARTING_ALL: Final = "RestartingAllContainers"
+REMOVED: Final = "The container is removed because RestartAllContainers in place"
+REMOVED_EXIT_CODE: Final = 137
 
 Records = Mapping[str, ContainerRecord]
 
@@ -36,6 +45,8 @@ class Actions:
     stop: Mapping[str, str] = field(default_factory=dict)  # containers to stop: the message of the event
     wake_at: float | None = None  # when a back-off or a deadline ends
     is_finished: bool = False  # no container runs, and none will start
+    grace_s: float | None = None  # of the stops; None: the pod's
+    reset: tuple[str, ...] = ()  # ended containers that are to begin anew with the pod
 
 
 def is_sidecar(container: Container) -> bool:
@@ -56,7 +67,7 @@ def next_attempt(record: ContainerRecord | None) -> ContainerRecord:
     if record is None:
         return ContainerRecord()
     if record.ended is None:
-        return record  # its process was never started
+        return replace(record, is_reset=False)  # its process was never started
     delay_s = 0.0 if _ran_long(record) else record.backoff_s
     return ContainerRecord(
         attempt=record.attempt + 1,
@@ -73,11 +84,9 @@ def _ran_long(record: ContainerRecord) -> bool:
 def restarts(pod: Pod, container: Container, record: ContainerRecord, *, is_init: bool) -> bool:
     """Return True if a container that has ended is to start again."""
     assert record.ended is not None, "a running container does not start"
-    code = record.ended.exit_code
-    rules = (rule for rule in container.restart_policy_rules if rule.action == "Restart")
-    if (is_init and is_sidecar(container)) or any(rule.exit_codes.match(code) for rule in rules):
+    if (is_init and is_sidecar(container)) or _matching_action(container, record):
         return True
-    failed = code != 0
+    failed = record.ended.exit_code != 0
     match container.restart_policy or pod.spec.restart_policy:
         case "Never":
             return False
@@ -87,9 +96,43 @@ def restarts(pod: Pod, container: Container, record: ContainerRecord, *, is_init
             return failed or not is_init
 
 
+def _matching_action(container: Container, record: ContainerRecord) -> str:
+    """Return the action of the first rule for the exit code of a container; empty if no rule matches."""
+    if record.ended is None:
+        return ""
+    code = record.ended.exit_code
+    return next((rule.action for rule in container.restart_policy_rules if rule.exit_codes.match(code)), "")
+
+
+def may_restart_all(pod: Pod) -> bool:
+    """Return True if the end of some container may restart all containers of the pod."""
+    containers = (*pod.spec.init_containers, *pod.spec.containers)
+    return any(rule.action == RESTART_ALL for c in containers for rule in c.restart_policy_rules)
+
+
+def restarts_all(pod: Pod, records: Records) -> bool:
+    """Return True if a container has ended so that all containers of the pod are to begin anew."""
+    return any(
+        (record := records.get(container.name)) is not None
+        and _matching_action(container, record) == RESTART_ALL
+        for container in (*pod.spec.init_containers, *pod.spec.containers)
+    )
+
+
+def reset_record(record: ContainerRecord) -> ContainerRecord:
+    """Return the record of a container that begins anew with its pod."""
+    return ContainerRecord(
+        attempt=record.attempt + 1,
+        previous=Termination(REMOVED_EXIT_CODE, RESTARTING_ALL, REMOVED),
+        backoff_s=record.backoff_s,
+        is_reset=True,
+    )
+
+
 def is_initialized(pod: Pod, records: Records, health: Mapping[str, Health]) -> bool:
-    """Return True once the main containers may start, and ever after."""
-    if any(container.name in records for container in pod.spec.containers):
+    """Return True once the main containers may start, and ever after, until all containers restart."""
+    mains = (records.get(container.name) for container in pod.spec.containers)
+    if any(record is not None and not record.is_reset for record in mains):
         return True
     return all(
         _is_done(records.get(container.name), container, health.get(container.name, Health()))
@@ -130,6 +173,8 @@ def next_actions(
     running = {name for name, record in records.items() if record.is_running}
     if ending is not None or mains_ended(pod, records):
         return _stop_in_order(pod, running)
+    if restarts_all(pod, records):
+        return _restart_all(pod, records)
     actions = _Plan(pod, records, health, now)
     if is_initialized(pod, records, health):
         for container in pod.spec.init_containers:
@@ -144,6 +189,16 @@ def next_actions(
     if (end := deadline(pod)) is not None:
         actions.wake(end)
     return Actions(tuple(actions.start), actions.stop, actions.wake_at)
+
+
+def _restart_all(pod: Pod, records: Records) -> Actions:
+    """Kill what runs; then reset the ended containers, last those that caused the restart."""
+    containers = [c for c in (*pod.spec.init_containers, *pod.spec.containers) if c.name in records]
+    if running := [container.name for container in containers if records[container.name].is_running]:
+        return Actions(stop=dict.fromkeys(running, "killing"), grace_s=0.0)
+    ended = [container for container in containers if records[container.name].ended is not None]
+    ended.sort(key=lambda container: _matching_action(container, records[container.name]) == RESTART_ALL)
+    return Actions(reset=tuple(container.name for container in ended))
 
 
 def _stop_in_order(pod: Pod, running: set[str]) -> Actions:

@@ -12,8 +12,10 @@ from quorate.local.runtime.containers.environment import (
     DEFAULT_PATH,
     PodFacts,
     ReferencedObjects,
+    container_limits,
     environment_of,
     expand,
+    referenced_files,
     references,
 )
 from quorate.local.runtime.containers.processes import Attempt
@@ -22,7 +24,7 @@ from quorate.local.runtime.network.pod_files import pod_hostname
 from quorate.local.runtime.network.types import API_SERVICE, PodNetworkNamespace
 from quorate.local.runtime.node import NodeServices, device_files, device_variables
 from quorate.local.runtime.pod_types import Container, Pod, SecurityContext
-from quorate.local.runtime.pods.volumes import PodVolumes, mounts_of
+from quorate.local.runtime.pods.volumes import PodVolumes, mounts_of, read_file
 
 
 def why_refused(pod: Pod, container: Container) -> str:
@@ -54,8 +56,6 @@ def ignored_fields(pod: Pod, *, is_root: bool) -> list[str]:
     names += _ignored_in_context(context, "securityContext", is_root=is_root)
     for container in (*spec.init_containers, *spec.containers, *spec.ephemeral_containers):
         path = f"containers[{container.name}]"
-        if any(rule.action != "Restart" for rule in container.restart_policy_rules):
-            names.append(f"{path}.restartPolicyRules")
         names += _ignored_in_context(container.security_context, f"{path}.securityContext", is_root=is_root)
     return names
 
@@ -99,11 +99,16 @@ class ContainerStart:
         config_maps = await asyncio.gather(*(objects.config_map(namespace, name) for name in names))
         secrets = await asyncio.gather(*(objects.secret(namespace, name) for name in secret_names))
         referenced = ReferencedObjects(
-            dict(zip(names, config_maps, strict=True)), dict(zip(secret_names, secrets, strict=True))
+            dict(zip(names, config_maps, strict=True)),
+            dict(zip(secret_names, secrets, strict=True)),
+            {
+                (volume, path): read_file(self.volumes, volume, path)
+                for volume, path in referenced_files(self.container)
+            },
         )
         services = [self._as_reached(service) for service in objects.services()]
         declared = environment_of(self.pod, self.container, referenced, services, self.facts)
-        own = {"PATH": DEFAULT_PATH, "HOME": self.services.home, "HOSTNAME": self._hostname()}
+        own = {"PATH": DEFAULT_PATH, "HOME": self.services.home, "HOSTNAME": pod_hostname(self.pod)}
         if self.container.tty:
             own["TERM"] = "xterm"
         return {**own, **device_variables(self.devices), **declared}
@@ -116,9 +121,6 @@ class ContainerStart:
         ports = tuple(replace(served, port=port) for served in service.spec.ports)
         return replace(service, spec=replace(service.spec, cluster_ip=host, ports=ports))
 
-    def _hostname(self) -> str:
-        return pod_hostname(self.pod.metadata.name, self.pod.spec.hostname)
-
     def sandbox(self, environment: Mapping[str, str], termination_log: Path, layers: Path) -> Sandbox:
         """Return the sandbox of the container.  Raises ``VolumeError`` or OSError."""
         container, pod = self.container, self.pod
@@ -126,7 +128,7 @@ class ContainerStart:
         return Sandbox(
             command=self._command(environment),
             working_directory=container.working_dir or "/",
-            hostname=self._hostname(),
+            hostname=pod_hostname(pod),
             network=self.network.path,
             hosts=self.network.hosts,
             resolv_conf=self.network.resolv_conf,
@@ -138,7 +140,7 @@ class ContainerStart:
             home=environment["HOME"],
             read_only=context.read_only_root_filesystem,
             devices=device_files(self.devices),
-            cgroups=self.services.cgroups.create(self.attempt, container.resources.limits),
+            cgroups=self.services.cgroups.create(self.attempt, container_limits(pod, container)),
             user=self._id(context.run_as_user, pod.spec.security_context.run_as_user),
             group=self._id(context.run_as_group, pod.spec.security_context.run_as_group),
             terminal=container.tty,

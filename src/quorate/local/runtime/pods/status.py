@@ -28,6 +28,8 @@ from quorate.local.nodes.pod_types import (
 from quorate.local.runtime.containers.files import ContainerRecord, Termination
 from quorate.local.runtime.pod_types import Container, Pod, PodStatus
 from quorate.local.runtime.pods.lifecycle import (
+    REMOVED,
+    RESTARTING_ALL,
     Ending,
     Records,
     backoff_left_s,
@@ -35,11 +37,14 @@ from quorate.local.runtime.pods.lifecycle import (
     is_initialized,
     is_sidecar,
     mains_ended,
+    may_restart_all,
     restarts,
+    restarts_all,
 )
 from quorate.local.runtime.pods.probes import Health
 
 TERMINAL: Final = ("Succeeded", "Failed")
+ALL_RESTARTING: Final = "AllContainersRestarting"
 CONDITIONS: Final = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
 
 
@@ -163,6 +168,8 @@ def _states(
             unknown = ContainerStateTerminated(exit_code=137, reason="ContainerStatusUnknown")
             return ContainerState(terminated=unknown), previous
         waiting = seen.waiting.get(container.name)
+        if waiting is None and record is not None and record.is_reset:
+            waiting = ContainerStateWaiting(reason=RESTARTING_ALL, message=REMOVED)
         if waiting is None:
             first = not pod.spec.init_containers or initialized
             waiting = ContainerStateWaiting(reason="ContainerCreating" if first else "PodInitializing")
@@ -174,7 +181,11 @@ def _states(
     goes_on = seen.ending is None and not (
         mains_ended(pod, seen.records) if not is_init else init_failed(pod, seen.records)
     )
-    if not goes_on or not restarts(pod, container, record, is_init=is_init):
+    if (
+        restarts_all(pod, seen.records)
+        or not goes_on
+        or not restarts(pod, container, record, is_init=is_init)
+    ):
         return ended, previous
     waiting = seen.waiting.get(container.name)
     if waiting is None and backoff_left_s(record, now) > 0:
@@ -199,8 +210,8 @@ def _terminated(ended: Termination) -> ContainerState:
             exit_code=ended.exit_code,
             reason=ended.reason,
             message=ended.message or UNSET,
-            started_at=_moment(ended.started_at),
-            finished_at=_moment(ended.finished_at),
+            started_at=_moment(ended.started_at) if ended.started_at else None,
+            finished_at=_moment(ended.finished_at) if ended.finished_at else None,
         )
     )
 
@@ -217,7 +228,8 @@ def _with_conditions(
         values["PodScheduled"] = TRUE
     network = seen.addresses is not None and not seen.is_finished
     values["PodReadyToStartContainers"] = TRUE if network else ConditionValue("False")
-    values["Initialized"] = TRUE if initialized else _incomplete(pod, seen)
+    was_initialized = is_true(pod.status.conditions, "Initialized")  # and stays it
+    values["Initialized"] = TRUE if initialized or was_initialized else _incomplete(pod, seen)
     if status.phase in TERMINAL:
         reason = "PodCompleted" if status.phase == "Succeeded" else "PodFailed"
         if status.phase == "Succeeded":
@@ -228,9 +240,20 @@ def _with_conditions(
         unready = ConditionValue("False", "ContainersNotReady", f"containers with unready status: [{names}]")
         values["ContainersReady"] = unready if names else TRUE
         values["Ready"] = _readiness(pod, values["ContainersReady"])
+    if may_restart_all(pod):
+        values[ALL_RESTARTING] = _restarting(pod, seen, status.phase)
     if seen.ending is not None and seen.ending.disruption:
         values["DisruptionTarget"] = ConditionValue("True", seen.ending.disruption, seen.ending.message)
     return with_conditions(status, moment, **values)
+
+
+def _restarting(pod: Pod, seen: PodObservation, phase: str) -> ConditionValue:
+    if phase in TERMINAL:
+        return ConditionValue("False", "PodCompleted" if phase == "Succeeded" else "PodFailed")
+    if seen.ending is not None or not restarts_all(pod, seen.records):
+        return ConditionValue("False")
+    message = "container exited with restart policy rule"
+    return ConditionValue("True", "RestartAllContainersStarted", message)
 
 
 def _unready_names(pod: Pod, status: PodStatus) -> str:

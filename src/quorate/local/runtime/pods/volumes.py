@@ -361,6 +361,18 @@ def mounts_of(container: Container, volumes: PodVolumes, environment: Mapping[st
     return sorted(mounts, key=lambda mount: len(PurePosixPath(mount.target).parts))
 
 
+def read_file(volumes: PodVolumes, volume: str, path: str) -> str | None:
+    """Return the text of a file in a volume, or None if the volume has no such file."""
+    source = volumes.sources.get(volume)
+    if source is None or not is_safe(path):
+        return None
+    file = (source / path).resolve()
+    try:
+        return file.read_text(errors="replace") if file.is_relative_to(source.resolve()) else None
+    except OSError:
+        return None
+
+
 def _sub_path(source: Path, sub_path: str) -> Path:
     if not is_safe(sub_path):
         raise VolumeError(f"subPath {sub_path!r}: must be relative and without '..'")

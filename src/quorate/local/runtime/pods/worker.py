@@ -47,10 +47,19 @@ from quorate.local.runtime.pods.lifecycle import (
     mains_ended,
     next_actions,
     next_attempt,
+    reset_record,
     restarts,
+    restarts_all,
 )
 from quorate.local.runtime.pods.start import ContainerStart, ignored_fields, why_refused
-from quorate.local.runtime.pods.status import CONDITIONS, TERMINAL, PodObservation, full_name, pod_status
+from quorate.local.runtime.pods.status import (
+    ALL_RESTARTING,
+    CONDITIONS,
+    TERMINAL,
+    PodObservation,
+    full_name,
+    pod_status,
+)
 from quorate.local.runtime.pods.volumes import (
     PodVolumes,
     VolumeContext,
@@ -60,7 +69,7 @@ from quorate.local.runtime.pods.volumes import (
 )
 
 IGNORED: Final = "these fields have no effect on pods that run as processes"
-OWN_CONDITIONS: Final = frozenset({*CONDITIONS, "PodScheduled", "DisruptionTarget"})
+OWN_CONDITIONS: Final = frozenset({*CONDITIONS, ALL_RESTARTING, "PodScheduled", "DisruptionTarget"})
 FIRST_RETRY_S: Final = 0.25
 LONGEST_RETRY_S: Final = 10.0
 SHUTDOWN: Final = Ending(
@@ -142,8 +151,13 @@ class PodWorker:
     async def _step(self) -> float | None:
         now = self._services.clock.now()
         actions = self._decide()
+        if actions.reset:
+            for name in actions.reset:
+                self._containers.save(name, reset_record(self._containers.records[name]))
+            self._waiting.clear()
+            actions = self._decide()
         for name, message in actions.stop.items():
-            self._stop(name, message)
+            self._stop(name, message, actions.grace_s)
         ended_by = self._ended_by
         refresh_at = self._token_refresh_at()
         if refresh_at is not None and now >= refresh_at:
@@ -353,18 +367,19 @@ class PodWorker:
         pod, container, records = self.pod, self.pod.container(name), self._containers.records
         if container is None or self._ending() is not None or mains_ended(pod, records):
             return
-        if container in pod.spec.ephemeral_containers:
+        if container in pod.spec.ephemeral_containers or restarts_all(pod, records):
             return
         is_init = container in pod.spec.init_containers
         if records[name].backoff_s and restarts(pod, container, records[name], is_init=is_init):
             message = f"Back-off restarting failed container {name} in pod {full_name(pod)}"
             self._event("Warning", "BackOff", message, name)
 
-    def _stop(self, name: str, message: str) -> None:
+    def _stop(self, name: str, message: str, grace_s: float | None) -> None:
         container = self.pod.container(name)
         if container is not None:
             address = self._network.address if self._network else self.pod.status.pod_ip
-            self._containers.stop(container, self._grace_period_s(container, message), address, message)
+            grace_s = self._grace_period_s(container, message) if grace_s is None else grace_s
+            self._containers.stop(container, grace_s, address, message)
 
     def _grace_period_s(self, container: Container, failure: str) -> float:
         grace_s = float(self.pod.spec.termination_grace_period_seconds)
