@@ -11,7 +11,7 @@ ten loses that power.
 
 import base64
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -150,13 +150,31 @@ def _value(value: Any, kind: Type, owner: str, path: str, unknown: list[str]) ->
         case ListOf(item):
             if not isinstance(value, list):
                 raise _unmarshal_error(value, owner, path, kind)
-            return [_value(part, item, owner, f"{path}[{n}]", unknown) for n, part in enumerate(value)]
+            return [
+                _zero(item) if part is None else _value(part, item, owner, f"{path}[{n}]", unknown)
+                for n, part in enumerate(value)
+            ]
         case MapOf(rest=Scalar("quantity")) if isinstance(value, dict):
             return {name: _amount(part, owner, path) for name, part in value.items() if part is not None}
         case MapOf():
             if not isinstance(value, dict):
                 raise _unmarshal_error(value, owner, path, kind)
             return dict(_fields(value, kind, kind.name or owner, path, unknown))
+
+
+def _zero(kind: Type) -> Any:
+    """Return the value of a null in a list, as Go decodes it; None if the type has no zero value here."""
+    match kind:
+        case Scalar(name):
+            return _ZEROS.get(name)
+        case MapOf():
+            return {}
+    return None
+
+
+_ZEROS: Final[Mapping[str, Any]] = {
+    "string": "", "boolean": False, "int32": 0, "int64": 0, "number": 0, "quantity": "0",
+}  # fmt: skip
 
 
 def _scalar(value: Any, name: str, owner: str, path: str) -> Any:
@@ -206,12 +224,16 @@ def _quantity(value: str | float, finest: int = NANO) -> str:
 
 def _time(value: str, micro: bool) -> str:
     if micro and (seconds := _SECONDS.match(value)) and not _MICROSECONDS.fullmatch(value, seconds.end()):
-        layout = "2006-01-02T15:04:05.000000Z07:00"
         rest = value[seconds.end() :]
-        raise UndecodableObject(f'parsing time "{value}" as "{layout}": cannot parse "{rest}" as ".000000"')
+        raise UndecodableObject(
+            f'parsing time "{value}" as "{_MICRO_LAYOUT}": cannot parse "{rest}" as ".000000"'
+        )
     try:
         moment = datetime.fromisoformat(value)
     except ValueError as refusal:
+        if micro and not re.match(r"[0-9]{4}", value):
+            problem = f'parsing time "{value}" as "{_MICRO_LAYOUT}": cannot parse "{value}" as "2006"'
+            raise UndecodableObject(problem) from refusal
         raise UndecodableObject(f'parsing time "{value}": cannot parse "{value}" as RFC 3339') from refusal
     if moment.tzinfo is None:
         raise UndecodableObject(f'parsing time "{value}": cannot parse "" as "Z07:00"')
@@ -223,6 +245,7 @@ def _time(value: str, micro: bool) -> str:
     return f"{text}Z"  # not strftime, which does not pad the year
 
 
+_MICRO_LAYOUT: Final = "2006-01-02T15:04:05.000000Z07:00"
 _SECONDS: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}")
 _MICROSECONDS: Final = re.compile(r"\.[0-9]{6}(Z|[+-][0-9]{2}:[0-9]{2})")
 

@@ -5,7 +5,7 @@ types of custom resources come from their CRD's schema (`crd.schema`).
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
 from importlib.resources import files
@@ -83,6 +83,8 @@ class MapOf:
     rest: "Type | None" = None
     """type of undeclared fields; None: not allowed"""
     atomic: bool = False
+    is_replaced: bool = False
+    """a strategic merge patch replaces the object"""
 
     def field_type(self, name: str) -> "Type | None":
         return self.fields.get(name, self.rest)
@@ -143,10 +145,15 @@ def _fields(message: Message) -> Iterator[Field]:
 
 def _field_type(part: Field, merge: str) -> Type:
     if part.is_list:
-        return _list_type(_value_type(part.type), merge.split())
+        return _list_type(part, merge.split())
     if part.is_map:
         return MapOf(rest=_value_type(part.type), atomic=merge == "atomic")
-    return _value_type(part.type)
+    type_ = _value_type(part.type)
+    if isinstance(type_, MapOf) and merge in ("granular", "replace"):
+        return replace(
+            type_, atomic=type_.atomic and merge != "granular", is_replaced=merge == "replace"
+        )  # with the same dictionary of fields, which may not be complete yet
+    return type_
 
 
 def _value_type(type_: FieldType) -> Type:
@@ -181,16 +188,25 @@ def _alternative(name: str, schema: MapOf) -> Type:
     return ListOf(schema if name == "schema-or-array" else Scalar("string"))
 
 
-def _list_type(item: Type, words: list[str]) -> ListOf:
+def _key_defaults(part: Field, keys: list[str]) -> Mapping[str, Any]:
+    """Return the values of absent keys: a required field has its zero value."""
+    if not isinstance(part.type, Message):
+        return {}
+    fields = {field.name: field for field in _fields(part.type) if field.name in keys}
+    zeros = {name: "" if field.type == "string" else 0 for name, field in fields.items() if field.is_required}
+    return zeros | ({"protocol": "TCP"} if "protocol" in keys else {})
+
+
+def _list_type(part: Field, words: list[str]) -> ListOf:
     """Return the type of a list that merges as `merge_rules.yaml` says in these words."""
     argument = dict(pairwise([*words, ""]))
     keys = argument.get("keys") or argument.get("by") or ""
     relation = ListMergeType.SET if "set" in words else ListMergeType.MAP if keys else ListMergeType.ATOMIC
     return ListOf(
-        item,
+        _value_type(part.type),
         relation,
         tuple(keys.split("+")) if keys else (),
-        defaults={"protocol": "TCP"} if "protocol" in keys.split("+") else {},
+        defaults=_key_defaults(part, keys.split("+")),
         merges="merge" in words or "by" in words,
         merge_key=argument.get("merge") or argument.get("by") or "",
         retain_keys="retainKeys" in words,

@@ -246,7 +246,8 @@ class ApiServer:
             response = await self._encoded(await _find_handler(context)(context))
             return _http_response(response, kind.warning)
         except errors.StatusError as error:
-            return _error_response(request, error, context.warnings)
+            warnings = [*context.warnings, *([kind.warning] if kind.warning else [])]
+            return _error_response(request, error, warnings)
 
     async def _encoded(self, response: ApiResponse) -> ApiResponse:
         """Return a response with the bytes of its body, which are computed in a thread if they are many."""

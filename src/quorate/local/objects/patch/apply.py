@@ -281,8 +281,12 @@ def _list_type_errors(value: Any, kind: ListOf, path: str) -> Iterable[str]:
         if kind.keys or kind.relation.value == "set":
             try:
                 element = field_set.item_element(kind, item)
-            except KeyError as missing:
-                yield f'{path}: element {index}: an item of a keyed list omits "{missing.args[0]}"'
+            except KeyError:
+                names = " ".join(f'"{key}"' for key in kind.keys)
+                yield (
+                    f"{path}: element {index}: associative list with keys has an element that omits all key"
+                    f" fields [{names}] (and doesn't have default values for any key fields)"
+                )
                 continue
             except TypeError:
                 yield f"{path}: element {index}: expected map, got {_go_value(item)}"

@@ -47,11 +47,13 @@ MAX_COPIED_BYTES = 3 * 1024 * 1024
 
 
 def json_patch(target: Json, patch: Any) -> Json:
-    """Apply all operations in order, or none of them.
+    """Apply all operations in order, or none of them; a patch of null has no operation.
 
     Raises StatusError: 400 if the patch is not a list of operations, 413 for too many operations, 422 if an
     operation fails or the copy operations duplicate too much.
     """
+    if patch is None:
+        return target
     if not isinstance(patch, list):
         raise bad_request(
             f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into a list of operations"

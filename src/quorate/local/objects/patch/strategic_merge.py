@@ -25,9 +25,11 @@ _ORDER = "$setElementOrder/"
 def strategic_merge(target: Json, patch: Any, kind: MapOf) -> Json:
     """Return the object with the patch merged in.
 
-    Raises StatusError: 400 if the patch is not an object, 500 (as kube-apiserver) for a malformed directive
-    or an item without its merge key.
+    A patch of null changes nothing.  Raises StatusError: 400 if the patch is not an object, 500 (as
+    kube-apiserver) for a malformed directive or an item without its merge key.
     """
+    if patch is None:
+        return dict(target)
     if not isinstance(patch, dict):
         raise bad_request(
             f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into Go value of type map"
@@ -71,6 +73,8 @@ def _merge_field(merged: Json, name: str, part: Any, patch: Json, kind: MapOf | 
         inner = declared if isinstance(declared, MapOf) else None
         if part.get("$patch") == "delete":
             merged.pop(name, None)
+        elif inner is not None and inner.is_replaced:
+            merged[name] = _without_directives(part)
         else:
             merged[name] = _merge_map(present if isinstance(present, dict) else {}, part, inner)
     elif isinstance(part, list):

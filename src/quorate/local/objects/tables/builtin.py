@@ -223,12 +223,13 @@ def _event(obj: Json, now: float) -> list[Any]:
     if series:
         last, count = series["lastObservedTime"], series["count"]
     reporter = obj.get("reportingComponent") or obj.get("reportingController") or ""
-    names = [source.get("component") or reporter, source.get("host") or ""]
+    names = [source.get("component") or reporter, source.get("host") or obj.get("reportingInstance") or ""]
+    kind, name = regarding.get("kind", "").lower(), regarding.get("name")
     return [
         age(last, now),
         obj.get("type", ""),
         obj.get("reason", ""),
-        "/".join(part for part in (regarding.get("kind", "").lower(), regarding.get("name")) if part),
+        f"{kind}/{name}" if name else kind,
         regarding.get("fieldPath", ""),
         ", ".join(name for name in names if name),
         (obj.get("message") or obj.get("note") or "").strip(),

@@ -321,8 +321,46 @@ def request_state(obj: Json) -> str:
     return state + (",Failed" if "Failed" in types else "") + (",Issued" if status.get("certificate") else "")
 
 
+MOST_LISTED: Final = 3
+
+
+def _first(items: Sequence[str], absent: str) -> str:
+    """Return the first three items, and how many there are beside them; ``absent`` if there is none."""
+    text = ",".join(items[:MOST_LISTED])
+    more = len(items) - MOST_LISTED
+    return f"{text} + {more} more..." if more > 0 else text or absent
+
+
+def endpoints(obj: Json) -> str:
+    """Return the addresses of Endpoints, each with each port."""
+    subsets = obj.get("subsets") or ()
+    listed = [
+        f"[{ip}]:{port}" if port and ":" in ip else f"{ip}:{port}" if port else ip
+        for subset in subsets
+        for port in [part.get("port", 0) for part in subset.get("ports") or ()] or [None]
+        for ip in (address["ip"] for address in subset.get("addresses") or ())
+    ]
+    return _first(listed, "" if subsets else NONE)
+
+
+def slice_ports(obj: Json) -> str:
+    ports = obj.get("ports") or ()
+    return _first([str(port.get("port", port.get("name", "*"))) for port in ports], UNSET)
+
+
+def slice_addresses(obj: Json) -> str:
+    listed = [address for part in obj.get("endpoints") or () for address in part.get("addresses") or ()]
+    return _first(listed, UNSET)
+
+
 CELLS: Mapping[str, Callable[[Json], Any]] = {
     "claim": claim,
+    "endpoints": endpoints,
+    "maximum_unavailable": lambda obj: str(value_at(obj, "spec.maxUnavailable", "N/A")),
+    "minimum_available": lambda obj: str(value_at(obj, "spec.minAvailable", "N/A")),
+    "pod_selector": lambda obj: selector_text(_spec(obj).get("podSelector")),
+    "slice_addresses": slice_addresses,
+    "slice_ports": slice_ports,
     "claim_capacity": lambda obj: value_at(obj, "status.capacity.storage", "") if _is_bound(obj) else "",
     "claim_modes": lambda obj: _modes(_status(obj).get("accessModes") or ()) if _is_bound(obj) else "",
     "claim_state": claim_state,

@@ -163,6 +163,8 @@ def _add_schema(type_: MapOf, schemas: dict[str, Json]) -> None:
         name: _schema(property_type, schemas) for name, property_type in sorted(type_.fields.items())
     }
     schemas[key]["properties"] = properties
+    if type_.atomic:
+        schemas[key]["x-kubernetes-map-type"] = "atomic"
 
 
 def _schema(type_: Type, schemas: dict[str, Json]) -> Json:
@@ -170,14 +172,29 @@ def _schema(type_: Type, schemas: dict[str, Json]) -> Json:
         case Scalar(name):
             return dict(SCALARS[name])
         case ListOf(item):
-            return {"type": "array", "items": _schema(item, schemas)}
+            return {"type": "array", "items": _schema(item, schemas)} | _list_rules(type_)
         case MapOf(name=name) if name:
             _add_schema(type_, schemas)
-            return _reference(type_)
+            strategy = {"x-kubernetes-patch-strategy": "replace"} if type_.is_replaced else {}
+            return _reference(type_) | strategy
         case MapOf(rest=rest) if rest is not None:
-            return {"type": "object", "additionalProperties": _schema(rest, schemas)}
+            schema = {"type": "object", "additionalProperties": _schema(rest, schemas)}
+            return schema | ({"x-kubernetes-map-type": "atomic"} if type_.atomic else {})
         case MapOf() | Untyped():
             return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def _list_rules(type_: ListOf) -> Json:
+    """Return the extensions that say how apply and strategic merge patches treat a list."""
+    rules: Json = {"x-kubernetes-list-type": type_.relation.value}
+    if type_.keys:
+        rules["x-kubernetes-list-map-keys"] = list(type_.keys)
+    if type_.merges:
+        strategies = ("merge", "retainKeys") if type_.retain_keys else ("merge",)
+        rules["x-kubernetes-patch-strategy"] = ",".join(strategies)
+    if type_.merge_key:
+        rules["x-kubernetes-patch-merge-key"] = type_.merge_key
+    return rules
 
 
 def _reference(type_: MapOf) -> Json:

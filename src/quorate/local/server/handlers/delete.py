@@ -30,6 +30,8 @@ OPTIONS = "DeleteOptions"
 MAX_GRACE_PERIOD_S = 2**31 - 1
 """The longest grace period: a timestamp must be able to hold the time of the deletion."""
 
+ORPHANING = ("jobs.batch", "replicationcontrollers")
+"""Kinds that orphan their pods by default."""
 JOB_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove"
     " them or set propagationPolicy=Orphan to suppress this warning"
@@ -207,8 +209,11 @@ def mark_for_deletion(context: RequestContext, options: DeleteOptions, obj: Json
     """Return the object marked for deletion: timestamp, grace period, finalizers, phase."""
     meta = obj["metadata"]
     policy = options.propagation_policy
-    if context.kind.resource == "jobs.batch" and not policy:
-        context.warnings.append(JOB_WARNING)
+    if context.kind.resource == "events":  # which the garbage collector ignores
+        policy = None
+    if context.kind.resource in ORPHANING and not policy:
+        if context.kind.resource == "jobs.batch":
+            context.warnings.append(JOB_WARNING)
         if "foregroundDeletion" not in meta.get("finalizers", ()):
             policy = "Orphan"  # the default of this API, kept for clients older than the garbage collector
     if policy:

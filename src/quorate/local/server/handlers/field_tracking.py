@@ -44,4 +44,6 @@ def reset_fields(context: RequestContext) -> tuple[tuple[str, ...], ...]:
         return tuple(
             (f"f:{name}",) for name in context.kind.type.fields if name not in ("metadata", "status")
         )
+    if context.kind.resource == "certificatesigningrequests.certificates.k8s.io":
+        return ("f:spec",), ("f:status",)
     return (("f:status",),) if context.kind.has_status else ()

@@ -24,6 +24,12 @@ EXPIRED = (
 
 
 async def get(context: RequestContext) -> ApiResponse:
+    """Return the object; the requested resourceVersion is a lower bound.  Raises StatusError: 500, 504."""
+    version = context.query.get("resourceVersion", "")
+    try:
+        _refuse_future(context, parse_resource_version(version))
+    except errors.StatusError as error:
+        raise errors.internal(error.message) if error.code == 400 else error from error
     return responses.stored_object(context, await context.current())
 
 
@@ -33,7 +39,9 @@ async def list_objects(context: RequestContext) -> ApiResponse:
 
 
 def check_list_options(context: RequestContext) -> None:
-    """Check the combination of list options.  Raises StatusError(422)."""
+    """Check the combination of list options.  Raises StatusError: 400, 422."""
+    for name in ("limit", "timeoutSeconds"):
+        parameters.integer(context.query, name)
     match, version = context.query.get(MATCH, ""), context.query.get("resourceVersion", "")
     rules = (
         (match and not version, "is forbidden unless resourceVersion is provided"),
@@ -47,9 +55,9 @@ def check_list_options(context: RequestContext) -> None:
         findings.append(
             errors.forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list")
         )
+    selectors.parse(context.kind, context.query.get("labelSelector", ""), "")
     if findings:
         raise invalid_options(OPTIONS, findings)
-    parameters.integer(context.query, "timeoutSeconds")
 
 
 def parse_resource_version(text: str) -> int:
@@ -113,12 +121,17 @@ def _limit(context: RequestContext) -> int:
 def _exact_revision(context: RequestContext) -> int:
     """Return the exact revision to list, or 0 for the latest.  Raises StatusError(504) for a future one."""
     revision = parse_resource_version(context.query.get("resourceVersion", ""))
+    _refuse_future(context, revision)
+    return revision if context.query.get(MATCH) == "Exact" else 0
+
+
+def _refuse_future(context: RequestContext, revision: int) -> None:
+    """Refuse a revision that has not been written.  Raises StatusError(504)."""
     current = context.server.store.revision
     if revision > current:
         message = f"Too large resource version: {revision}, current: {current}"
         cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
         raise errors.StatusError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
-    return revision if context.query.get(MATCH) == "Exact" else 0
 
 
 def _encode_token(revision: int, start: Key) -> str:

@@ -112,12 +112,12 @@ def _to_scale(kind: Kind, obj: Json) -> Json:
     selector = _value_at(obj, paths.label_selector) if paths.label_selector else None
     if selector:
         status["selector"] = _selector_text(selector)
-    spec = {"replicas": _replicas(obj, paths.spec_replicas)}
+    replicas = _replicas(obj, paths.spec_replicas)
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": metadata,
-        "spec": spec,
+        "spec": {"replicas": replicas} if replicas else {},
         "status": status,
     }
 

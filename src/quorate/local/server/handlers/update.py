@@ -47,9 +47,6 @@ async def replace(context: RequestContext) -> ApiResponse:
         create.refuse_uid(context, obj["metadata"].get("uid"))
         obj["metadata"].pop("resourceVersion", None)
         return await create.create_object(context, obj, dry_run)
-    if context.kind.require_resource_version and not obj["metadata"].get("resourceVersion"):
-        cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-        raise invalid(context.kind.group, context.kind.plural, context.name, [cause])
     return await guaranteed_update(context, lambda _: copy.deepcopy(obj), dry_run)
 
 
@@ -149,12 +146,15 @@ def is_deletion_complete(obj: Json) -> bool:
 
 
 def _check_preconditions(context: RequestContext, new: Json, old: Json, current: int) -> None:
-    """Check resourceVersion and uid of the update.  Raises StatusError(409)."""
+    """Check resourceVersion and uid of the update.  Raises StatusError: 409, 422."""
     kind = context.kind
     try:
         revision = unsigned(new["metadata"].get("resourceVersion") or "0")
     except ValueError as error:
         raise internal(str(error)) from error
+    if not revision and kind.require_resource_version:
+        cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+        raise invalid(kind.group, kind.plural, context.name, [cause])
     if revision not in (0, current):
         raise conflict(kind.group, kind.plural, context.name)
     uid, current_uid = new["metadata"].get("uid"), old["metadata"]["uid"]

@@ -134,8 +134,10 @@ _OWN_FUNCTIONS: dict[str, Strategy] = {
     "events.events.k8s.io": Strategy(
         validate_create=validate_as("EventV1.create"), validate_update=cluster.validate_event_update
     ),
+    "rolebindings.rbac.authorization.k8s.io": Strategy(default=cluster_defaults.default_binding),
     "clusterrolebindings.rbac.authorization.k8s.io": Strategy(
-        validate_update=validate_update_as("RoleBinding.update")
+        default=cluster_defaults.default_binding,
+        validate_update=validate_update_as("RoleBinding.update"),
     ),
     "persistentvolumes": Strategy(validate_update=storage.validate_volume_update),
     "persistentvolumeclaims": Strategy(validate_update=storage.validate_claim_update),
@@ -145,16 +147,20 @@ _OWN_FUNCTIONS: dict[str, Strategy] = {
         prepare_for_create=new_status(currentReplicas=0, desiredReplicas=0),
         validate=validate_as("HorizontalPodAutoscalerV1"),
     ),
-    "resourceclaims.resource.k8s.io": Strategy(default=cluster_defaults.default_claim),
+    "resourceclaims.resource.k8s.io": Strategy(
+        default=cluster_defaults.default_claim, prepare_for_status_update=cluster_defaults.keep_metadata
+    ),
     "resourceclaimtemplates.resource.k8s.io": Strategy(default=cluster_defaults.default_claim_template),
     "podgroups.scheduling.k8s.io": Strategy(prepare_for_status_update=cluster_defaults.keep_metadata),
+    "volumeattachments.storage.k8s.io": Strategy(prepare_for_status_update=cluster_defaults.keep_metadata),
     "certificatesigningrequests.certificates.k8s.io": Strategy(
         prepare_for_update=cluster_defaults.keep_request,
         prepare_for_status_update=cluster_defaults.prepare_request_status,
         validate_status=infrastructure.validate_request_status,
     ),
     "validatingadmissionpolicies.admissionregistration.k8s.io": Strategy(
-        warnings=infrastructure.policy_warnings
+        prepare_for_status_update=cluster_defaults.keep_metadata,
+        warnings=infrastructure.policy_warnings,
     ),
     "networkpolicies.networking.k8s.io": Strategy(default=cluster_defaults.default_network_policy),
 }

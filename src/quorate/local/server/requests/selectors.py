@@ -12,6 +12,7 @@ from quorate.local.server.storage.store import Entry
 
 Requirement = Callable[[Mapping[str, str]], bool]
 
+_TERM = re.compile(r"(?:[^,\\]|\\.)+")  # of a field selector, in which a backslash escapes , = and itself
 _TOKEN = re.compile(r"\s*(==|!=|=|!|<|>|\(|\)|,|[^\s=!<>(),]+)")
 
 
@@ -76,11 +77,12 @@ def _field_text(value: Any, absent: str) -> str:
 
 
 def _field_requirements(kind: Kind, text: str) -> Iterator[Requirement]:
-    for term in filter(None, text.split(",")):
-        match = re.fullmatch(r"([^=!]*)(==|!=|=)(.*)", term)
+    for term in _TERM.findall(text):
+        match = re.fullmatch(r"((?:[^=!\\]|\\.)*)(==|!=|=)(.*)", term)
         if match is None:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
         label, operator, value = match.groups()
+        value = re.sub(r"\\(.)", r"\1", value)
         supported = [
             "metadata.name",
             *(["metadata.namespace"] if kind.namespaced else []),

@@ -184,6 +184,19 @@ def _alternatives(request: Json) -> Iterator[Json]:
     yield from request.get("firstAvailable", ())
 
 
+RBAC_GROUP = "rbac.authorization.k8s.io"
+
+
+def default_binding(obj: Json) -> None:
+    """Set the API group of subjects other than service accounts, and of the role."""
+    for subject in obj.get("subjects", ()):
+        if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
+            subject["apiGroup"] = RBAC_GROUP
+    role = obj.setdefault("roleRef", {})
+    if not role.get("apiGroup"):
+        role["apiGroup"] = RBAC_GROUP
+
+
 def keep_metadata(new: Json, old: Json) -> None:
     """Restore the metadata that users set."""
     for name in ("labels", "annotations", "finalizers", "ownerReferences"):

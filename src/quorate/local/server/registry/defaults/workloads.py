@@ -43,9 +43,11 @@ def default_daemon_set(obj: Json) -> None:
     if strategy["type"] == "RollingUpdate":
         set_missing(strategy.setdefault("rollingUpdate", {}), {"maxUnavailable": 1, "maxSurge": 0})
 
+    obj["metadata"].setdefault("annotations", {}).setdefault(TEMPLATE_GENERATION, "1")
+
 
 def prepare_daemon_set_for_create(obj: Json) -> None:
-    obj["metadata"].setdefault("annotations", {})[TEMPLATE_GENERATION] = "1"
+    obj["metadata"]["annotations"][TEMPLATE_GENERATION] = "1"
     obj["status"] = dict.fromkeys(
         ("currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"), 0
     )

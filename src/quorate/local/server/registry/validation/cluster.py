@@ -124,9 +124,9 @@ def resources_or_urls(rule: Json, path: str, scope: Scope) -> Causes:
     """Check that a rule is about resources or, in a ClusterRole, about non-resource URLs."""
     urls = rule.get("nonResourceURLs")
     if not urls:
-        for field in ("apiGroups", "resources"):
+        for field, noun in (("apiGroups", "api group"), ("resources", "resource")):
             if not rule.get(field):
-                yield required(f"{path}.{field}", "resource rules must supply at least one")
+                yield required(f"{path}.{field}", f"resource rules must supply at least one {noun}")
         return
     if scope.container.type == "Role":
         message = "namespaced rules cannot apply to non-resource URLs"

@@ -411,10 +411,15 @@ FORMATS: Mapping[str, Format] = {
         "a valid environment variable name must consist only of printable ASCII characters other than '='",
     ),
     "eventType": _holds(lambda value: value in ("Normal", "Warning"), "must be Normal or Warning"),
+    "extendedResource": _holds(
+        lambda name: "/" in name and "kubernetes.io/" not in name and not any(qualified(name)),
+        "must be a valid extended resource name",
+    ),
     "fileMode": _holds(
         lambda mode: 0 <= mode <= 0o777, "must be a number between 0 and 0777 (octal), both inclusive"
     ),
     "filePath": file_path,
+    "groupVersion": _holds(lambda version: "/" in version, "apiVersion must specify API group"),
     "httpHeader": http_header,
     "ingressHost": ingress_host,
     "ipAddress": ip_address,

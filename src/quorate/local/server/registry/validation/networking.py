@@ -1,9 +1,11 @@
 """Rules that relate fields of Services, Endpoints and EndpointSlices."""
 
+from ipaddress import ip_network
+
 from quorate.api.codec import Json
 from quorate.local.objects import errors
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, check, relation
-from quorate.local.server.registry.validation.formats import check_format, ip_address
+from quorate.local.server.registry.validation.formats import check_format, cidr, ip_address
 
 HEADLESS = "None"
 CLUSTER_IP = "spec.clusterIPs[0]"
@@ -17,6 +19,35 @@ def _service_type(spec: Json) -> str:
 def name_needed_among_ports(port: Json, path: str, scope: Scope) -> Causes:
     if len(scope.container.obj["ports"]) > 1 and not port.get("name"):
         yield errors.required(f"{path}.name")
+
+
+@relation
+def one_kind_of_peer(peer: Json, path: str, _: Scope) -> Causes:
+    selectors = [name for name in ("podSelector", "namespaceSelector") if name in peer]
+    if "ipBlock" in peer and selectors:
+        yield errors.forbidden_field(path, "may not specify both ipBlock and another peer")
+    elif "ipBlock" not in peer and not selectors:
+        yield errors.required(path, "must specify a peer")
+
+
+@relation
+def excepted_networks(block: Json, path: str, _: Scope) -> Causes:
+    """Check that exceptions are parts of the network of a block, which is checked by itself."""
+    if any(cidr(block.get("cidr", ""))):
+        return
+    whole = ip_network(block["cidr"], strict=False)
+    for index, text in enumerate(block.get("except", ())):
+        where = f"{path}.except[{index}]"
+        if problems := list(check_format(text, where, cidr)):
+            yield from problems
+            continue
+        part = ip_network(text, strict=False)
+        if (
+            part.version != whole.version
+            or part.network_address not in whole
+            or part.prefixlen <= whole.prefixlen
+        ):
+            yield errors.invalid_value(where, text, "must be a strict subset of `cidr`")
 
 
 @relation
