@@ -11,6 +11,7 @@ from quorate.local.nodes import NodePool
 from tests.local.controllers.running_cluster import LocalCluster, local_cluster
 
 pytestmark = pytest.mark.slow
+PODS = untyped("", "v1", "pods", "Pod", True)
 REVISIONS = untyped("apps", "v1", "controllerrevisions", "ControllerRevision", True)
 KINDS = {
     "daemonsets": untyped("apps", "v1", "daemonsets", "DaemonSet", True),
@@ -73,6 +74,51 @@ async def story(cluster: LocalCluster, plural: str) -> None:
         await cluster.client.patch(kind, key, {"spec": {"revisionHistoryLimit": -1}})
         await set_image("four")
         await until_images("one", "three", "four")
+
+
+def test_pods_below_the_partition_keep_their_revision_without_a_history() -> None:
+    asyncio.run(partitioned_story())
+
+
+async def partitioned_story() -> None:
+    kind, pod = KINDS["statefulsets"], Key("default", "web-0")
+    template = {
+        "metadata": {"labels": {"app": "web"}, "annotations": {"simulate.quorate.dev/start-delay": "10ms"}},
+        "spec": {"containers": [{"name": "c", "image": "one"}], "terminationGracePeriodSeconds": 0},
+    }
+    spec = {
+        "selector": {"matchLabels": {"app": "web"}},
+        "serviceName": "web",
+        "revisionHistoryLimit": 0,
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}},
+        "template": template,
+    }
+    async with local_cluster(NodePool(1), speed=50.0) as cluster:
+
+        async def uid_of_ready() -> str | None:
+            found = await cluster.client.find(PODS, pod)
+            conditions = found["status"].get("conditions", ()) if found is not None else ()
+            is_ready = any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+            return str(found["metadata"]["uid"]) if found is not None and is_ready else None
+
+        async def updated() -> bool | None:
+            status = (await cluster.client.get(kind, Key("default", "web")))["status"]
+            return status["updateRevision"] != status["currentRevision"] or None
+
+        await cluster.client.create(kind, {"metadata": {"name": "web"}, "spec": spec}, "default")
+        first = await cluster.until("the pod is ready", uid_of_ready)
+        change = {"spec": {"template": {"metadata": {"annotations": {"v": "2"}}}}}
+        await cluster.client.patch(kind, Key("default", "web"), change)
+        await cluster.until("there is another revision", updated)
+        await cluster.client.delete(PODS, pod)
+
+        async def replaced() -> Json | None:
+            found = await cluster.client.find(PODS, pod)
+            return dict(found) if found is not None and found["metadata"]["uid"] != first else None
+
+        again = await cluster.until("the pod is there again", replaced)
+        assert "v" not in again["metadata"]["annotations"]
+        assert len(await revisions(cluster)) == 2
 
 
 @pytest.mark.parametrize("plural", KINDS)

@@ -229,6 +229,11 @@ class CronJobController(Controller):
                 self._report(cron_job, "SawCompletedJob", message)
             else:
                 active.append(reference)
+        active_uids = {reference.uid for reference in cron_job.status.active}
+        for job in jobs:
+            if job.metadata.uid not in active_uids and not finished[job.metadata.uid]:
+                message = f"Saw a job that the controller did not create or forgot: {job.metadata.name}"
+                self._report(cron_job, "UnexpectedJob", message, warning=True)
         ends = [job.status.completion_time for job in jobs if finished[job.metadata.uid] == "Complete"]
         successes = [end for end in (*ends, cron_job.status.last_successful_time) if end is not None]
         return replace(

@@ -174,6 +174,7 @@ class StatefulSetController(Controller):
             await self._write_status(STATEFUL_SETS, stateful_set, status, self._sets.record)
             return None
         used = {pod.metadata.labels.get(control.REVISION_LABEL, "") for pod in pods}
+        used.add(stateful_set.status.current_revision)  # of pods below the partition that are created later
         limit = stateful_set.spec.revision_history_limit
         await self._history.record(stateful_set.metadata, stateful_set.spec.template, limit, used)
         changes = next_changes(stateful_set, pods, now)
