@@ -38,7 +38,7 @@ def test_a_workload_that_fits_is_admitted_in_one_write(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_preemption_is_one_write_for_the_victim(tmp_path: Path) -> None:
     """The late workload uses all quota; the early one restarts after the late one has finished."""
-    early = WorkloadClass("early", per_queue=1, cpu=1, priority=50, runs_ms=3_000, every_ms=0)
+    early = WorkloadClass("early", per_queue=1, cpu=1, priority=50, runs_ms=8_000, every_ms=0)
     late = WorkloadClass("late", per_queue=1, cpu=2, priority=200, runs_ms=100, every_ms=0, from_ms=1_000)
     world = World("tight", cohorts=1, queues=1, classes=(early, late), nominal=2, borrowing=0)
     outcome = outcome_of(world, tmp_path)

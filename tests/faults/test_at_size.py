@@ -22,7 +22,8 @@ def test_restarts_violate_no_promise_and_all_jobs_end() -> None:
 
 def test_another_replica_takes_over_and_admits_nothing_twice() -> None:
     # How long it takes is measured on an idle machine only.
-    outcome = asyncio.run(takeover.run(takeover.Scale(kills=1, lease_s=4, limit_s=60.0), 1, ignore))
+    scale = takeover.Scale(kills=1, lease_s=4, unfinished=5, limit_s=60.0)
+    outcome = asyncio.run(takeover.run(scale, 1, ignore))
     assert_no_findings(outcome)
     assert outcome.measures["leaders killed"] == "1"
 

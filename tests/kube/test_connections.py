@@ -365,22 +365,22 @@ def test_no_more_connections_are_kept_than_the_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("greeting", "problem"),
+    ("greeting", "deadline_s", "problem"),
     [
-        pytest.param(b"", "no connection until the deadline", id="silence"),
-        pytest.param(b"HTTP/1.1 400 Bad Request\r\n\r\n", "certificate-authority", id="no TLS"),
-        pytest.param(None, "is the API server running", id="the end"),
+        pytest.param(b"", 0.3, "no connection until the deadline", id="silence"),
+        pytest.param(b"HTTP/1.1 400 Bad Request\r\n\r\n", 60.0, "certificate-authority", id="no TLS"),
+        pytest.param(None, 60.0, "is the API server running", id="the end"),
     ],
 )
 def test_a_handshake_that_fails_leaves_no_connection(
-    tmp_path: Path, greeting: bytes | None, problem: str
+    tmp_path: Path, greeting: bytes | None, deadline_s: float, problem: str
 ) -> None:
     _, trusting = serving_tls(tmp_path)
 
     async def story() -> None:
         async with (
             raw_server(sending(WHOLE), greeting) as server,
-            client_of(server.url.replace("http", "https"), tls=trusting, deadline_s=0.3) as client,
+            client_of(server.url.replace("http", "https"), tls=trusting, deadline_s=deadline_s) as client,
         ):
             for _ in range(3):
                 with pytest.raises(Unreachable, match=problem) as caught:

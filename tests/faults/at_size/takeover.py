@@ -21,7 +21,6 @@ from tests.faults.promises import Promises
 LEASE: Final = Key(NAMESPACE, "quorate")
 WITHIN_S: Final = 180.0
 MARGIN_S: Final = 1.0  # a takeover lasts at most this much longer than the lease
-MOST_UNFINISHED: Final = 20
 DECISIONS: Final = 10  # of each leader before it is killed
 
 
@@ -29,6 +28,7 @@ DECISIONS: Final = 10  # of each leader before it is killed
 class Scale:
     kills: int = 5
     lease_s: int = 15
+    unfinished: int = 20  # jobs at a time
     limit_s: float | None = None  # of a takeover; None: the lease and a second
 
     def configuration(self) -> load.Json:
@@ -92,7 +92,7 @@ class _Run:
 
     async def _submit(self) -> None:
         for number in itertools.count():
-            while self._submitted - len(self._progress.ended) >= MOST_UNFINISHED:
+            while self._submitted - len(self._progress.ended) >= self._scale.unfinished:
                 await asyncio.sleep(0.05)
                 self._progress.update()
             if self._enough.is_set():
