@@ -396,6 +396,27 @@ def test_other_job_kinds_are_found_by_each_of_their_names(run_with_commands: Run
     run_with_commands(story)
 
 
+@pytest.mark.parametrize("written", ["train", "job/train"])
+def test_a_job_may_be_named_as_the_lists_name_it(run_with_commands: RunWithCommands, written: str) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        await world.job("train", runs="10m")
+        await world.until_admitted("train")
+        await world.job("unmanaged", queue="")
+        name = await name_of(world, "train")
+
+        explained = await command.output_of("explain", written, "-o", "json")
+        assert json.loads(explained)["object"]["name"] == name
+        assert name in await command.output_of("workload", "describe", written)
+        assert "train-" in await command.output_of("workload", "pods", written, "-o", "name")
+        stopped = await command.output_of("workload", "stop", written)
+        assert stopped == f"workload.kueue.x-k8s.io/{name} stopped\n"
+
+        unmanaged = await command.output_of("explain", written.replace("train", "unmanaged"), "-o", "json")
+        assert json.loads(unmanaged)["state"] == "NotQueued"
+
+    run_with_commands(story)
+
+
 def test_the_command_runs_as_a_kubectl_plugin(run_with_commands: RunWithCommands, tmp_path: Path) -> None:
     entries: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert entries["kubectl-quorate"] == entries["quorate"]

@@ -408,6 +408,30 @@ def test_a_pod_has_its_own_wait_and_that_of_its_workload(pod: StartedPod, state:
     assert (found.object.kind, found.state, found.message) == ("Pod", state, message)
 
 
+@pytest.mark.parametrize(
+    ("gates", "text", "must_be_removed"),
+    [
+        (("kueue.x-k8s.io/admission",), "with the gate kueue.x-k8s.io/admission", False),
+        (
+            ("kueue.x-k8s.io/topology", "kueue.x-k8s.io/admission"),
+            "with the gates kueue.x-k8s.io/admission, kueue.x-k8s.io/topology",
+            False,
+        ),
+        (("lab.example/data",), "with the gate lab.example/data", True),
+    ],
+)
+def test_a_gated_pod_of_a_waiting_workload_needs_what_the_workload_needs(
+    gates: tuple[str, ...], text: str, must_be_removed: bool
+) -> None:
+    of_workload = explained(a_workload())
+    assert of_workload.state == "Queued"
+    pod = a_pod("Pending", schedulingGates=[{"name": gate} for gate in gates])
+    found = explain_pod(pod, of_workload)
+    assert found.reasons[0].text == text
+    removal = ("the controller of the gate must remove it",) if must_be_removed else ()
+    assert found.enough == (*removal, *of_workload.enough)
+
+
 def test_an_autoscaled_flavor_says_which_nodes_must_come() -> None:
     state = a_state()
     spec = {"controllerName": "kueue.x-k8s.io/provisioning-request"}

@@ -27,16 +27,19 @@ def is_workload_type(written: str) -> bool:
 
 
 async def named_workloads(connection: Connection, written: str) -> tuple[Workload, ...]:
-    """Return the workload of that name, or the workloads of the job ``TYPE[.GROUP]/NAME``.
+    """Return the workload of that name, else the workloads of the job ``NAME`` or ``TYPE[.GROUP]/NAME``.
 
-    Raises ``UsageError`` if there is none.
+    Raises ``UsageError`` or ``NotFound`` if there is none.
     """
     type_, slash, name = written.rpartition("/")
-    if not slash or is_workload_type(type_):
-        return (await connection.client.get(WORKLOADS, Key(connection.namespace, name)),)
-    belongs = await job_filter(connection, written)
-    listed = await connection.client.list(WORKLOADS, connection.namespace)
-    workloads = tuple(workload for workload in listed.items if belongs(workload))
+    if slash and not is_workload_type(type_):
+        uid = await _uid_of(connection, written)
+    else:
+        named = await workload_or_job(connection, name, only_workload=bool(slash))
+        if isinstance(named, Workload):
+            return (named,)
+        uid, written = named.metadata.uid, f"{named.resource.kind.lower()}/{name}"
+    workloads = tuple(await workloads_of_job(connection.client, connection.namespace, uid))
     if not workloads:
         raise UsageError(
             f"{written} in {connection.scope} has no workload (quorate explain {written} says why)"
@@ -54,12 +57,14 @@ async def workloads_of_job(client: Client, namespace: str, uid: Uid) -> list[Wor
 
 
 async def job_uids(connection: Connection, written: str) -> tuple[Uid, ...]:
-    """Return the UID of the job ``TYPE[.GROUP]/NAME``, or of the owners of the workload of that name."""
-    type_, slash, _ = written.rpartition("/")
-    if not slash or is_workload_type(type_):
-        (workload,) = await named_workloads(connection, written)
-        return tuple(owner.uid for owner in workload.metadata.owner_references)
-    return (await _uid_of(connection, written),)
+    """Return the UID of the job ``NAME`` or ``TYPE[.GROUP]/NAME``, or of the owners of a workload."""
+    type_, slash, name = written.rpartition("/")
+    if slash and not is_workload_type(type_):
+        return (await _uid_of(connection, written),)
+    named = await workload_or_job(connection, name, only_workload=bool(slash))
+    if isinstance(named, Workload):
+        return tuple(owner.uid for owner in named.metadata.owner_references)
+    return (named.metadata.uid,)
 
 
 class NamedJob(NamedTuple):
@@ -86,25 +91,50 @@ async def named_job(connection: Connection, written: str) -> NamedJob:
     name = written.rpartition("/")[2]
     if not name:
         raise UsageError(f"{written!r} is no job (write NAME or TYPE/NAME, such as job/train)")
+    job = await _job_of_any_kind(client, Key(namespace, name))
+    if job is None:
+        raise UsageError(f"no job {name!r} in {connection.scope} (quorate status lists the jobs)")
+    return job
+
+
+async def workload_or_job(
+    connection: Connection, name: str, only_workload: bool = False
+) -> Workload | NamedJob:
+    """Return the workload of that name, else the job of any kind; raises ``NotFound`` if there is none."""
+    client, key = connection.client, Key(connection.namespace, name)
+    try:
+        return await client.get(WORKLOADS, key)
+    except NotFound:
+        job: NamedJob | None = None
+        if not only_workload:
+            with suppress(Forbidden):  # then the missing workload is the answer
+                job = await _job_of_any_kind(client, key)
+        if job is None:
+            raise
+        return job
+
+
+async def _job_of_any_kind(client: Client, key: Key) -> NamedJob | None:
+    """Return the first job of that name as ``named_job`` does; None if there is none."""
     forbidden: Forbidden | None = None
     for submitted in _SUBMITTED:
         try:
-            return NamedJob(submitted, await client.get(submitted, Key(namespace, name)))
+            return NamedJob(submitted, await client.get(submitted, key))
         except NotFound:
             continue
         except Forbidden as error:  # also the answer if the cluster does not serve the kind
             forbidden = forbidden or error
     owners = OwnerResolver(client)
-    for workload in (await client.list(WORKLOADS, namespace)).items:
+    for workload in (await client.list(WORKLOADS, key.namespace)).items:
         for owner in workload.metadata.owner_references:
-            if name in (owner.name, workload.metadata.name):
+            if key.name in (owner.name, workload.metadata.name):
                 kind = await owners.resource_of(owner)
                 if kind is not None:
                     with suppress(NotFound):  # it was deleted, and its workload is about to be
-                        return NamedJob(kind, await client.get(kind, Key(namespace, owner.name)))
+                        return NamedJob(kind, await client.get(kind, Key(key.namespace, owner.name)))
     if forbidden is not None:
         raise forbidden
-    raise UsageError(f"no job {name!r} in {connection.scope} (quorate status lists the jobs)")
+    return None
 
 
 async def job_filter(connection: Connection, written: str) -> Callable[[Workload], bool]:

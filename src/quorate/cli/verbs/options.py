@@ -49,7 +49,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 Format = Annotated[Output, typer.Option("--output", "-o", help="The output format.")]
 _ARGUMENT: Any = typer.Argument(
     metavar="NAME|TYPE/NAME...",
-    help="Names of workloads or of their jobs: job/train, rayjob.ray.io/train.",
+    help="Names of workloads or jobs: train, job/train, rayjob.ray.io/train.",
     autocompletion=completion.workloads,
 )
 Workloads = Annotated[list[str], _ARGUMENT]

@@ -22,7 +22,7 @@ from quorate.inspect.job_names import job_uids
 async def named_pod_groups(
     connection: Connection, groups: Sequence[PodGroup], written: str
 ) -> list[PodGroup]:
-    """Return the pod group of that name, or the pod groups of the job ``TYPE[.GROUP]/NAME``.
+    """Return the pod group of that name, else the pod groups of the job ``NAME`` or ``TYPE[.GROUP]/NAME``.
 
     Raises ``UsageError`` if there is none.
     """
@@ -35,6 +35,12 @@ async def named_pod_groups(
         )
     else:
         chosen = [group for group in groups if written in (group.metadata.name, _short_name(group))]
+        if not chosen:
+            chosen = [
+                group
+                for group in groups
+                if any(owner.name == written for owner in group.metadata.owner_references)
+            ]
         problem = f"no pod group {written} in {connection.scope}"
     if not chosen:
         raise UsageError(problem)

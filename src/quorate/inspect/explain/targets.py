@@ -15,11 +15,17 @@ from quorate.api.volcano.job import GROUP as BATCH_GROUP
 from quorate.api.volcano.job import Job as VolcanoJob
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
-from quorate.inspect.job_names import is_workload_type, resource_of, workloads_of_job
+from quorate.inspect.job_names import (
+    NamedJob,
+    is_workload_type,
+    resource_of,
+    workload_or_job,
+    workloads_of_job,
+)
 from quorate.inspect.listed_groups import STARTED_PODS, native_pod_groups, readable_objects
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
-from quorate.kube.resources import POD_GROUPS, WORKLOADS, Json, Resource, metadata_of
+from quorate.kube.resources import POD_GROUPS, WORKLOADS, Json, Resource
 
 _CLUSTER_QUEUES: Final = ("cq", "clusterqueue", "clusterqueues")
 LOCAL_QUEUE_NAMES: Final = ("lq", "localqueue", "localqueues")
@@ -71,7 +77,8 @@ async def named_targets(connection: Connection, written: str) -> list[Target]:
     if not namespace:
         raise UsageError("an explanation needs one namespace (write -n NAMESPACE)")
     if not slash or is_workload_type(type_):
-        return [OfWorkload(await client.get(WORKLOADS, Key(namespace, name)))]
+        named = await workload_or_job(connection, name, only_workload=bool(slash))
+        return [OfWorkload(named)] if isinstance(named, Workload) else await _of_job(client, named)
     if kind in LOCAL_QUEUE_NAMES:
         return [OfObject("localqueues", Key(namespace, name))]
     if kind in _POD_GROUPS or type_ == NATIVE_GROUP:
@@ -80,10 +87,14 @@ async def named_targets(connection: Connection, written: str) -> list[Target]:
     if kind in _PODS:
         return [await _of_pod(client, Key(namespace, name))]
     resource = await resource_of(client, type_)
-    document = await client.get(resource, Key(namespace, name))
-    job = metadata_of(document)
+    return await _of_job(client, NamedJob(resource, await client.get(resource, Key(namespace, name))))
+
+
+async def _of_job(client: Client, named: NamedJob) -> list[Target]:
+    """Return the workloads of a job, else its pod groups, else the job."""
+    resource, document, job = named.resource, named.document, named.metadata
     owners = [job.uid, *_active_jobs(resource, document)]
-    if workloads := [owned for uid in owners for owned in await workloads_of_job(client, namespace, uid)]:
+    if workloads := [owned for uid in owners for owned in await workloads_of_job(client, job.namespace, uid)]:
         return [OfWorkload(workload) for workload in workloads]
     if QUEUE_NAME not in job.labels and (groups := await _pod_groups_of(client, job)):
         return [OfObject("podgroups", group) for group in groups]

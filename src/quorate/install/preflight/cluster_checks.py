@@ -173,7 +173,7 @@ def conversion_findings(
             yield error(
                 f"definition {definition.metadata.name}",
                 f"the conversion webhook cannot be reached: {problem}",
-                "start the controllers that serve it, or install Quorate's definitions, which need none",
+                "start the controllers that serve it, or apply those of quorate crds, which need none",
             )
 
 

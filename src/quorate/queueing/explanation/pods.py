@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from quorate.api.core.started_pod import FailedCreation, StartedPod, Waiting
 from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
-from quorate.api.kueue import Workload
+from quorate.api.kueue import GROUP, Workload
 from quorate.api.meta import Key, ObjectMeta, Uid, find_condition, true_condition
 from quorate.api.names.kueue import POD_SET, WORKLOAD_ANNOTATION
 from quorate.queueing.conditions import ADMITTED
@@ -45,6 +45,8 @@ _NOT_CREATED = _Wait("PodsNotCreated", "not created yet", "the controller of the
 _FAILED = _Wait("PodsFailed", "failed", "the controller of the job must replace them; look at their logs")
 _ENDED = ("Succeeded", "Failed")
 _UNSCHEDULABLE: Final = "PodsUnschedulable"
+_GATED: Final = "PodsGated"
+_ADMITTED_STATES: Final = ("Admitted", "Running", "RunningInPart", "Stuck", "Finished")
 _INVALID: Final = " is invalid: "  # in a message of the API server: the same pod is refused for ever
 
 
@@ -190,9 +192,16 @@ def explain_pod(pod: StartedPod, of_workload: Explanation) -> Explanation:
         is_stuck = wait.needs_change or (state == "Stuck" and wait.code == _UNSCHEDULABLE)
         state = "Stuck" if is_stuck else "Admitted"
     enough = tuple(dict.fromkeys((wait.enough, *of_workload.enough)))
+    if state not in _ADMITTED_STATES and _has_own_gates_only(pod):
+        reason, enough = replace(reason, enough=""), of_workload.enough  # the admission removes them
     reasons = (reason, *(own_reason for own_reason in of_workload.reasons if own_reason.code != reason.code))
     code = code_of(reasons)
     return replace(about, state=state, message=message, code=code, reasons=reasons, enough=enough)
+
+
+def _has_own_gates_only(pod: StartedPod) -> bool:
+    gates = pod.spec.scheduling_gates
+    return bool(gates) and all(gate.name.startswith(f"{GROUP}/") for gate in gates)
 
 
 def expected_pods(workload: Workload) -> int:
@@ -276,8 +285,11 @@ def _is_waiting(pod: StartedPod) -> bool:
 
 def _wait_of(pod: StartedPod, *, quotes_scheduler: bool = True) -> _Wait:
     if pod.spec.scheduling_gates:
-        gates = ", ".join(sorted(gate.name for gate in pod.spec.scheduling_gates))
-        return _Wait("PodsGated", f"with the gate {gates}", "the controller of the gate must remove it")
+        gates = sorted(gate.name for gate in pod.spec.scheduling_gates)
+        what, enough = "the gate", "the controller of the gate must remove it"
+        if len(gates) > 1:
+            what, enough = "the gates", "the controllers of the gates must remove them"
+        return _Wait(_GATED, f"with {what} {', '.join(gates)}", enough)
     if not pod.spec.node_name:
         scheduled = find_condition(pod.status.conditions, "PodScheduled")
         # The scheduler has not looked at a pod since its gates were removed: the message is of before.

@@ -22,7 +22,7 @@ Names = Annotated[
     list[str],
     typer.Argument(
         metavar="NAME|TYPE/NAME...",
-        help="Names of pod groups or of their jobs: vcjob/train, job/train.",
+        help="Names of pod groups or of their jobs: train, vcjob/train, job/train.",
         autocompletion=completion.pod_groups,
     ),
 ]
