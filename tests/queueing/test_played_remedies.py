@@ -179,6 +179,18 @@ PLACED: Final[Json] = {
             ("1 more node must have 2 cpu free", 3),
             id="any rack",
         ),
+        pytest.param(
+            {"count": 40, "requests": {"cpu": 2}, "topology": {"preferred": "rack"}},
+            PLACED,
+            ("8 more nodes must have 10 cpu free", 40),
+            id="many nodes in any racks",
+        ),
+        pytest.param(
+            {"count": 40, "requests": {"cpu": 2}, "topology": {"unconstrained": True}},
+            PLACED,
+            ("8 more nodes must have 10 cpu free", 40),
+            id="many nodes anywhere",
+        ),
     ],
 )
 def test_remedies_of_nodes(pod_set: Json, others: Json, want: tuple[str, int]) -> None:

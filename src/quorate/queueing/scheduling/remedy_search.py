@@ -17,6 +17,7 @@ from quorate.api.kueue import ResourceFlavor, Workload
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import ObjectMeta
 from quorate.placement.supposed_nodes import MAX_PROVIDED_NODES, NAMINGS, nodes_text, supposed_nodes
+from quorate.placement.topology.request import TopologyRequest
 from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.assignment import Assignment, AssignmentMode
 from quorate.queueing.cluster_queue import ClusterQueueState
@@ -220,7 +221,8 @@ class RemedySearch:
         (shape,) = [one for one in self._entry.shape.pod_sets if one.name == reason.pod_set]
         names = sorted({*flavors.get(shape.name, {}).values()})  # none in a queue without quota
         for nodes in nodes_for(self._state.ledger.topology, shape, names, reason):
-            change = Change(action="ProvideNodes", text=nodes_text(nodes), pod_set=shape.name, nodes=nodes)
+            text = nodes_text(nodes, _shared_level(shape.topology, nodes.same))
+            change = Change(action="ProvideNodes", text=text, pod_set=shape.name, nodes=nodes)
             extended = replace(attempt, changes=(*attempt.changes, change))
             yield
             assignment, _ = self._evaluate(extended, counts, flavors)
@@ -417,6 +419,13 @@ def nodes_for(
 def _levels(model: TopologyModel, flavors: Sequence[str]) -> Sequence[str]:
     """Return the levels of the topology of the flavors; empty without one."""
     return next((levels for name in flavors if (levels := model.levels(name)) is not None), ())
+
+
+def _shared_level(request: TopologyRequest, levels: Sequence[str]) -> str:
+    """Return the level of which the request needs one domain; empty if pods may be in several."""
+    if request.layers and levels:
+        return levels[-1]
+    return request.required if request.required in levels else ""
 
 
 def _labels_of_affinity(terms: Sequence[NodeSelectorTerm]) -> Mapping[str, str]:
