@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorate.cli import group_first
+from quorate.cli import group_first, kubectl_arguments
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,8 @@ from quorate.cli import group_first
         ("get lq lab -n team", "queue describe --local lab -n team"),
         ("get wl -A", "workload list -A"),
         ("get wl/train", "workload describe train"),
+        ("list kueueworkload -A", "workload list -A"),
+        ("stop kueueworkloads train", "workload stop train"),
         ("get pg gang", "podgroup explain gang"),
         ("get vj", "vcjob list"),
         ("create lq lab -c research", "queue create --local lab -c research"),
@@ -31,3 +33,26 @@ from quorate.cli import group_first
 )
 def test_the_group_of_commands_comes_first(written: str, read: str) -> None:
     assert group_first(written.split()) == read.split()
+
+
+@pytest.mark.parametrize(
+    ("written", "kubectl"),
+    [
+        ("edit cq research", "edit clusterqueues.kueue.x-k8s.io research"),
+        ("edit wl/train -n team", "edit workloads.kueue.x-k8s.io train -n team"),
+        ("patch lq lab -p {}", "patch localqueues.kueue.x-k8s.io lab -p {}"),
+        ("delete cq red --dry-run=server", "delete clusterqueues.kueue.x-k8s.io red --dry-run=server"),
+        ("delete rf spot", "delete resourceflavors.kueue.x-k8s.io spot"),
+        ("describe flavor spot", "describe resourceflavors.kueue.x-k8s.io spot"),
+        ("get rf spot -o yaml", "get resourceflavors.kueue.x-k8s.io spot -o yaml"),
+        ("delete wl train", ""),
+        ("delete vcqueue q", ""),
+        ("describe cq research", ""),
+        ("get rf", ""),
+        ("get rf -o yaml", ""),
+        ("edit pods train", ""),
+        ("queue list", ""),
+    ],
+)
+def test_kubectl_does_what_no_command_does(written: str, kubectl: str) -> None:
+    assert kubectl_arguments(written.split()) == kubectl.split()

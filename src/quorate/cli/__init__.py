@@ -5,6 +5,7 @@ Imports every other package.
 """
 
 import asyncio
+import os
 import shutil
 import sys
 import textwrap
@@ -15,14 +16,14 @@ import typer
 
 from quorate.cli.exit_codes import Exit
 from quorate.cli.lazy_commands import LazyCommand, LazyGroup
-from quorate.inspect.errors import user_message
+from quorate.inspect.errors import UsageError, user_message
 from quorate.version import VERSION
 
 # Verbs that may come before the kind, as in kueuectl and kubectl: ``list cq``, ``get wl NAME``.
 _VERBS: Final = ("create", "delete", "describe", "get", "list", "resume", "stop")
 # By singular, plural and short name: the group of commands, and what selects the kind in it.
 _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
-    **dict.fromkeys(("workload", "workloads", "wl", "kwl"), ("workload",)),
+    **dict.fromkeys(("workload", "workloads", "wl", "kwl", "kueueworkload", "kueueworkloads"), ("workload",)),
     **dict.fromkeys(("clusterqueue", "clusterqueues", "cq"), ("queue",)),
     **dict.fromkeys(("localqueue", "localqueues", "lq", "queue", "queues"), ("queue", "--local")),
     **dict.fromkeys(("resourceflavor", "resourceflavors", "rf", "flavor", "flavors"), ("flavor",)),
@@ -34,6 +35,26 @@ _KINDS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("vcqueue", "vcqueues", "q"), ("vcqueue",)),
 }
 _GET: Final = {"podgroup": "explain", "vcjob": "view", "vcqueue": "get"}
+# Verbs that kubectl executes, as for kueuectl, because no command of the group does.
+_OF_KUBECTL: Final[Mapping[str, tuple[str, ...]]] = {
+    "delete": ("queue", "flavor", "topology", "cluster", "podgroup"),
+    "describe": ("flavor", "podgroup"),
+    "edit": (),  # of all kinds
+    "get": ("flavor",),
+    "patch": (),
+}
+_RESOURCES: Final[Mapping[tuple[str, ...], str]] = {
+    ("workload",): "workloads.kueue.x-k8s.io",
+    ("queue",): "clusterqueues.kueue.x-k8s.io",
+    ("queue", "--local"): "localqueues.kueue.x-k8s.io",
+    ("flavor",): "resourceflavors.kueue.x-k8s.io",
+    ("topology",): "topologies.kueue.x-k8s.io",
+    ("reservation",): "reservations.quorate.dev",
+    ("cluster",): "multikueueclusters.kueue.x-k8s.io",
+    ("podgroup",): "podgroups.scheduling.volcano.sh",
+    ("vcjob",): "jobs.batch.volcano.sh",
+    ("vcqueue",): "queues.scheduling.volcano.sh",
+}
 
 
 class Commands(LazyGroup):
@@ -182,6 +203,28 @@ def group_first(args: Sequence[str]) -> list[str]:
     return [*args]
 
 
+def kubectl_arguments(args: Sequence[str]) -> list[str]:
+    """Return ``edit cq NAME`` and the like as kubectl executes it; empty if a command of Quorate does."""
+    match args:
+        case verb, written, *rest if verb in _OF_KUBECTL:
+            kind, slash, name = written.partition("/")
+            words = _KINDS.get(kind.lower().partition(".")[0])
+            is_named = slash or (rest and not rest[0].startswith("-"))
+            groups = _OF_KUBECTL[verb]
+            if words is None or (groups and words[0] not in groups) or (verb == "get" and not is_named):
+                return []
+            return [verb, _RESOURCES[words], *([name] if slash else []), *rest]
+    return []
+
+
+def _run_kubectl(args: Sequence[str]) -> None:
+    """Replace this process by kubectl; raises ``UsageError`` if it is not installed."""
+    program = shutil.which("kubectl")
+    if program is None:
+        raise UsageError(f"{args[0]} of {args[1]} is done by kubectl, which is not on the PATH (install it)")
+    os.execv(program, [program, *args])
+
+
 app = typer.Typer(
     name="quorate",
     cls=Commands,
@@ -221,6 +264,8 @@ def _wrap_to_terminal(line: str) -> str:
 def main() -> None:
     """Run the command line; report an error of the environment as one message and exit code 2."""
     try:
+        if arguments := kubectl_arguments(sys.argv[1:]):
+            _run_kubectl(arguments)
         app()
     except asyncio.CancelledError:
         typer.echo("stopped", err=True)

@@ -148,9 +148,9 @@ def _weights(given: Arguments, prefix: str) -> dict[str, int]:
     return weights
 
 
-def _ignored_switch(given: Arguments, name: str) -> None:
+def _ignored_switch(given: Arguments, name: str, effect: str = "has no effect") -> None:
     if given.take(name, lenient_boolean, False):
-        given.at(name).warn("is not supported and has no effect")
+        given.at(name).warn(f"is not supported and {effect}")
 
 
 _enabled_predicates = struct_of(
@@ -174,6 +174,17 @@ def _predicates(given: Arguments) -> PredicateArguments:
     return _enabled_predicates(given)
 
 
+_capacity_arguments = struct_of(
+    CapacityArguments, ancestor_reclaim_level=("ancestorReclaimLevel", non_negative_integer)
+)
+
+
+def _capacity(given: Arguments) -> CapacityArguments:
+    for name in ("capacity.DynamicResourceAllocationEnable", "capacity.DRAConsumableCapacityEnable"):
+        _ignored_switch(given, name, "has no effect: queues have no quotas of devices (deviceclass/NAME)")
+    return _capacity_arguments(given)
+
+
 _no_arguments = struct_of(NoArguments)
 PLUGIN_DECODERS: Final[Mapping[str, Callable[[Arguments], PluginArguments]]] = {
     "gang": _no_arguments,
@@ -183,9 +194,7 @@ PLUGIN_DECODERS: Final[Mapping[str, Callable[[Arguments], PluginArguments]]] = {
     "pdb": _no_arguments,
     "drf": _no_arguments,
     "proportion": _no_arguments,
-    "capacity": struct_of(
-        CapacityArguments, ancestor_reclaim_level=("ancestorReclaimLevel", non_negative_integer)
-    ),
+    "capacity": _capacity,
     "overcommit": struct_of(OvercommitArguments, factor=("overcommit-factor", _at_least_one)),
     "predicates": _predicates,
     "nodeorder": struct_of(
