@@ -208,6 +208,11 @@ READY = "admissionChecks: [{{name: c, state: {}, podSetUpdates: [{{name: main, l
             [], id="the same template in another order",
         ),
         pytest.param(
+            reserved("{name: main, count: 3, template: {spec: {nodeName: x}}}"),
+            reserved("{name: main, count: 3, template: {metadata: {}, spec: {nodeName: x, volumes: []}}}"),
+            [], id="empty values, as clients in Go write them",
+        ),
+        pytest.param(
             reserved(), reserved("{name: main, count: 3, topologyRequest: {required: rack}}"),
             ["spec.podSets[0]: 'main' cannot change while quota is reserved (evict the workload first)"],
             id="another topology",

@@ -217,9 +217,21 @@ def _without_places(admission: Admission) -> Admission:
 
 
 def _without_count(pod_set: PodSet) -> Any:
-    """Return a pod set without its count as plain JSON values, for comparison."""
+    """Return a pod set without its count as plain JSON values, for comparison.
+
+    Clients in Go write empty values such as ``metadata: {}``, which they did not read: these are left out.
+    """
     whole = codec.to_builtins(pod_set)
-    return {name: value for name, value in whole.items() if name != "count"}
+    return _without_empty({name: value for name, value in whole.items() if name != "count"})
+
+
+def _without_empty(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_empty(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {name: _without_empty(item) for name, item in value.items()}
+    return {name: item for name, item in kept.items() if item not in (None, {}, [])}
 
 
 def _reclaimed(old: Workload, new: Workload, *, elastic: bool) -> Findings:
