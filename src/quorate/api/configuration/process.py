@@ -63,7 +63,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
 class EstimateRules(msgspec.Struct, frozen=True, kw_only=True):
     """Estimates of when waiting workloads start, which a process of their own computes."""
 
-    cpu: float = 0.03  # the part of one core that it may use; 0: no estimates
+    cpu: float = 0.02  # the part of one core that it may use; 0: no estimates
 
 
 _part_of_a_core = d.satisfying(
