@@ -9,7 +9,8 @@ from tests.clients.programs.jobs import QUEUE_LABEL, config_map, job, pod_spec
 def a_queued_job_waits_runs_and_ends() -> None:
     first, second = Job(job("first", duration="3s")), Job(job("second"))
     first.create()
-    first.wait("jsonpath='{.status.active}'=1", timeout=30)
+    started = kr8s.watch("jobs", field_selector="metadata.name=first")
+    next(seen for _, seen in started if seen.raw.get("status", {}).get("active"))
     second.create()
     second.wait("condition=Suspended", timeout=30)
     second.wait("condition=Complete", timeout=60)
