@@ -111,7 +111,7 @@ def test_metrics_count_pending_admitted_and_finished_workloads() -> None:
             assert {
                 name for name in got if name.startswith("kueue_local_queue_") and "active_workloads" in name
             } == set()
-            assert got["kueue_local_queue_status"][*local, "False"] == 1
+            await world.until("the local queue is counted as stopped", lambda: is_stopped(url, local))
             await world.client.delete(LOCAL_QUEUES, Key(NAMESPACE, "queue"))
             await world.until(
                 "no series of the local queue is left", lambda: series_are_removed(url, "queue")
@@ -168,6 +168,10 @@ async def counted(url: str) -> Scrape | None:
         got["kueue_finished_workloads_total"] and got["kueue_pending_workloads"]["research", "inadmissible"]
     )
     return got if done else None
+
+
+async def is_stopped(url: str, local_queue: tuple[str, str]) -> bool:
+    return (await scrape(url))["kueue_local_queue_status"][*local_queue, "False"] == 1
 
 
 async def series_are_removed(url: str, queue: str = "research") -> bool:
