@@ -200,6 +200,27 @@ def test_remedies_of_nodes(pod_set: Json, others: Json, want: tuple[str, int]) -
     assert (remedy.text, remedy.pods) == want
 
 
+def test_nodes_for_fewer_pods_start_no_more_of_them_whichever_nodes_are_used() -> None:
+    """The driver fits on the node of pool one, and as well on the node that a remedy asks for."""
+    tolerations = [{"key": "spot", "operator": "Exists"}]
+    driver = {"name": "driver", "requests": {"cpu": 2}, "tolerations": tolerations}
+    workers = {"name": "workers", "count": 3, "minCount": 1, "requests": {"cpu": 1}}
+    anywhere = {"topology": {"unconstrained": True}}
+    given: Json = {
+        "flavors": {
+            "one": {"topologyName": "dc", "nodeTaints": [{"key": "spot", "effect": "NoSchedule"}]},
+            "two": {"topologyName": "dc", "nodeLabels": {"pool": "two"}},
+        },
+        "topologies": PLACED["topologies"],
+        "nodes": {"one": NODES["one"]},
+        "workloads": [{"name": "waits", "queue": "q", "podSets": [driver | anywhere, workers | anywhere]}],
+    }
+    explanation = waiting({}, queue_of(one=2, two=0), **given)
+    remedy = explanation.remedies[-1]
+    assert [change.action for change in remedy.all_of] == ["ProvideNodes", "ProvideNodes", "RaiseQuota"]
+    assert remedy.pods == 2
+
+
 def test_lower_requests_that_the_nodes_have() -> None:
     waits = {"name": "waits", "queue": "q", "podSets": [{"count": 2, "requests": {"cpu": 6}}]}
     explanation = waiting({}, queue_of(one=100), flavors={"one": {}}, workloads=[waits], **CHECKED)

@@ -48,6 +48,10 @@ class Assignment(msgspec.Struct, frozen=True):
     fewer_need_room: bool = False  # fewer pods, with which it may start, have quota and no places
 
     @property
+    def pods(self) -> int:
+        return sum(pod_set.count for pod_set in self.pod_sets)
+
+    @property
     def needs_room(self) -> bool:
         """Return True if more room on nodes may help, for all of its pods or for fewer."""
         return self.fewer_need_room or any(

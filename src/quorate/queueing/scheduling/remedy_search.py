@@ -100,8 +100,9 @@ class RemedySearch:
     def _evaluate(
         self, attempt: _Attempt, counts: Sequence[int] | None, flavors: NominatedFlavors | None
     ) -> tuple[Assignment, Sequence[Target]]:
-        """Return the assignment, and what the workload would preempt."""
+        """Return the assignment, and what the workload would preempt; the fewest pods with supposed nodes."""
         entry = self._entry_of(attempt)
+        answers: list[tuple[Assignment, Sequence[Target]]] = []
         for naming in NAMINGS:  # names decide which of equal nodes are used first
             nodes = tuple(
                 node
@@ -110,12 +111,11 @@ class RemedySearch:
                 for node in supposed_nodes(change.nodes, change.pod_set, naming)
             )
             supposition = replace(attempt.supposition, nodes=nodes)
-            assignment, targets = evaluate_supposing(
-                self._state, self._queue, entry, supposition, counts, flavors
-            )
-            if not nodes or assignment.mode is not AssignmentMode.FIT:
-                break
-        return assignment, targets
+            answer = evaluate_supposing(self._state, self._queue, entry, supposition, counts, flavors)
+            if not nodes or answer[0].mode is not AssignmentMode.FIT:
+                return answer
+            answers.append(answer)
+        return min(answers, key=lambda answer: answer[0].pods)
 
     def _entry_of(self, attempt: _Attempt) -> Entry:
         if attempt.workload is self._entry.workload:
@@ -132,8 +132,7 @@ class RemedySearch:
         starts = assignment.mode is AssignmentMode.FIT or (preempts and targets)
         if starts and self._is_reserved(attempt, assignment, targets):
             return None
-        pods = sum(pod_set.count for pod_set in assignment.pod_sets)
-        return Remedy(all_of=attempt.changes, pods=pods) if starts else None
+        return Remedy(all_of=attempt.changes, pods=assignment.pods) if starts else None
 
     def _is_reserved(self, attempt: _Attempt, assignment: Assignment, targets: Sequence[Target]) -> bool:
         """Return True if a window needs what the workload would use; supposed quota does not count."""
