@@ -133,6 +133,15 @@ def test_exit_codes_restarts_and_messages_are_those_of_a_kubelet(tmp_path: Path)
     run_story(tmp_path, story)
 
 
+def test_a_command_may_be_a_program_that_also_starts_containers(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        main = container("setsid", "--fork", "--wait", "sleep", "60", securityContext={"runAsUser": 1000})
+        await world.run_pod("p", {"terminationGracePeriodSeconds": 0, "containers": [main]})
+        await world.until("p", lambda pod: state_of(pod).get("running"))
+
+    run_story(tmp_path, story)
+
+
 def test_init_containers_and_sidecars_run_in_order(tmp_path: Path) -> None:
     async def story(world: World) -> None:
         mount: Json = {"volumeMounts": [{"name": "shared", "mountPath": "/shared"}]}

@@ -195,10 +195,10 @@ def signal_processes(pids: Iterable[int], number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-async def wait_for_command(attempt: Attempt, process: int, launchers: Container[str]) -> bool:
+async def wait_for_command(attempt: Attempt, process: int, launches: Container[bytes]) -> bool:
     """Return True once the command of a container runs, False if its process has ended before.
 
-    ``launchers``: paths, without symbolic links, of the programs that the process runs until then.
+    ``launches``: the command lines of the programs that the init process runs as its child until then.
     """
     delay_s = FIRST_POLL_S
     while is_running(process):
@@ -206,8 +206,8 @@ async def wait_for_command(attempt: Attempt, process: int, launchers: Container[
         if init_pid is not None:
             for child in children_of(init_pid)[:1]:
                 with suppress(OSError):
-                    is_launcher = os.readlink(f"/proc/{child}/exe") in launchers
-                    if not is_launcher and _words(child) != _words(init_pid):  # it is not only forked
+                    words = _words(child)  # none: it has ended
+                    if words and words != _words(init_pid) and words not in launches:  # it is not only forked
                         return True
         await asyncio.sleep(delay_s)
         delay_s = min(delay_s * 1.5, LONGEST_POLL_S)

@@ -32,7 +32,7 @@ from quorate.local.runtime.containers.processes import (
     wait_for_command,
     wait_for_end,
 )
-from quorate.local.runtime.containers.sandbox import Sandbox, Tools, arguments, inner_launchers
+from quorate.local.runtime.containers.sandbox import Sandbox, Tools, arguments, launches
 from quorate.local.runtime.pod_types import Container
 
 
@@ -147,8 +147,8 @@ class ContainerProcess:
                 os.close(stream)
         running = cls(attempt, process, console, clock)
         running.joined = sandbox.pid_namespace is not None
-        launchers = (tools.bwrap, *inner_launchers())
-        if not await wait_for_command(attempt, process, launchers) and (reason := running._start_failure()):
+        runs = await wait_for_command(attempt, process, launches(sandbox))
+        if not runs and (reason := running._start_failure()):
             console.finish()
             raise StartFailed(reason)
         return running

@@ -124,12 +124,7 @@ def arguments(sandbox: Sandbox, tools: Tools, status: Path) -> list[str]:
         *plan.volumes(),
         *("--dir", sandbox.working_directory, "--chdir", sandbox.working_directory),
     ]
-    inner: list[str] = []
-    if sandbox.pid_namespace is not None:
-        inner += [tool_path("nsenter"), f"--pid={JOINED_NAMESPACE}", "--"]
-    if sandbox.terminal:
-        inner += [tool_path("setsid"), "--ctty"]  # in the PID namespace of the command, for its job control
-    command = [*inner, *_as_user(sandbox), *sandbox.command]
+    command = [*(word for launcher in _inner_launchers(sandbox) for word in launcher), *sandbox.command]
     if not tools.bwrap:
         root = str(sandbox.layers / "root")
         return [
@@ -168,14 +163,29 @@ def _joined_files(sandbox: Sandbox) -> tuple[str, str]:
     return str(sandbox.layers / "proc"), str(sandbox.layers / "pid-namespace")
 
 
-def inner_launchers() -> tuple[str, ...]:
-    """Return the paths, without symbolic links, of tools that execute the command inside of bubblewrap."""
-    return tuple(os.path.realpath(tool_path(name)) for name in ("nsenter", "setpriv", "setsid"))
+def launches(sandbox: Sandbox) -> frozenset[bytes]:
+    """Return the command lines, as in /proc, of the programs in the sandbox that execute the command."""
+    lines: set[bytes] = set()
+    words = sandbox.command
+    for launcher in reversed(_inner_launchers(sandbox)):
+        words = [*launcher, *words]
+        lines.add(b"".join(os.fsencode(word) + b"\0" for word in words))
+    return frozenset(lines)
+
+
+def _inner_launchers(sandbox: Sandbox) -> list[list[str]]:
+    """Return the programs, with arguments, of which each executes the next, and the last the command."""
+    launchers: list[list[str]] = []
+    if sandbox.pid_namespace is not None:
+        launchers.append([tool_path("nsenter"), f"--pid={JOINED_NAMESPACE}", "--"])
+    if sandbox.terminal:  # in the PID namespace of the command, for its job control
+        launchers.append([tool_path("setsid"), "--ctty"])
+    if sandbox.user is not None or sandbox.group is not None:
+        launchers.append(_as_user(sandbox))
+    return launchers
 
 
 def _as_user(sandbox: Sandbox) -> list[str]:
-    if sandbox.user is None and sandbox.group is None:
-        return []
     user = [] if sandbox.user is None else [f"--reuid={sandbox.user}"]
     group = sandbox.group if sandbox.group is not None else sandbox.user
     return [tool_path("setpriv"), *user, f"--regid={group}", "--clear-groups", "--"]
