@@ -133,6 +133,37 @@ def test_exit_codes_restarts_and_messages_are_those_of_a_kubelet(tmp_path: Path)
     run_story(tmp_path, story)
 
 
+def test_a_command_that_cannot_be_executed_fails_the_start(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        commands = {
+            "absent": (("no-such-program",), 'exec: "no-such-program": executable file not found in $PATH'),
+            "builtin": (("exit", "3"), 'exec: "exit": executable file not found in $PATH'),
+            "path": (("/no/program",), 'exec: "/no/program": stat /no/program: no such file or directory'),
+            "forbidden": (("/etc/passwd",), 'exec: "/etc/passwd": permission denied'),
+        }
+        ways: dict[str, tuple[Json, Json]] = {
+            "plain": ({}, {}),
+            "user": ({}, {"securityContext": {"runAsUser": 1000}}),
+            "terminal": ({}, {"stdin": True, "tty": True}),
+            "shared": ({"shareProcessNamespace": True}, {}),
+        }
+        for way, (pod_fields, fields) in ways.items():
+            containers = [container(*words, **fields, name=name) for name, (words, _) in commands.items()]
+            own = script("no-such-program", name="own", **fields)  # of a shell that is the command
+            spec = {"restartPolicy": "Never", "containers": [*containers, own], **pod_fields}
+            await world.run_pod(way, spec)
+        for way in ways:
+            pod = await world.ended(way)
+            for name, (_, message) in commands.items():
+                ended = state_of(pod, name)["terminated"]
+                assert (ended["exitCode"], ended["reason"]) == (128, "StartError"), (way, name, ended)
+                assert ended["message"] == message, (way, name)
+            own_end = state_of(pod, "own")["terminated"]
+            assert (own_end["exitCode"], own_end["reason"]) == (127, "Error"), (way, own_end)
+
+    run_story(tmp_path, story)
+
+
 def test_a_command_may_be_a_program_that_also_starts_containers(tmp_path: Path) -> None:
     async def story(world: World) -> None:
         main = container("setsid", "--fork", "--wait", "sleep", "60", securityContext={"runAsUser": 1000})

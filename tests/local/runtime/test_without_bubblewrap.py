@@ -57,6 +57,8 @@ def test_the_node_says_what_isolates_its_containers(tmp_path: Path) -> None:
     "story",
     [
         test_containers.test_a_pod_gets_its_command_environment_and_volumes,
+        test_containers.test_exit_codes_restarts_and_messages_are_those_of_a_kubelet,
+        test_containers.test_a_command_that_cannot_be_executed_fails_the_start,
         test_adoption.test_a_kubelet_that_was_killed_leaves_its_pods_to_the_next,
         test_streams.test_clients_choose_a_protocol_of_websockets,
         test_terminals.test_a_client_that_disconnects_ends_the_input_only_where_it_may_be_used_once,

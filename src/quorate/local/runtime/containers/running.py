@@ -33,6 +33,7 @@ from quorate.local.runtime.containers.processes import (
     wait_for_end,
 )
 from quorate.local.runtime.containers.sandbox import Sandbox, Tools, arguments, launches
+from quorate.local.runtime.containers.unshare_launcher import REAPER_NAME
 from quorate.local.runtime.pod_types import Container
 
 
@@ -105,14 +106,31 @@ LAUNCHERS: Final = tuple(
     f"{name}: "
     for name in ("bwrap", "nsenter", "unshare", "mount", "mkdir", "ln", "setpriv", "setsid", "sh", "/bin/sh")
 )
-NOT_EXECUTED: Final = (None, 1, 127)  # exit codes of launchers that cannot execute the command
-NOT_FOUND: Final = re.compile(
-    r"(?:bwrap: execvp|(?:nsenter|setpriv|setsid): failed to execute) (.*): No such file or directory"
+NOT_EXECUTED: Final = (None, 1, 126, 127)  # exit codes of launchers that cannot execute the command
+EXECUTION: Final = re.compile(
+    r"(?:bwrap: execvp|(?:nsenter|setpriv|setsid|unshare): failed to execute"
+    rf"|{REAPER_NAME}: (?:exec: |line )*\d+:(?: exec:)?)"  # dash, bash, and the shell of BusyBox
+    r" (.*): (No such file or directory|not found|Permission denied|Is a directory)"
 )
 
 
 class StartFailed(Exception):
     """The command of a container could not be run; the message is for users."""
+
+
+def start_failure(code: int | None, text: str) -> str:
+    """Return why a command that has ended with ``code`` and this output has not run, as a kubelet says it.
+
+    Empty: it has run, and ``text`` is its own.
+    """
+    if code in NOT_EXECUTED and (failure := EXECUTION.match(text)) is not None:
+        program, error = failure.groups()
+        if "/" not in program:
+            return f'exec: "{program}": executable file not found in $PATH'
+        is_missing = error in ("No such file or directory", "not found")
+        reason = f"stat {program}: no such file or directory" if is_missing else error.lower()
+        return f'exec: "{program}": {reason}'
+    return text if code in (None, 1) and text.startswith(LAUNCHERS) else ""
 
 
 class ContainerProcess:
@@ -161,13 +179,7 @@ class ContainerProcess:
     def _start_failure(self) -> str:
         """Return why the command has not run, or an empty string if it has, and has ended at once."""
         self.console.copy()
-        text = last_lines(self.attempt.log).strip()
-        code = read_status(self.attempt).exit_code
-        if code in NOT_EXECUTED and (missing := NOT_FOUND.match(text)) is not None:
-            program = missing[1]
-            where = "stat " + program if "/" in program else "executable file not found in $PATH"
-            return f'exec: "{program}": {where}' + (": no such file or directory" if "/" in program else "")
-        return text if code in (None, 1) and text.startswith(LAUNCHERS) else ""
+        return start_failure(read_status(self.attempt).exit_code, last_lines(self.attempt.log).strip())
 
     def describe(self, working_directory: str) -> RunningContainer | None:
         """Return what a command needs to enter the container, or None if the container has ended."""

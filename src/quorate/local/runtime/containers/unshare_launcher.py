@@ -41,7 +41,9 @@ echo "{\\"child-pid\\": $pid}" >> "$1"
 shift 2
 exec "$@"
 """
-REAPER: Final = ("/bin/sh", "-c", '"$@"; exit $?', "sh")
+REAPER_NAME: Final = "init"  # begins its message that the command cannot be executed
+# Without exec, the command could be one that only the shell has.
+REAPER: Final = ("/bin/sh", "-c", '(exec "$@"); exit $?', REAPER_NAME)
 
 
 def arguments_without_bubblewrap(
