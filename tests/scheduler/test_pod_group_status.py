@@ -6,14 +6,18 @@ from typing import Any
 
 import pytest
 
+from quorate.api import codec
 from quorate.api.meta import Key, Uid
+from quorate.api.volcano import PodGroup
 from quorate.gang.cache.model import Model
-from quorate.gang.outcome import Counts, GangStatus
+from quorate.gang.cache.task import TaskStatus
+from quorate.gang.outcome import Bind, Counts, GangStatus
 from quorate.kube.informer import Informer
 from quorate.kube.resources import POD_GROUPS
 from quorate.scheduler.bind_gate import BindGate
 from quorate.scheduler.limits import MAX_STATUS_DELAY_S, STATUS_DELAY_S
 from quorate.scheduler.pod_group_status import PodGroupStatusWriter
+from tests.gang import objects
 from tests.kube.fake_server import Answer, FakeServer, Request, Stream
 from tests.kube.virtual_clock import VirtualClock, settle
 
@@ -25,9 +29,15 @@ class Harness:
     """A running status writer and two pod groups that are Pending."""
 
     def __init__(
-        self, server: FakeServer, writer: PodGroupStatusWriter, clock: VirtualClock, gate: BindGate
+        self,
+        server: FakeServer,
+        writer: PodGroupStatusWriter,
+        clock: VirtualClock,
+        gate: BindGate,
+        model: Model,
     ) -> None:
         self.gate = gate
+        self.model = model
         self._clock = clock
         self._writer = writer
         self._server = server
@@ -76,11 +86,12 @@ def play(story: Callable[[Harness], Awaitable[None]]) -> None:
     async def run() -> None:
         async with FakeServer(script) as server, server.client() as client:
             groups, clock, gate = Informer(client, POD_GROUPS), VirtualClock(), BindGate()
-            writer = PodGroupStatusWriter(client, clock, groups, Model(("quorate",)), gate, subresource="")
+            model = Model(("volcano",))
+            writer = PodGroupStatusWriter(client, clock, groups, model, gate, subresource="")
             work = [asyncio.create_task(part) for part in (groups.run(), writer.run())]
             try:
                 await groups.synced.wait()
-                await story(Harness(server, writer, clock, gate))
+                await story(Harness(server, writer, clock, gate, model))
             finally:
                 for task in work:
                     task.cancel()
@@ -156,5 +167,37 @@ def test_an_admission_is_written_at_once_if_no_binds_are_queued() -> None:
     async def story(harness: Harness) -> None:
         harness.decide(BOUND, "Inqueue", being_bound=True)
         assert await harness.written(1) == ["bound Inqueue"]
+
+    play(story)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("refused", [False, True])
+def test_a_group_is_not_withdrawn_while_a_member_is_being_bound(refused: bool) -> None:
+    """The bind of the replacement of a member may be sent later: the pod group is read before."""
+
+    async def story(harness: Harness) -> None:
+        model, pod = harness.model, Key("research", "pod-0")
+        model.set_node(objects.node({"name": "n1", "cpu": 4}))
+        model.set_group(codec.convert(PodGroup, group(BOUND)))
+        (member,) = objects.pods({"name": "pod", "namespace": "research", "count": 1, "group": "bound"}, {})
+        model.set_pod(member)
+        task = model.gangs[BOUND].tasks[pod]
+        bind = Bind(pod, task.uid, BOUND, "n1", 0.0)
+        model.set_task_status(task, TaskStatus.ALLOCATED, bind.node)
+        model.assumed.bind(task)
+        harness.decide(BOUND, "Pending", being_bound=True)
+        await harness.pass_s(3 * STATUS_DELAY_S)
+        harness.decide(WAITING, "Inqueue")
+        assert await harness.written(1) == ["waiting Inqueue"]
+        if refused:
+            model.assumed.bind_failed(bind)
+        else:
+            harness.decide(BOUND, "Running")
+        await harness.pass_s(STATUS_DELAY_S)
+        assert await harness.written(2) == [
+            "waiting Inqueue",
+            "bound Pending" if refused else "bound Running",
+        ]
 
     play(story)

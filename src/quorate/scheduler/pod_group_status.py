@@ -9,6 +9,8 @@ An admission and its withdrawal are written at once, because operators act on th
 binds are queued: a status costs the server as much as a few binds.
 The admission of a group with members that have nodes and wait to be bound is not urgent either: it
 waits until no binds are queued, and is most often replaced by the write that reports the group as running.
+No withdrawal is written while a member is being bound, as in place of one that failed (profile ``compat``):
+the job controller deletes pods without a node of a group that is Pending.
 """
 
 from collections.abc import Collection, Iterable
@@ -17,6 +19,7 @@ from typing import Any, Final
 from quorate.api.meta import Key
 from quorate.api.volcano import INQUEUE, PENDING, PodGroup, PodGroupStatus
 from quorate.gang.cache.model import Model
+from quorate.gang.cache.task import TaskStatus
 from quorate.gang.outcome import GangStatus
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -68,11 +71,18 @@ class PodGroupStatusWriter:
         group = self._groups.get(key)
         if group is None or group.metadata.uid != status.uid:
             return
+        if status.phase == PENDING and self._is_being_bound(key):
+            self._after_binds.put(key, status, STATUS_DELAY_S)
+            return
         try:
             written = await self._patch(group, status)
         except NotFound:
             return  # the group was deleted
         self._model.assumed.status_written(status, written.metadata)
+
+    def _is_being_bound(self, key: Key) -> bool:
+        gang = self._model.gangs.get(key)
+        return gang is not None and gang.task_counts.by_status[TaskStatus.BINDING] > 0
 
     async def _patch(self, group: PodGroup, status: GangStatus) -> PodGroup:
         """Return the group as stored, which is ``group`` itself if there is nothing to write."""
