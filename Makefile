@@ -116,7 +116,7 @@ test-long: $(STAMP) ## more seeds of faults, restarts, histories and loops than 
 
 failed-alone: $(STAMP) ## run the tests that failed last again, one at a time
 	@echo "==> tests failed; once more, one at a time: one that passes now depends on timing and is to be repaired"
-	@$(BIN)/pytest --last-failed --last-failed-no-failures none --exitfirst --verbose
+	@$(BIN)/pytest --last-failed --last-failed-no-failures none --exitfirst --verbose $(ARGS)
 
 coverage: $(STAMP) ## the lines and branches that tests do not run, without most stories; below 90 % it fails (minutes)
 	@$(BIN)/pytest -q -m 'not long' $(PARALLEL) $(UNMEASURED:%=--ignore=tests/%) --cov --cov-report= --cov-fail-under 0
@@ -217,7 +217,8 @@ dashboard-check: dashboard ## fail if the built page that is committed is not th
 	    { git status --short -- $(PAGE) dashboard; echo "commit what 'make dashboard' has built"; exit 1; }
 
 test-browser: $(PAGE_STAMP) ## the page of the dashboard in Chromium, on clusters of `quorate local up` (minutes)
-	@$(BIN)/pytest tests/dashboard_browser --browser -n $(CORES) --dist loadfile $(ARGS)
+	@$(BIN)/pytest tests/dashboard_browser --browser -n $(CORES) --dist loadfile $(ARGS); tests=$$?; \
+	    case $$tests in 1) $(MAKE) --no-print-directory failed-alone ARGS='tests/dashboard_browser --browser';; *) exit $$tests;; esac
 
 test-clients: $(STAMP) ## other clients and operators on local clusters, each installed once into .clients (an hour)
 	@$(BIN)/pytest tests/clients --clients -n $(CORES) --dist loadgroup $(ARGS)
