@@ -489,15 +489,8 @@ def test_pods_of_a_workload_in_a_worker_cluster_are_not_counted_here() -> None:
 
 def a_world(**queue: Any) -> World:
     pending = {"queue": "b", "requests": {"cpu": 3}, "created": 2, **queue}
-    world = World(
-        QUEUES
-        | {
-            "workloads": [
-                {"name": "theirs", "queue": "a", "requests": {"cpu": 2}, "admitted": "default"},
-                {"name": "mine", **pending},
-            ]
-        }
-    )
+    theirs = {"name": "theirs", "queue": "a", "requests": {"cpu": 2}, "admitted": "default"}
+    world = World(QUEUES | {"workloads": [theirs, {"name": "mine", **pending}]})
     world.run("cycle")
     return world
 

@@ -213,6 +213,12 @@ READY = "admissionChecks: [{{name: c, state: {}, podSetUpdates: [{{name: main, l
             [], id="empty values, as clients in Go write them",
         ),
         pytest.param(
+            reserved("{name: main, count: 3, template: {spec: {volumes: [{name: v, emptyDir: {}}]}}}"),
+            reserved("{name: main, count: 3, template: {spec: {volumes: [{name: v}]}}}"),
+            ["spec.podSets[0]: 'main' cannot change while quota is reserved (evict the workload first)"],
+            id="an empty value that says something",
+        ),
+        pytest.param(
             reserved(), reserved("{name: main, count: 3, topologyRequest: {required: rack}}"),
             ["spec.podSets[0]: 'main' cannot change while quota is reserved (evict the workload first)"],
             id="another topology",

@@ -219,10 +219,16 @@ def _without_places(admission: Admission) -> Admission:
 def _without_count(pod_set: PodSet) -> Any:
     """Return a pod set without its count as plain JSON values, for comparison.
 
-    Clients in Go write empty values such as ``metadata: {}``, which they did not read: these are left out.
+    Clients in Go write ``metadata: {}`` although they did not read it, and leave out empty lists and maps.
+    Another empty object says something, as ``emptyDir: {}`` does.
     """
     whole = codec.to_builtins(pod_set)
     return _without_empty({name: value for name, value in whole.items() if name != "count"})
+
+
+_MAY_BE_EMPTY: Final = frozenset(
+    {"metadata", "resources", "labels", "annotations", "nodeSelector", "requests", "limits", "matchLabels"}
+)
 
 
 def _without_empty(value: Any) -> Any:
@@ -231,7 +237,11 @@ def _without_empty(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     kept = {name: _without_empty(item) for name, item in value.items()}
-    return {name: item for name, item in kept.items() if item not in (None, {}, [])}
+    return {
+        name: item
+        for name, item in kept.items()
+        if item not in (None, []) and not (item == {} and name in _MAY_BE_EMPTY)
+    }
 
 
 def _reclaimed(old: Workload, new: Workload, *, elastic: bool) -> Findings:
