@@ -86,6 +86,8 @@ def test_version_2_describes_all_kinds() -> None:
         }
         assert {("", "v1", "Pod"), ("batch", "v1", "Job"), ("example.com", "v1", "Widget")} <= kinds
         assert definitions["JobSpec"]["properties"]["parallelism"] == {"type": "integer", "format": "int32"}
+        strategy = definitions["DeploymentSpec"]["properties"]["strategy"]
+        assert strategy["x-kubernetes-patch-strategy"] == "retainKeys"
         assert "labels" in definitions["io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"]["properties"]
         widget = keys(definitions["com.example.v1.Widget"])
         assert not {"oneOf", "anyOf", "allOf", "not", "nullable"} & widget

@@ -83,8 +83,8 @@ class MapOf:
     rest: "Type | None" = None
     """type of undeclared fields; None: not allowed"""
     atomic: bool = False
-    is_replaced: bool = False
-    """a strategic merge patch replaces the object"""
+    patch_strategy: str = ""
+    """replace: a strategic merge patch replaces the object; retainKeys: it may contain $retainKeys"""
 
     def field_type(self, name: str) -> "Type | None":
         return self.fields.get(name, self.rest)
@@ -149,10 +149,11 @@ def _field_type(part: Field, merge: str) -> Type:
     if part.is_map:
         return MapOf(rest=_value_type(part.type), atomic=merge == "atomic")
     type_ = _value_type(part.type)
-    if isinstance(type_, MapOf) and merge in ("granular", "replace"):
-        return replace(
-            type_, atomic=type_.atomic and merge != "granular", is_replaced=merge == "replace"
-        )  # with the same dictionary of fields, which may not be complete yet
+    if isinstance(type_, MapOf) and merge:
+        # The dictionary of fields, which may not be complete yet, is shared.
+        if merge == "granular":
+            return replace(type_, atomic=False)
+        return replace(type_, patch_strategy=merge)
     return type_
 
 

@@ -73,7 +73,7 @@ def _merge_field(merged: Json, name: str, part: Any, patch: Json, kind: MapOf | 
         inner = declared if isinstance(declared, MapOf) else None
         if part.get("$patch") == "delete":
             merged.pop(name, None)
-        elif inner is not None and inner.is_replaced:
+        elif inner is not None and inner.patch_strategy == "replace":
             merged[name] = _without_directives(part)
         else:
             merged[name] = _merge_map(present if isinstance(present, dict) else {}, part, inner)

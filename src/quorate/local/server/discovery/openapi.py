@@ -175,7 +175,7 @@ def _schema(type_: Type, schemas: dict[str, Json]) -> Json:
             return {"type": "array", "items": _schema(item, schemas)} | _list_rules(type_)
         case MapOf(name=name) if name:
             _add_schema(type_, schemas)
-            strategy = {"x-kubernetes-patch-strategy": "replace"} if type_.is_replaced else {}
+            strategy = {"x-kubernetes-patch-strategy": type_.patch_strategy} if type_.patch_strategy else {}
             return _reference(type_) | strategy
         case MapOf(rest=rest) if rest is not None:
             schema = {"type": "object", "additionalProperties": _schema(rest, schemas)}

@@ -55,7 +55,8 @@ def _parameters(parameters: Iterable[Json]) -> list[Json]:
 def _definition(schema: Json, *, is_root: bool = False) -> Json:
     match schema.get("allOf"):
         case [{"$ref": str(reference)}]:
-            return {"$ref": reference.replace(REFERENCE_PREFIX, "#/definitions/")}
+            extensions = {name: part for name, part in schema.items() if name.startswith("x-")}
+            return {"$ref": reference.replace(REFERENCE_PREFIX, "#/definitions/")} | extensions
     kept = {name: part for name, part in schema.items() if name not in _NOT_IN_V2}
     keeps_unknown = schema.get("x-kubernetes-preserve-unknown-fields")
     if keeps_unknown and is_root and GROUP_VERSION_KIND in schema:
