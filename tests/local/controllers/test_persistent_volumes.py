@@ -15,6 +15,7 @@ pytestmark = pytest.mark.slow
 
 CLAIMS = untyped("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True)
 VOLUMES = untyped("", "v1", "persistentvolumes", "PersistentVolume", False)
+EVENTS = untyped("", "v1", "events", "Event", True)
 CLASSES = untyped("storage.k8s.io", "v1", "storageclasses", "StorageClass", False)
 
 
@@ -55,6 +56,10 @@ class Storage:
     async def phases(self) -> dict[str, str]:
         volumes = (await self.client.list(VOLUMES)).items
         return {volume["metadata"]["name"]: volume["status"]["phase"] for volume in volumes}
+
+    async def events(self) -> dict[str, tuple[str, str]]:
+        events = (await self.client.list(EVENTS, "default")).items
+        return {event["involvedObject"]["name"]: (event["type"], event["reason"]) for event in events}
 
     async def until(self, read: Callable[[], Awaitable[object]], wanted: object) -> None:
         async def is_so() -> bool:
@@ -156,3 +161,25 @@ def test_a_claim_of_a_class_that_waits_is_bound_for_the_selected_node(tmp_path: 
         await cluster.until("the second claim is bound", is_bound)
 
     tell(story, tmp_path)
+
+
+def test_an_event_says_why_a_claim_is_not_bound() -> None:
+    async def story(cluster: LocalCluster, storage: Storage) -> None:
+        for name, mode in (("late", "WaitForFirstConsumer"), ("external", "Immediate")):
+            class_ = {"provisioner": "example.com/disks", "volumeBindingMode": mode}
+            await cluster.client.create(CLASSES, {"metadata": {"name": name}, **class_})
+        await storage.claim("unset", storageClassName="")
+        await storage.claim("no-default")
+        await storage.claim("unknown", storageClassName="none")
+        await storage.claim("waiting", storageClassName="late")
+        await storage.claim("provisioned", storageClassName="external")
+        wanted = {
+            "unset": ("Normal", "FailedBinding"),
+            "no-default": ("Normal", "FailedBinding"),
+            "unknown": ("Warning", "ProvisioningFailed"),
+            "waiting": ("Normal", "WaitForFirstConsumer"),
+            "provisioned": ("Normal", "ExternalProvisioning"),
+        }
+        await storage.until(storage.events, wanted)
+
+    tell(story)

@@ -21,7 +21,7 @@ from quorate.kube.client import Client
 from quorate.kube.errors import AlreadyExists, ApiError, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS, STORAGE_CLASSES, Resource, reference_to
-from quorate.local.controllers.controller import Controller, ControllerContext
+from quorate.local.controllers.controller import Controller, ControllerContext, ObjectEvent
 
 PROVISIONER: Final = "quorate.dev/directory"
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
@@ -77,6 +77,7 @@ class PersistentVolumeController(Controller):
         self._claims = claims
         self._classes = classes
         self._directory = directory
+        self._reported: dict[Key, ObjectEvent] = {}  # of each unbound claim
         claims.add_index(_UNBOUND, lambda claim: () if _is_bound(claim) else ("",))
         volumes.add_index(_CLAIM, lambda volume: (_claim_key(volume),))
         volumes.add_index(_FREE, lambda volume: (volume.spec.storage_class_name,) if _is_free(volume) else ())
@@ -103,7 +104,9 @@ class PersistentVolumeController(Controller):
     async def reconcile(self, key: Key) -> None:
         if key.namespace:
             claim = self._claims.get(key)
-            if claim is not None and claim.metadata.deletion_timestamp is None and not _is_bound(claim):
+            if claim is None or _is_bound(claim):
+                self._reported.pop(key, None)
+            elif claim.metadata.deletion_timestamp is None:
                 await self._reconcile_claim(claim)
             return
         volume = self._volumes.get(key)
@@ -120,10 +123,15 @@ class PersistentVolumeController(Controller):
         volume = self._volume_of(claim, only_reserved=waits)
         if volume is not None:
             await self._bind(claim, volume)
-        elif claim.spec.storage_class_name is None and not claim.spec.volume_name:
-            await self._set_default_class(claim)
-        elif class_ is not None and not waits and not claim.spec.volume_name:
-            await self._provision(claim, class_)
+        elif claim.spec.volume_name or await self._set_default_class(claim):
+            return
+        elif class_ is None or waits or class_.provisioner != PROVISIONER or self._directory is None:
+            event = _pending_event(claim, class_, waits=waits)
+            if self._reported.get(claim.metadata.key) != event:
+                self._reported[claim.metadata.key] = event
+                self._events.report(CLAIMS, claim, *event)
+        else:
+            await self._provision(claim, class_, self._directory)
 
     def _volume_of(self, claim: Claim, *, only_reserved: bool) -> PersistentVolume | None:
         """Return the volume to bind; None if no volume satisfies the claim."""
@@ -161,8 +169,10 @@ class PersistentVolumeController(Controller):
         }
         await self._client.patch(CLAIMS, claim.metadata.key, {"status": status}, subresource="status")
 
-    async def _set_default_class(self, claim: Claim) -> None:
+    async def _set_default_class(self, claim: Claim) -> bool:
         """Set the newest default class on a claim that was created before there was one."""
+        if claim.spec.storage_class_name is not None:
+            return False
         defaults = [
             (class_.metadata.creation_timestamp or "", class_.metadata.name)
             for class_ in self._classes
@@ -171,12 +181,11 @@ class PersistentVolumeController(Controller):
         if defaults:
             patch = {"spec": {"storageClassName": max(defaults)[1]}}
             await self._client.patch(CLAIMS, claim.metadata.key, patch)
+        return bool(defaults)
 
-    async def _provision(self, claim: Claim, class_: StorageClass) -> None:
-        if self._directory is None or class_.provisioner != PROVISIONER:
-            return
+    async def _provision(self, claim: Claim, class_: StorageClass, directory: Path) -> None:
         name = f"pvc-{claim.metadata.uid}"
-        path = self._directory / name
+        path = directory / name
         await asyncio.to_thread(_make_directory, path)
         spec = {
             "capacity": codec.to_builtins(claim.spec.resources.requests),
@@ -220,6 +229,23 @@ class PersistentVolumeController(Controller):
         if volume.status.phase != phase:
             patch = {"status": {"phase": phase}}
             await self._client.patch(VOLUMES, volume.metadata.key, patch, subresource="status")
+
+
+def _pending_event(claim: Claim, class_: StorageClass | None, *, waits: bool) -> ObjectEvent:
+    """Return why a claim without a volume is not bound, as kube-controller-manager says it."""
+    if waits:
+        return ObjectEvent("WaitForFirstConsumer", "waiting for first consumer to be created before binding")
+    if class_ is not None:
+        message = (
+            f"Waiting for a volume to be created either by the external provisioner '{class_.provisioner}' "
+            "or manually by the system administrator. If volume creation is delayed, please verify that the "
+            "provisioner is running and correctly registered."
+        )
+        return ObjectEvent("ExternalProvisioning", message)
+    if name := claim.spec.storage_class_name:
+        return ObjectEvent("ProvisioningFailed", f'storageclass.storage.k8s.io "{name}" not found', True)
+    message = "no persistent volumes available for this claim and no storage class is set"
+    return ObjectEvent("FailedBinding", message)
 
 
 def _make_directory(path: Path) -> None:
