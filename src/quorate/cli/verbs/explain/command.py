@@ -8,8 +8,17 @@ from typing import Annotated, Final
 
 import typer
 
-from quorate.api.explanation import NO_START, NO_WORKLOAD, TAKES_TURNS, Explanation, PodCounts, StartEstimate
+from quorate.api.explanation import (
+    NO_START,
+    NO_WORKLOAD,
+    TAKES_TURNS,
+    Explanation,
+    PodCounts,
+    Reason,
+    StartEstimate,
+)
 from quorate.api.meta import Key, epoch
+from quorate.api.quantity import parse_quantity
 from quorate.cli.configuration_options import Config
 from quorate.cli.exit_codes import Exit
 from quorate.cli.verbs import options as o
@@ -20,7 +29,7 @@ from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import named_targets
-from quorate.inspect.formatting import format_duration, plural
+from quorate.inspect.formatting import format_duration, format_quantity, plural
 from quorate.kube.clock import WallClock
 
 POLL_S: Final = 2.0  # between two questions to the controllers
@@ -141,8 +150,8 @@ def explanation_sections(explanation: Explanation, now: float) -> tuple[p.Sectio
     object_ = explanation.object
     facts = p.Fields((
         (object_.kind, str(Key(object_.namespace, object_.name))),
-        ("Local queue", explanation.local_queue),
-        ("Cluster queue", explanation.cluster_queue),
+        ("Local queue", "" if object_.kind == "LocalQueue" else explanation.local_queue),
+        ("Cluster queue", "" if object_.kind == "ClusterQueue" else explanation.cluster_queue),
         (_PENDING.get(object_.kind, "Ahead of it"), _ahead(explanation)),
         ("Priority", "" if (priority := explanation.priority) is None else priority.text),
         ("State", explanation.state),
@@ -156,10 +165,11 @@ def explanation_sections(explanation: Explanation, now: float) -> tuple[p.Sectio
         ("Estimated", _estimated(explanation.estimate, now)),
     ))  # fmt: skip
     numbers = tuple(
-        (why.pod_set, why.flavor, why.resource, why.needed, why.free, why.short_by, why.at_most)
+        (why.pod_set, why.flavor, why.resource, why.needed, _amount(why, why.free), why.short_by,
+         _amount(why, why.at_most))
         for why in explanation.reasons
         if why.free
-    )
+    )  # fmt: skip
     held = tuple(
         (holder.workload or holder.pod_group or "(not yours)", holder.cluster_queue, why.flavor, why.resource,
          holder.amount, "being evicted" if holder.evicted else "")
@@ -183,6 +193,12 @@ def explanation_sections(explanation: Explanation, now: float) -> tuple[p.Sectio
         ),
         p.ListSection("Remedies", explanation.enough),
     )
+
+
+def _amount(why: Reason, amount: str) -> str:
+    """Return the amount; of a queue, to which none is compared, rounded down in a larger unit."""
+    is_long = amount.isdigit() and not why.needed
+    return format_quantity(parse_quantity(amount)) if is_long else amount
 
 
 def _without_empty_columns(
