@@ -350,7 +350,7 @@ MISTAKES = (
     ("queue create a -c b", "-c is for local queues"),
     ("queue stop none", 'clusterqueues.kueue.x-k8s.io "none" not found\n'),
     ("queue resume reserch", 'clusterqueues.kueue.x-k8s.io "reserch" not found (did you mean research?)'),
-    ("workload explain none", 'workloads.kueue.x-k8s.io "none" not found in namespace default\n'),
+    ("workload explain none", "no workload or job 'none' in namespace default (quorate status"),
     ("workload explain job/none", 'jobs.batch "none" not found in namespace default\n'),
     ("workload delete", "names of workloads or --all are needed"),
     ("workload delete a --all", "--all and names exclude each other"),
