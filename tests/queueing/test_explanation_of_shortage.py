@@ -90,6 +90,21 @@ def test_more_than_the_quota_can_never_fit() -> None:
     )
 
 
+def test_quota_that_is_only_short_now_is_not_why_a_workload_can_never_start() -> None:
+    quota = [{"default": {"cpu": 4, "memory": 4}}]
+    workloads = [
+        {"name": "theirs", "queue": "q", "requests": {"cpu": 2}, "admitted": "default"},
+        {"name": "mine", "queue": "q", "requests": {"cpu": 3, "memory": 5}, "created": 2},
+    ]
+    world = World({"flavors": ["default"], "clusterQueues": {"q": {"quota": quota}}, "workloads": workloads})
+    world.run("cycle")
+    found = explain_pending(world)
+    assert [reason.code for reason in found.reasons] == ["QuotaShort", "QuotaExceeded"]
+    assert (found.state, found.code) == ("NeverFits", "QuotaExceeded")
+    raised = "raise nominalQuota of memory of flavor default in cluster queue q by 1"
+    assert any(f"{raised} and 1 more cpu of flavor default must become free" in way for way in found.enough)
+
+
 def test_a_stopped_queue_holds_its_workloads() -> None:
     found = explain_pending(a_world(queue="stopped"))
     assert (found.state, found.message) == ("Held", "ClusterQueue stopped is inactive")

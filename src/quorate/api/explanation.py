@@ -177,7 +177,8 @@ class Remedy(Struct):
 
     @property
     def text(self) -> str:
-        return " and ".join(change.text for change in self.all_of)
+        changes = sorted(self.all_of, key=lambda change: change.action == "FreeQuota")  # no imperative: last
+        return " and ".join(change.text for change in changes)
 
 
 def alternatives(ways: Sequence[str]) -> Sequence[str]:

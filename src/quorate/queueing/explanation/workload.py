@@ -369,7 +369,9 @@ def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Ex
     else:
         message = f"{NEVER}: {facts.hold.message}" if facts.can_never_fit else facts.hold.message
     explanation = _explanation(workload, shown, message, *reasons, since=since)
-    deciding = c.deciding_reason(pending)
+    # What is only short now is not why a workload can never start.
+    lasting = [reason for reason in pending if not isinstance(reason, r.QuotaShort)]
+    deciding = c.deciding_reason(lasting if facts.can_never_fit else pending)
     explanation = replace(
         explanation,
         code=c.PENDING_EVALUATION if deciding is None else type(deciding).__name__,
