@@ -6,15 +6,12 @@ from typing import Final
 
 import msgspec
 
-ROOT: Final = "."  # how messages name the whole document
-
-
 INVALID: Final = "FieldValueInvalid"
 MISSING: Final = "is missing"  # begins the rule of an absent field, which has no value to show
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A field violates a rule.
+    """A field violates a rule; an empty path is the whole document.
 
     The text of ``rule`` completes "path: value ..." and says what value is allowed.
     """
@@ -28,7 +25,8 @@ class Finding(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         where = f"line {self.line}: " if self.line else ""
         shown = "" if self.value is None and self.rule.startswith(MISSING) else f"{quote_value(self.value)} "
-        return f"{where}{self.path or ROOT}: {shown}{self.rule}"
+        path = f"{self.path}: " if self.path else ""
+        return f"{where}{path}{shown}{self.rule}"
 
 
 _MAX_QUOTED_LENGTH = 80

@@ -382,12 +382,12 @@ webhook: {port: 0}
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        ("", ".: '' contains 0 documents, must hold one of kind Configuration"),
+        ("", "'' contains 0 documents, must hold one of kind Configuration"),
         (
             "a: [",
-            "line 1: .: 'a: [' did not find expected node content",
+            "line 1: 'a: [' did not find expected node content",
         ),
-        ("hello", "line 1: .: 'hello' is not a Configuration (write apiVersion, kind and fields)"),
+        ("hello", "line 1: 'hello' is not a Configuration (write apiVersion, kind and fields)"),
         (
             "kind: ConfigMap",
             "line 1: kind: 'ConfigMap' wraps a file "

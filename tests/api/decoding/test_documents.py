@@ -39,7 +39,7 @@ def test_the_line_of_every_value() -> None:
 def test_duplicate_keys_are_found_at_every_depth() -> None:
     (document,) = read_documents("a: 1\nb:\n  c: 1\n  d: 2\n  c: 3\na: 4\n")
     assert [str(finding) for finding in document.findings] == [
-        "line 6: .: 'a' is given twice, first in line 1 (keep one of them)",
+        "line 6: 'a' is given twice, first in line 1 (keep one of them)",
         "line 5: b: 'c' is given twice, first in line 3 (keep one of them)",
     ]
 

@@ -21,11 +21,9 @@ def test_the_bound_on_searched_domains_has_no_effect() -> None:
 @pytest.mark.parametrize(
     ("body", "want"),
     [
-        pytest.param("actions: [a", "line 1: .: 'actions: [a' did not find expected", id="not YAML"),
-        pytest.param(
-            "", ".: '' contains 0 documents, must hold one with actions and tiers", id="no document"
-        ),
-        pytest.param("[]", "line 1: .: [] is not a mapping of fields", id="not a mapping"),
+        pytest.param("actions: [a", "line 1: 'actions: [a' did not find expected", id="not YAML"),
+        pytest.param("", "'' contains 0 documents, must hold one with actions and tiers", id="no document"),
+        pytest.param("[]", "line 1: [] is not a mapping of fields", id="not a mapping"),
         pytest.param(
             "{kind: ConfigMap, data: {volcano-scheduler.conf: x}}",
             "line 1: kind: 'ConfigMap' wraps a file (give the text under its data.volcano-scheduler.conf)",

@@ -134,7 +134,7 @@ def test_a_topology_of_the_nodes_brings_its_objects(directory: Path) -> None:
                 "d/a.yaml:1: did not find expected node content",
                 "d/b.yaml:14: spec.template.spec.containers[0].resources.requests.memory: '8 gigs' "
                 "is not a quantity (write 4, 500m or 16Gi)",
-                "d/b.yaml:16: .: [1] is no object (write apiVersion, kind and metadata)",
+                "d/b.yaml:16: [1] is no object (write apiVersion, kind and metadata)",
             ],
             id="all findings of all files",
         ),

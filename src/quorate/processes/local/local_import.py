@@ -87,7 +87,10 @@ def read_cluster_snapshot(paths: Iterable[Path], *, with_quotas: bool) -> Cluste
     for path in _files(paths):
         try:
             documents = list(_documents(path))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError, msgspec.DecodeError) as error:
+        except OSError as error:
+            findings.append(f"{path}: {(error.strerror or str(error)).lower()}")
+            continue
+        except (UnicodeDecodeError, yaml.YAMLError, msgspec.DecodeError) as error:
             findings.append(f"{path}: cannot be read: {str(error).splitlines()[0]}")
             continue
         for where, value in documents:
