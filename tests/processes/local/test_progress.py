@@ -96,6 +96,7 @@ BACKOFF = {
             JobExample("a", {"idle": 14, "working": 6}), "Running", "", id="the last pod has just started"
         ),
         pytest.param(JobExample("a", {"working": 20}), "Running", ""),
+        pytest.param(JobExample("a", {"succeeded": 20}), "Running", "", id="all pods have ended"),
         pytest.param(JobExample("a", job_status={"conditions": [condition("Complete")]}), "Completed", ""),
         pytest.param(
             JobExample("a", job_status={"conditions": [FAILED]}),
