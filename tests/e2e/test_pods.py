@@ -313,6 +313,24 @@ def test_deleting_the_workload_of_a_group_deletes_the_group() -> None:
     run_story(story, PODS_QUEUED, FLEET)
 
 
+def test_a_group_of_which_no_pod_is_managed_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """As the pods of a set are until its reconciler has labelled them."""
+
+    async def story(world: World) -> None:
+        await world.queues("1")
+        await pod(world, "one", group="train", total=1, runs=FOREVER)
+        await until_workload(world, "train", "admitted", has("Admitted"))
+        in_set = {constants.SUSPENDING_PARENT: "statefulset"}
+        patch = {"metadata": {"labels": {constants.MANAGED: None}, "annotations": in_set}}
+        await world.client.patch(PLACEABLE_PODS, ONE, patch)
+        await pod(world, "two", group="next", total=1)  # once it waits, the first group was looked at
+        await until_workload(world, "next", "waits", has("QuotaReserved", "False"))
+
+    with caplog.at_level("ERROR"):
+        run_story(story, PODS_QUEUED, FLEET)
+    assert [record.message for record in caplog.records] == []
+
+
 def test_excess_pods_of_a_group_are_deleted() -> None:
     async def story(world: World) -> None:
         await world.queues("2")

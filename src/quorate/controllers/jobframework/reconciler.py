@@ -314,15 +314,14 @@ class JobReconciler(Generic[J]):
 
     def _starts_as_native_gang(self, job: J, workloads: Sequence[Workload]) -> bool:
         """Return True if the job starts now, and with native pod groups."""
+        if not (self.kind.joins_native_groups and self.kind.is_suspended(job)) or self.kind.is_serving(job):
+            return False
         queues = ByName(self._context.informers.cluster_queues)
-        wants = any(
+        return any(
             is_admitted(workload)
             and wants_native_gangs(job.metadata, workload, queues, self.options.native_gangs)
             for workload in workloads
         )
-        if not (wants and self.kind.joins_native_groups):
-            return False
-        return self.kind.is_suspended(job) and not self.kind.is_serving(job)
 
     def _set_ancestor(self, key: Key, ancestor: Uid | None) -> None:
         """Remember the ancestor; changes of its workload reconcile the child."""
