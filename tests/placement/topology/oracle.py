@@ -279,15 +279,22 @@ def every_placement(hosts: Mapping[Domain, int], asked: Asked) -> Iterator[dict[
     for numbers in product(*rooms):
         if sum(numbers) == asked.count:
             placed = dict(zip(names, numbers, strict=True))
-            if all(_whole(placed, level, size) for level, size in asked.layers):
+            if all(in_slices(placed, level, size) for level, size in asked.layers):
                 yield placed
 
 
-def _whole(placed: Mapping[Domain, int], level: int, size: int) -> bool:
+def in_slices(placed: Mapping[Domain, int], level: int, size: int) -> bool:
+    """Return True if no slice has pods in two domains of the level.
+
+    Pods have their ranks in the order of the hosts: a last slice with fewer pods is in the last domain.
+    """
     pods: dict[Domain, int] = {}
     for host, number in placed.items():
-        pods[host[: level + 1]] = pods.get(host[: level + 1], 0) + number
-    return not any(number % size for number in pods.values())
+        if number:
+            pods[host[: level + 1]] = pods.get(host[: level + 1], 0) + number
+    smaller = {domain: number % size for domain, number in pods.items() if number % size}
+    rest = sum(pods.values()) % size
+    return smaller == ({max(pods): rest} if rest else {})
 
 
 def satisfies(

@@ -2,10 +2,9 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from quorate.api import codec
@@ -19,7 +18,7 @@ from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.request import PodSetRequest, Profile, SliceLayer, TopologyRequest
 from quorate.placement.topology.search import PlacementFailure
 from quorate.placement.topology.tree import DomainTree
-from tests.placement.topology.oracle import Asked, Domain, Oracle, every_placement, satisfies
+from tests.placement.topology.oracle import Asked, Domain, Oracle, every_placement, in_slices, satisfies
 from tests.placement.topology.trees import cluster_with
 from tests.search import examples
 
@@ -44,7 +43,10 @@ def trees(draw: st.DrawFn, most: int = 5) -> Hosts:
 
 
 @st.composite
-def requests(draw: st.DrawFn, most: int = 10, kinds: Sequence[str] = KINDS, leaders: bool = True) -> Asked:
+def requests(
+    draw: st.DrawFn, most: int = 10, kinds: Sequence[str] = KINDS, leaders: bool = True, whole: bool = True
+) -> Asked:
+    """Return a request for ``most`` pods at most, or one slice; ``whole``: in whole slices only."""
     level = draw(st.integers(0, 2))
     layers: list[tuple[int, int]] = []
     if draw(st.booleans()):
@@ -59,8 +61,9 @@ def requests(draw: st.DrawFn, most: int = 10, kinds: Sequence[str] = KINDS, lead
         layers = [(at, sizes[number]) for number, (at, _) in enumerate(layers)]
     size = layers[0][1] if layers else 1
     kind = draw(st.sampled_from(kinds))
+    count = size * draw(st.integers(1, max(1, most // size))) if whole else draw(st.integers(1, most))
     return Asked(
-        count=size * draw(st.integers(1, max(1, most // size))),
+        count=count,
         required=level if kind == "required" else None,
         preferred=level if kind == "preferred" else None,
         layers=tuple(layers),
@@ -162,8 +165,8 @@ def assert_sound(hosts: Hosts, asked: Asked, found: Placed) -> None:
         assert pods * asked.pod + leaders * (asked.leader or 0) <= hosts[host], host
     if asked.required is not None:
         assert len({host[: asked.required + 1] for host in found}) == 1
-    for level, size in asked.layers:
-        assert not any(pods % size for pods in by_domain(found, level).values()), level
+    workers = {host: pods for host, (pods, _) in found.items()}
+    assert all(in_slices(workers, level, size) for level, size in asked.layers)
 
 
 @given(trees(), requests(), st.lists(st.integers(0, 2), min_size=12, max_size=12))
@@ -198,19 +201,26 @@ def test_leader_gets_a_host_that_accepts_it_in_the_domain_of_its_workers(
         assert all(host in leading for host, (_, leaders) in found.items() if leaders)
 
 
-@given(trees(), requests(), st.integers(0, 2), st.integers(2, 3))
+NINE_PLACES = {
+    ("b0", "r0", "h0"): 2,
+    ("b0", "r0", "h1"): 2,
+    ("b0", "r1", "h2"): 2,
+    ("b0", "r1", "h3"): 2,
+    ("b1", "r2", "h4"): 1,
+}
+
+
+@given(trees(most=3), requests(most=7, whole=False))
+@example(NINE_PLACES, Asked(count=9, layers=((1, 4), (2, 2))))
+@example(NINE_PLACES, Asked(count=9, layers=((0, 8), (1, 4), (2, 2))))
 @examples(150)
-def test_a_smaller_slice_is_in_the_last_domain(hosts: Hosts, pods: Asked, below: int, size: int) -> None:
-    """Pods have their ranks in the order of the leaves, and the smaller slice has the last ones."""
-    level = min(2, (pods.required or pods.preferred or 0) + below)
-    asked = replace(pods, layers=((level, size),))
+def test_a_smaller_slice_needs_the_room_of_its_own_pods(hosts: Hosts, asked: Asked) -> None:
+    """Without a leader, it is enough that some placement satisfies the request."""
     found = placed(hosts, asked)
-    assert found is not None or placed(hosts, replace(asked, count=-(-asked.count // size) * size)) is None
     if found is not None:
-        assert_sound(hosts, replace(asked, layers=()), found)
-        by_slices = by_domain(found, level)
-        smaller = {domain: number % size for domain, number in by_slices.items() if number % size}
-        assert smaller == ({max(by_slices): asked.count % size} if asked.count % size else {})
+        assert_sound(hosts, asked, found)
+    elif asked.leader is None:
+        assert not any(satisfies(hosts, asked, placement) for placement in every_placement(hosts, asked))
 
 
 @given(trees(), requests(), st.lists(st.booleans(), min_size=12, max_size=12))

@@ -28,14 +28,14 @@ def place(
 ) -> GroupPlacement | PlacementFailure:
     """Place the pods of ``workers``, and one pod of ``leader``, in the leaves of the topology.
 
-    The last slice may be smaller.  If it has no room as a whole one, it gets the room of its own pods; with
-    several layers of slices it needs the room of a whole one.  ``within``: only these leaves may be used.
+    The last slice of each layer may be smaller.  If it has no room as a whole one, it gets the room of its
+    own pods.  ``within``: only these leaves may be used.
     """
     parameters = resolve(capacity.tree, workers.topology, workers.count, leader is not None, profile)
     if isinstance(parameters, str):
         return PlacementFailure(parameters)
     outcome = _place_whole_slices(capacity, workers, leader, parameters, profile, within)
-    if isinstance(outcome, GroupPlacement) or parameters.count == workers.count or len(parameters.layers) > 1:
+    if isinstance(outcome, GroupPlacement) or parameters.count == workers.count:
         return outcome
     return _place_smaller_slice(capacity, workers, leader, parameters, profile, within) or outcome
 
@@ -84,25 +84,28 @@ def _place_smaller_slice(
     Pods have their ranks in the order of the leaves, so that the domain of the last slice is the last one.
     It gets as many slices as it holds.  Return None if no domain can.
     """
-    tree, layer = capacity.tree, parameters.layers[0]
+    tree, (layer, *inner) = capacity.tree, parameters.layers
     whole, rest = divmod(workers.count, layer.size)
 
     def placed(pods: PodSetRequest, beside: PodSetRequest | None, leaves: slice) -> GroupPlacement | None:
         outcome = place(capacity, pods, beside, profile=profile, within=_both(leaves, within))
         return outcome if isinstance(outcome, GroupPlacement) else None
 
-    if not whole:
+    if not (whole or inner):
         alone = replace(workers.topology, layers=(layer._replace(size=rest),))
         return placed(replace(workers, topology=alone), leader, slice(0, tree.leaf_count))
     for before, own, slices in _last_domains(capacity, workers, parameters, within):
-        count, topology = slices * layer.size + rest, TopologyRequest(required=layer.level)
+        count, topology = (
+            slices * layer.size + rest,
+            TopologyRequest(required=layer.level, layers=tuple(inner)),
+        )
         last = replace(workers, count=count, topology=topology)
         if slices == whole:
             outcome = placed(last, leader, own)
         elif (outcome := placed(replace(workers, count=workers.count - count), leader, before)) is not None:
             of_last = placed(last, None, own)
-            assert of_last is not None, f"{count} pods were counted in leaves {own}"
-            outcome = outcome._replace(workers=(*outcome.workers, *of_last.workers))
+            assert of_last is not None or inner, f"{count} pods were counted in leaves {own}"
+            outcome = of_last and outcome._replace(workers=(*outcome.workers, *of_last.workers))
         if outcome is not None:
             return outcome
     return None
@@ -113,11 +116,14 @@ def _last_domains(
 ) -> Iterator[tuple[slice, slice, int]]:
     """Yield the leaves before a domain for the smaller slice, those in it, and its number of whole slices.
 
+    Its last slice of an inner layer may be smaller too: the domain may hold one whole slice more with it.
     The domains before it are those of the requested level, if that is required; if it is preferred, these
     come first.
     """
     tree, size, level = capacity.tree, parameters.slice_size, parameters.slice_level
     whole, rest = divmod(workers.count, size)
+    unit = parameters.layers[1].size if len(parameters.layers) > 1 else 1
+    needs = dict.fromkeys((rest // unit * unit, -(-rest // unit) * unit))
     counts = count_pods(capacity, workers, None, replace(parameters, has_leader=False), within)[level]
     pods, room = counts.pods.tolist(), [0, *accumulate(counts.slices.tolist())]
     one, several = parameters.level + 1, 0
@@ -126,10 +132,10 @@ def _last_domains(
     ):
         for domain in range(len(pods)):
             first = bisect_left(tree.paths[level], tree.paths[level][domain][:depth])
-            slices = min((pods[domain] - rest) // size, whole)
-            if pods[domain] >= rest and slices + room[domain] - room[first] >= whole:
-                own = tree.leaves_below(level, domain)
-                yield slice(tree.leaves_below(level, first).start, own.start), own, slices
+            before, own = tree.leaves_below(level, first), tree.leaves_below(level, domain)
+            for slices in dict.fromkeys(min((pods[domain] - need) // size, whole) for need in needs):
+                if slices >= 0 and slices + room[domain] - room[first] >= whole:
+                    yield slice(before.start, own.start), own, slices
 
 
 def _both(leaves: slice, within: slice | None) -> slice:
