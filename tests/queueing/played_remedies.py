@@ -119,7 +119,8 @@ def _apply(world: RestingWorld, name: str, change: Change) -> None:
         case "ProvideNodes":
             assert change.nodes is not None
             for number in range(change.nodes.count):
-                labels = {**dict.fromkeys(change.nodes.same, "more"), **change.nodes.labels}
+                own = dict.fromkeys(change.nodes.levels, f"more-{number}")
+                labels = {**own, **dict.fromkeys(change.nodes.same, "more"), **change.nodes.labels}
                 node = {"labels": labels, "allocatable": {**change.nodes.free}}
                 world.run({"update": {"nodes": {f"more-{change.pod_set}-{number}": node}}})
         case "SelectNamespace":

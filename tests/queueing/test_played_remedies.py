@@ -140,64 +140,86 @@ PLACED: Final[Json] = {
         pytest.param(
             {"count": 3, "requests": {"cpu": 2}},
             CHECKED,
-            ("1 more node must have 2 cpu free", 3),
+            ("1 more node must have 2 cpu free", 3, ()),
             id="more pods than nodes with room",
         ),
         pytest.param(
             {"count": 2, "requests": {"cpu": 6}},
             CHECKED,
-            ("2 more nodes must have 6 cpu free", 2),
+            ("2 more nodes must have 6 cpu free", 2, ()),
             id="no node is large enough",
         ),
         pytest.param(
             {"count": 1, "requests": {"cpu": 1}, "nodeSelector": {"pool": "c"}},
             CHECKED,
-            ("1 more node with pool=c must have 1 cpu free", 1),
+            ("1 more node with pool=c must have 1 cpu free", 1, ()),
             id="no node has the label",
         ),
         pytest.param(
             {"count": 40, "requests": {"cpu": 2}},
             CHECKED,
-            ("8 more nodes must have 10 cpu free", 40),
+            ("8 more nodes must have 10 cpu free", 40, ()),
             id="larger nodes instead of many",
         ),
         pytest.param(
             {"count": 2, "requests": {"cpu": 2}, "topology": {"required": "rack"}},
             PLACED,
-            ("2 more nodes must have 2 cpu free, in one rack", 2),
+            ("2 more nodes must have 2 cpu free, in one rack", 2, ("rack",)),
             id="a rack for all pods",
+        ),
+        pytest.param(
+            {"count": 2, "requests": {"cpu": 2}, "topology": {"required": "pool"}},
+            PLACED | {"topologies": {"dc": {"levels": ["pool", "rack", "kubernetes.io/hostname"]}}},
+            ("2 more nodes must have 2 cpu free, in one pool", 2, ("pool",)),
+            id="a pool for all pods, in any racks",
         ),
         pytest.param(
             {"count": 2, "requests": {"cpu": 2}, "topology": {"required": "kubernetes.io/hostname"}},
             PLACED,
-            ("1 more node must have 4 cpu free", 2),
+            ("1 more node must have 4 cpu free", 2, ()),
             id="a node for all pods",
         ),
         pytest.param(
             {"count": 3, "requests": {"cpu": 2}, "topology": {"preferred": "rack"}},
             PLACED,
-            ("1 more node must have 2 cpu free", 3),
+            ("1 more node must have 2 cpu free", 3, ()),
             id="any rack",
         ),
         pytest.param(
             {"count": 40, "requests": {"cpu": 2}, "topology": {"preferred": "rack"}},
             PLACED,
-            ("8 more nodes must have 10 cpu free", 40),
+            ("8 more nodes must have 10 cpu free", 40, ()),
             id="many nodes in any racks",
         ),
         pytest.param(
             {"count": 40, "requests": {"cpu": 2}, "topology": {"unconstrained": True}},
             PLACED,
-            ("8 more nodes must have 10 cpu free", 40),
+            ("8 more nodes must have 10 cpu free", 40, ()),
             id="many nodes anywhere",
         ),
     ],
 )
-def test_remedies_of_nodes(pod_set: Json, others: Json, want: tuple[str, int]) -> None:
+def test_remedies_of_nodes(pod_set: Json, others: Json, want: tuple[str, int, tuple[str, ...]]) -> None:
     waits = {"name": "waits", "queue": "q", "podSets": [pod_set]}
     given: Json = {"flavors": {"one": {}}, "workloads": [waits], **others}
     remedy = waiting({}, queue_of(one=100), **given).remedies[0]
-    assert (remedy.text, remedy.pods) == want
+    (change,) = remedy.all_of
+    assert change.nodes is not None
+    assert (remedy.text, remedy.pods, change.nodes.same) == want
+
+
+def test_nodes_that_two_pod_sets_may_use_are_in_one_rack() -> None:
+    """In racks of their own, a driver and a worker would leave no node for the other worker."""
+    driver = {"name": "driver", "count": 3, "requests": {"cpu": 1}, "topology": {"preferred": "rack"}}
+    workers = {"name": "workers", "count": 3, "requests": {"cpu": 2}, "topology": {"preferred": "rack"}}
+    given: Json = {
+        "flavors": {"one": {"topologyName": "dc", "nodeLabels": {"pool": "one"}}},
+        "topologies": PLACED["topologies"],
+        "nodes": {},
+        "workloads": [{"name": "waits", "queue": "q", "podSets": [driver, workers]}],
+    }
+    remedy = waiting({}, queue_of(one=100), **given).remedies[0]
+    assert [change.nodes and change.nodes.same for change in remedy.all_of] == [("rack",), ("rack",)]
 
 
 def test_nodes_for_fewer_pods_start_no_more_of_them_whichever_nodes_are_used() -> None:

@@ -990,6 +990,8 @@ export interface components {
         /**
          * Nodes
          * @description Nodes that must have room: ``count`` of them, with at least ``labels``, and ``free`` on each.
+         *
+         *         Each has the labels ``levels`` of a topology, with any values.
          */
         Nodes: {
             count: number;
@@ -1001,6 +1003,8 @@ export interface components {
             free?: {
                 [key: string]: string;
             };
+            /** @default [] */
+            levels?: string[];
             /** @default [] */
             same?: string[];
         };

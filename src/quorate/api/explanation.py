@@ -140,12 +140,16 @@ ChangeAction = Literal[
 
 
 class Nodes(Struct):
-    """Nodes that must have room: ``count`` of them, with at least ``labels``, and ``free`` on each."""
+    """Nodes that must have room: ``count`` of them, with at least ``labels``, and ``free`` on each.
+
+    Each has the labels ``levels`` of a topology, with any values.
+    """
 
     count: int
     labels: Mapping[str, str] = {}
     free: Mapping[str, str] = {}  # quantities by resource
-    same: tuple[str, ...] = ()  # labels of which all these nodes have one value, that of no other node
+    levels: tuple[str, ...] = ()  # the highest first, without hosts and ``labels``
+    same: tuple[str, ...] = ()  # the first levels, of which all have one value, that of no other node
 
 
 class Change(Struct):

@@ -19,7 +19,8 @@ def supposed_nodes(nodes: Nodes, pod_set: str, naming: str) -> Iterator[Node]:
     """Yield the nodes as objects, with names of no other node."""
     for number in range(nodes.count):
         name = f"{naming}-{pod_set}-{number}"
-        labels = {**dict.fromkeys(nodes.same, naming), HOSTNAME: name, **nodes.labels}
+        places = {**dict.fromkeys(nodes.levels, name), **dict.fromkeys(nodes.same, naming)}
+        labels = {**places, HOSTNAME: name, **nodes.labels}
         free = {resource: parse_quantity(amount) for resource, amount in nodes.free.items()}
         ready = Condition(type="Ready", status="True")
         yield Node(
@@ -28,11 +29,11 @@ def supposed_nodes(nodes: Nodes, pod_set: str, naming: str) -> Iterator[Node]:
         )
 
 
-def nodes_text(nodes: Nodes, within: str = "") -> str:
-    """Return the nodes and what must be free on each, in a sentence; ``within``: the level of all."""
+def nodes_text(nodes: Nodes) -> str:
+    """Return the nodes and what must be free on each, in a sentence."""
     count = "1 more node" if nodes.count == 1 else f"{nodes.count} more nodes"
     pairs = ", ".join(f"{key}={value}" for key, value in sorted(nodes.labels.items()))
     room = [f"{amount} {resource}" for resource, amount in nodes.free.items() if resource != PODS]
     labelled = f" with {pairs}" if pairs else ""
-    where = f", in one {within}" if within and nodes.count > 1 else ""
+    where = f", in one {nodes.same[-1]}" if nodes.same and nodes.count > 1 else ""
     return f"{count}{labelled} must have {' and '.join(room) or 'room for a pod'} free{where}"

@@ -219,9 +219,9 @@ class RemedySearch:
             return None
         (shape,) = [one for one in self._entry.shape.pod_sets if one.name == reason.pod_set]
         names = sorted({*flavors.get(shape.name, {}).values()})  # none in a queue without quota
-        for nodes in nodes_for(self._state.ledger.topology, shape, names, reason):
-            text = nodes_text(nodes, _shared_level(shape.topology, nodes.same))
-            change = Change(action="ProvideNodes", text=text, pod_set=shape.name, nodes=nodes)
+        shares_nodes = len(self._entry.shape.pod_sets) > 1
+        for nodes in nodes_for(self._state.ledger.topology, shape, names, reason, shares_nodes=shares_nodes):
+            change = Change(action="ProvideNodes", text=nodes_text(nodes), pod_set=shape.name, nodes=nodes)
             extended = replace(attempt, changes=(*attempt.changes, change))
             yield
             assignment, _ = self._evaluate(extended, counts, flavors)
@@ -393,8 +393,13 @@ def nodes_for(
     shape: PodSetShape,
     flavors: Sequence[str],
     refusal: r.NodesLackRoom | r.PlacementRefused,
+    *,
+    shares_nodes: bool,
 ) -> Iterator[Nodes]:
-    """Yield nodes that may be enough for the pods of a pod set that have none, the smallest first."""
+    """Yield nodes that may be enough for the pods of a pod set that have none, the smallest first.
+
+    ``shares_nodes``: pods of other pod sets may use them; then all are in one domain of each level.
+    """
     topology, levels = shape.topology, _levels(model, flavors)
     pods = refusal.requested - refusal.fitting
     if isinstance(refusal, r.PlacementRefused) and (topology.required or topology.layers):
@@ -406,13 +411,14 @@ def nodes_for(
         **_labels_of_affinity(shape.affinity or ()),
         **shape.node_selector,
     }
+    levels = [level for level in levels if level != HOSTNAME and level not in labels]
+    same = tuple(levels) if shares_nodes else _shared_levels(topology, levels)
     fewest = -(-pods // MAX_PROVIDED_NODES)
     slices = [layer.size for layer in topology.layers]
     for on_each in dict.fromkeys((fewest, *(size for size in sorted(slices) if size >= fewest), pods)):
         amounts = {resource: amount * on_each for resource, amount in shape.on_node.items() if amount}
         free = {resource: str(as_quantity(resource, amount)) for resource, amount in amounts.items()}
-        same = tuple(level for level in levels if level != HOSTNAME and level not in labels)
-        yield Nodes(count=-(-pods // on_each), labels=labels, free=free, same=same)
+        yield Nodes(count=-(-pods // on_each), labels=labels, free=free, levels=tuple(levels), same=same)
 
 
 def _levels(model: TopologyModel, flavors: Sequence[str]) -> Sequence[str]:
@@ -420,11 +426,11 @@ def _levels(model: TopologyModel, flavors: Sequence[str]) -> Sequence[str]:
     return next((levels for name in flavors if (levels := model.levels(name)) is not None), ())
 
 
-def _shared_level(request: TopologyRequest, levels: Sequence[str]) -> str:
-    """Return the level of which the request needs one domain; empty if pods may be in several."""
-    if request.layers and levels:
-        return levels[-1]
-    return request.required if request.required in levels else ""
+def _shared_levels(request: TopologyRequest, levels: Sequence[str]) -> tuple[str, ...]:
+    """Return the levels down to the one of which the request needs one domain; none if it needs no one."""
+    if request.layers:
+        return tuple(levels)
+    return tuple(levels[: levels.index(request.required) + 1]) if request.required in levels else ()
 
 
 def _labels_of_affinity(terms: Sequence[NodeSelectorTerm]) -> Mapping[str, str]:
