@@ -78,7 +78,8 @@ class InternCache(ContentCache[V]):
         self._make = make
 
     def __call__(self, content: bytes) -> V:
-        return self.get_or(content, lambda: self._make(content))
+        value = self._young.get(content)
+        return self.get_or(content, lambda: self._make(content)) if value is None else value
 
 
 class CompactMapping(Mapping[str, str]):

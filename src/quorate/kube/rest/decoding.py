@@ -6,6 +6,7 @@ hide all other objects: it becomes an ``ObjectFault`` instead of an exception.
 
 import asyncio
 import re
+from functools import cache
 from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 import msgspec
@@ -272,9 +273,14 @@ def without_deep_levels(data: bytes) -> bytes:
 
 
 # msgspec creates generic types at run time; mypy cannot follow a type parameter that is a variable.
-def _page_of(type_: type[T]) -> type[_Page[T]]:
-    return cast(type[_Page[T]], _Page.__class_getitem__(type_))  # type: ignore[attr-defined]
+@cache
+def _generic(struct: Any, type_: Any) -> Any:
+    return struct.__class_getitem__(type_)
 
 
-def _frame_of(type_: type[T]) -> type[_Frame[T]]:
-    return cast(type[_Frame[T]], _Frame.__class_getitem__(type_))  # type: ignore[attr-defined]
+def _page_of(type_: Any) -> type[_Page[Any]]:
+    return cast(type[_Page[Any]], _generic(_Page, type_))
+
+
+def _frame_of(type_: Any) -> type[_Frame[Any]]:
+    return cast(type[_Frame[Any]], _generic(_Frame, type_))
