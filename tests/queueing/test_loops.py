@@ -58,12 +58,9 @@ def test_preemption_ends_in_small_worlds(configuration: Configuration, part: sli
 @pytest.mark.parametrize(
     ("family", "part"),
     [
-        ("aging", SAMPLE),
-        ("fair aging", SAMPLE),
-        ("windows", HALF),
-        pytest.param("windows", OTHER_HALF, marks=pytest.mark.long),
-        ("aging windows", HALF),
-        pytest.param("aging windows", OTHER_HALF, marks=pytest.mark.long),
+        pytest.param(family, part, marks=pytest.mark.long if part is OTHER_HALF else ())
+        for family in ("aging", "fair aging", "windows", "aging windows")
+        for part in (HALF, OTHER_HALF)
     ],
 )
 def test_preemption_ends_while_priorities_rise_and_beside_windows(family: str, part: slice) -> None:
