@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -75,9 +76,22 @@ class Devices:
         nodes: Mapping[str, Sequence[Json]],
         gangs: Mapping[str, int],
         actions: str = "enqueue, allocate, backfill",
+        *,
+        tiers: Sequence[Sequence[Any]] = TIERS,
+        queues: Sequence[Json] = ({"name": "default"},),
+        queue_of: Mapping[str, str] = MappingProxyType({}),
+        phase: str = "Inqueue",
     ) -> None:
         groups = [
-            {"name": name, "minMember": members, "created": at, "phase": "Inqueue", "priorityClassName": name}
+            {
+                "name": name,
+                "minMember": members,
+                "created": at,
+                "phase": phase,
+                "priorityClassName": name,
+                "queue": queue_of.get(name, "default"),
+                "minResources": {"cpu": members},
+            }
             for at, (name, members) in enumerate(gangs.items())
         ]
         classes = {name: at for at, name in enumerate(gangs)}
@@ -85,8 +99,9 @@ class Devices:
             "nodes": [{"name": name, "cpu": 64} for name in nodes],
             "podGroups": groups,
             "priorityClasses": classes,
+            "queues": queues,
         }
-        settings = settings_of({"actions": actions, "tiers": TIERS}, profile)
+        settings = settings_of({"actions": actions, "tiers": tiers}, profile)
         self.world = World(given, settings, restarting=False)
         self.reasons: Mapping[Key, object] = {}
         self.classes = classes

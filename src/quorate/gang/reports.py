@@ -21,6 +21,7 @@ from quorate.gang.cache.queue import ROOT, with_ancestors
 from quorate.gang.cache.queue_accounts import Account, add
 from quorate.gang.deserved import dominant_share
 from quorate.gang.pending_reasons import PendingReason
+from quorate.gang.plugins.claimed_devices import claimed_by_queue
 from quorate.gang.profile_rules import PROFILE_RULES
 from quorate.gang.session.callbacks import QueueShare
 from quorate.gang.session_opening import open_session
@@ -134,9 +135,14 @@ def queue_reports(model: Model, settings: SchedulerConfiguration, now: float) ->
     Call it between two sessions.
     """
     session = open_session(model, settings, now)
-    accounts = session.open_accounts(
-        lambda queue: [ancestor.name for ancestor in with_ancestors(queue, session.queues)]
-    )
+
+    def path(queue: str) -> list[str]:
+        return [ancestor.name for ancestor in with_ancestors(queue, session.queues)]
+
+    accounts = session.open_accounts(path)
+    for charged, amounts in claimed_by_queue(model).items():
+        for on_path in path(charged) if charged in accounts.by_queue else ():
+            accounts.charge(on_path, amounts, 1)
     reports = {}
     for name, queue in session.queues.items():
         account = accounts.by_queue.get(name, Account())
@@ -152,15 +158,17 @@ def queue_reports(model: Model, settings: SchedulerConfiguration, now: float) ->
 
 
 def allocated_by_queue(model: Model) -> Mapping[str, Amounts]:
-    """Return the requests of tasks with a node by queue, queues below included; no zeros.
+    """Return the requests of tasks with a node by queue, queues below and claimed devices included; no zeros.
 
     The root has the sum of all queues.  Call it between two sessions; plugins make no difference.
     """
     allocated: dict[str, Counter[str]] = {name: Counter() for name in model.queues}
+    devices = claimed_by_queue(model)
     for queue, account in model.queue_accounts(list(model.participating_gangs())).items():
         for name in allocated.keys() & {
             ROOT,
             *(ancestor.name for ancestor in with_ancestors(queue, model.queues)),
         }:
             add(allocated[name], account.allocated)
+            add(allocated[name], devices.get(queue, {}))
     return allocated

@@ -79,11 +79,11 @@ def as_quantity(resource: str, amount: int) -> Quantity:
 
 
 def counts_bytes(resource: str) -> bool:
-    """Return True for Kubernetes' resources in bytes, and others of which the last word is ``memory``."""
+    """Return True for resources in bytes: Kubernetes', memory of devices, names that end in ``memory``."""
     return (
         resource in ("memory", "ephemeral-storage")
         or resource.endswith((".memory", "/memory", "-memory"))
-        or resource.startswith("hugepages-")
+        or resource.startswith(("hugepages-", "memory.deviceclass/"))
     )
 
 

@@ -215,12 +215,6 @@ def test_every_finding_is_listed() -> None:
             id="an unsupported predicate",
         ),
         pytest.param(
-            plugin("{name: capacity, arguments: {capacity.DynamicResourceAllocationEnable: true}}"),
-            "tiers[0].plugins[0].arguments[capacity.DynamicResourceAllocationEnable]: is not supported and "
-            "has no effect: queues have no quotas of devices (deviceclass/NAME)",
-            id="quotas of devices",
-        ),
-        pytest.param(
             action("{name: enqueue, arguments: {order: lifo}}"),
             "configurations[0].arguments.order: 'lifo' is not allowed here (write fcfs or fair): "
             "the default is used",

@@ -53,6 +53,8 @@ class SlaArguments(msgspec.Struct, frozen=True):
 
 class CapacityArguments(msgspec.Struct, frozen=True):
     ancestor_reclaim_level: int = 0
+    devices: bool = True  # whether queues limit what pods claim of device classes
+    device_capacities: bool = True  # also of the capacities of devices
 
 
 class NodeGroupArguments(msgspec.Struct, frozen=True):
@@ -148,9 +150,9 @@ def _weights(given: Arguments, prefix: str) -> dict[str, int]:
     return weights
 
 
-def _ignored_switch(given: Arguments, name: str, effect: str = "has no effect") -> None:
+def _ignored_switch(given: Arguments, name: str) -> None:
     if given.take(name, lenient_boolean, False):
-        given.at(name).warn(f"is not supported and {effect}")
+        given.at(name).warn("is not supported and has no effect")
 
 
 _enabled_predicates = struct_of(
@@ -174,17 +176,6 @@ def _predicates(given: Arguments) -> PredicateArguments:
     return _enabled_predicates(given)
 
 
-_capacity_arguments = struct_of(
-    CapacityArguments, ancestor_reclaim_level=("ancestorReclaimLevel", non_negative_integer)
-)
-
-
-def _capacity(given: Arguments) -> CapacityArguments:
-    for name in ("capacity.DynamicResourceAllocationEnable", "capacity.DRAConsumableCapacityEnable"):
-        _ignored_switch(given, name, "has no effect: queues have no quotas of devices (deviceclass/NAME)")
-    return _capacity_arguments(given)
-
-
 _no_arguments = struct_of(NoArguments)
 PLUGIN_DECODERS: Final[Mapping[str, Callable[[Arguments], PluginArguments]]] = {
     "gang": _no_arguments,
@@ -194,7 +185,12 @@ PLUGIN_DECODERS: Final[Mapping[str, Callable[[Arguments], PluginArguments]]] = {
     "pdb": _no_arguments,
     "drf": _no_arguments,
     "proportion": _no_arguments,
-    "capacity": _capacity,
+    "capacity": struct_of(
+        CapacityArguments,
+        ancestor_reclaim_level=("ancestorReclaimLevel", non_negative_integer),
+        devices=("capacity.DynamicResourceAllocationEnable", lenient_boolean),
+        device_capacities=("capacity.DRAConsumableCapacityEnable", lenient_boolean),
+    ),
     "overcommit": struct_of(OvercommitArguments, factor=("overcommit-factor", _at_least_one)),
     "predicates": _predicates,
     "nodeorder": struct_of(

@@ -304,7 +304,7 @@ class GangPlacement:
         """Note that the queue may not allocate ``task`` now, and what the nodes lack for it."""
         shape = task.shape
         if self._refused_requests is None:
-            self._refused_requests = requests_until(task, statement)
+            self._refused_requests = requests_until(self._session, task, statement)
         if shape not in self._failed_shapes:
             choice = self._best(shape)
             if isinstance(choice, Diagnosis):

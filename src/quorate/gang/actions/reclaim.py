@@ -60,7 +60,7 @@ def _reclaim_tasks(session: Session, gang: Gang) -> bool:
         gang,
         lambda: _gangs_of_other_queues(session, gang),
         (TaskStatus.RUNNING,),
-        may_pipeline=lambda task: session.preemptive(queue, task.request),
+        may_pipeline=lambda task: session.preemptive(queue, session.charge_of(queue, task)),
     )
 
 
@@ -68,7 +68,8 @@ def _reclaim_whole_gangs(session: Session, gang: Gang) -> bool:
     queue = session.queue_of(gang)
 
     def may_pipeline(task: Task) -> bool:
-        return session.preemptive(queue, task.request) and session.allocatable(queue, task)
+        charge = session.charge_of(queue, task)
+        return session.preemptive(queue, charge) and session.allocatable(queue, task)
 
     return evict_whole_gangs(
         session,

@@ -238,7 +238,7 @@ class TopologyPlacement:
     def _has_share(self, task: Task, statement: Statement) -> bool:
         allowed = has_share(self._session, self._gang, task, of_nominated=self._is_nominated)
         if not allowed and self._refused is None:
-            self._refused = requests_until(task, statement)
+            self._refused = requests_until(self._session, task, statement)
         return allowed
 
     # Sub groups.

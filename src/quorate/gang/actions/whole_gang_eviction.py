@@ -64,7 +64,7 @@ def evict_whole_gangs(
 
     search = _Search(session, action, preemptor, tasks, may_pipeline, may_evict)
     # Gangs on any nodes have what is short of the queue's share.
-    is_short = not session.has_share_for(session.queue_of(preemptor), _sum_of_requests(tasks))
+    is_short = not session.has_share_for(session.queue_of(preemptor), _sum_of_charges(session, tasks))
     nodes = {task.node for gang in gangs for task in gang.with_status(*EVICTABLE_STATUSES)}
     finders = tuple(finders_after_evictions(session, preemptor, nodes))
     for at, finder in enumerate(finders):
@@ -81,10 +81,10 @@ def _evictable(session: Session, candidates: Iterable[Gang]) -> tuple[Sequence[G
     return gangs, amounts_of(session.cluster, victims)
 
 
-def _sum_of_requests(tasks: Iterable[Task]) -> Counter[str]:
+def _sum_of_charges(session: Session, tasks: Iterable[Task]) -> Counter[str]:
     total: Counter[str] = Counter()
     for task in tasks:
-        total.update(task.request)
+        total.update(session.charge_of(session.queue_of(session.gang_of(task)), task))
     return total
 
 
@@ -182,19 +182,21 @@ class _Search:
 
     def _next_preemptors(self, victims: Iterable[Gang]) -> set[Gang]:
         """Return the ``victims``, all evicted, that may reclaim for their minimum and have no room for it."""
-        session, taken = self.session, _sum_of_requests(self.tasks)
+        session = self.session
+        taken = _sum_of_charges(session, self.tasks)
         by, cluster = session.queue_of(self.preemptor), session.cluster
         claims: dict[str, Counter[str]] = {}
         preemptors = set()
         for gang in victims:
             tasks = _minimum(session, gang)
             claim = claims.setdefault(gang.queue, Counter())
-            claim.update(_sum_of_requests(tasks))
+            claim.update(_sum_of_charges(session, tasks))
             if not session.reclaims_back(session.queue_of(gang), claim, by, taken):
                 continue
             for task in tasks:
                 choice = session.node_finder.best(session.shape_of(task))
-                if not isinstance(choice, Choice):
+                # Claims that have devices do not tell whether others are free for the claims that follow.
+                if not isinstance(choice, Choice) or task.shape.devices.held:
                     preemptors.add(gang)
                     break
                 cluster.hold((_Search, task.uid), task.shape, choice.node, 1, owner=_Search)

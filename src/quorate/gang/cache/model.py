@@ -271,6 +271,10 @@ class Model:
         task = self._tasks.get(key)
         return None if task is None else task.shape
 
+    def tasks_with_claims(self) -> Iterator[Task]:
+        """Yield the tasks of which the pods name resource claims."""
+        return (self._tasks[key] for key in self._shapes.pods_with_claims if key in self._tasks)
+
     def tasks_on(self, node: str) -> Collection[Task]:
         """Return the tasks on ``node``, whatever their status."""
         return self._on_nodes.tasks_on(node)

@@ -4,7 +4,7 @@ A pod with claims has other requirements when a claim, a volume or a class chang
 shape when a new selector tells pods apart by their labels.  The model then sets these pods again.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
@@ -43,6 +43,11 @@ class PodShapes:
             if isinstance(claim, Key):
                 self._pods_of_claim.setdefault(claim, set()).add(key)
         return shape
+
+    @property
+    def pods_with_claims(self) -> Collection[Key]:
+        """The pods that name resource claims."""
+        return self._devices.keys()
 
     def _demand(self, pod: Pod) -> DeviceDemand:
         return device_demand(pod, self._device_index.claims, self._device_index.classes)

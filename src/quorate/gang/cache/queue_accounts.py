@@ -257,8 +257,12 @@ class SessionAccounts:
 
     def _count(self, task: Task, factor: int) -> None:
         for queue in self._path(self._gangs[task.gang].queue):
-            add(self.by_queue[queue].allocated, task.request, factor)
-            self._shares.pop(queue, None)
+            self.charge(queue, task.request, factor)
+
+    def charge(self, queue: str, amounts: Amounts, factor: int) -> None:
+        """Add ``factor`` times ``amounts`` to what ``queue`` itself has allocated."""
+        add(self.by_queue[queue].allocated, amounts, factor)
+        self._shares.pop(queue, None)
 
     def reserve(self, gang: Gang) -> None:
         """Reserve what ``gang``, which is being admitted, requests."""

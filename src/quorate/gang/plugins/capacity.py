@@ -6,15 +6,17 @@ queues form a tree, and the amounts of a queue hold for all queues below it toge
 the same name of Volcano.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.api.scheduler_configuration.plugins import CapacityArguments
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import ROOT, Queue
+from quorate.gang.cache.queue_accounts import Account
 from quorate.gang.cache.task import Task
 from quorate.gang.pending_reasons import PendingReason, QueueNotOpen, QueueQuotaExceeded
+from quorate.gang.plugins.claimed_devices import ClaimedDevices, device_amounts
 from quorate.gang.plugins.queue_hierarchy import Entitlement, flat_entitlements, hierarchical_entitlements
 from quorate.gang.session.callbacks import PluginCallbacks, QueueShare, SortKey, Vote
 from quorate.gang.session.session import Session
@@ -35,11 +37,15 @@ ShareOf = Callable[[str, Amounts], Fraction]  # of a queue, in what it deserves
 
 def capacity(session: Session, entry: PluginEntry) -> PluginCallbacks:
     assert isinstance(entry.arguments, CapacityArguments), entry
+    arguments, queues = entry.arguments, session.queues
+    devices: Collection[str] = ()
+    if arguments.devices:
+        devices = device_amounts(queues.values(), with_capacities=arguments.device_capacities)
     if not entry.hierarchy:
-        entitlements = flat_entitlements(session.cluster.total, session.queues)
-        return _callbacks(_QueueCapacity(session, entitlements, 0), hierarchical=False)
-    entitlements, levels = hierarchical_entitlements(session.queues), entry.arguments.ancestor_reclaim_level
-    return _callbacks(_QueueCapacity(session, entitlements, levels), hierarchical=True)
+        entitlements = flat_entitlements(session.cluster.total, queues, devices)
+        return _callbacks(_QueueCapacity(session, entitlements, 0, devices), hierarchical=False)
+    entitlements, levels = hierarchical_entitlements(queues), arguments.ancestor_reclaim_level
+    return _callbacks(_QueueCapacity(session, entitlements, levels, devices), hierarchical=True)
 
 
 def _callbacks(queues: "_QueueCapacity", *, hierarchical: bool) -> PluginCallbacks:
@@ -51,19 +57,20 @@ def _callbacks(queues: "_QueueCapacity", *, hierarchical: bool) -> PluginCallbac
         victim_queue_order=queues.victim_queue_order if hierarchical else None,
         allocatable=queues.allocatable,
         share_shortage=queues.share_shortage,
-        backfillable=lambda queue, task: queues.allocatable(queue, task.request),
+        charge=lambda queue, task: queues.devices.charge(queue.name, task),
+        backfillable=lambda queue, task: queues.allocatable(queue, queues.charge(queue.name, task)),
         preemptive=queues.preemptive,
         reclaims_back=queues.reclaims_back,
         job_enqueueable=queues.job_enqueueable,
-        job_enqueued=queues.accounts.reserve,
+        job_enqueued=queues.on_enqueue,
         job_dequeued=queues.accounts.unreserve,
-        accounts_renewed=queues.accounts.renew,
+        accounts_renewed=queues.renew,
         reclaimable=queues.reclaimable,
         beyond_share=queues.beyond_share,
         gang_reclaimable=queues.gang_reclaimable,
         queue_share=queues.queue_share,
-        on_allocate=queues.accounts.on_allocate,
-        on_deallocate=queues.accounts.on_deallocate,
+        on_allocate=queues.on_allocate,
+        on_deallocate=queues.on_deallocate,
     )
 
 
@@ -74,11 +81,18 @@ class _QueueCapacity:
     counts too when tasks are reclaimed from the queue or for it.
     """
 
-    def __init__(self, session: Session, entitlements: Mapping[str, Entitlement], levels: int) -> None:
+    def __init__(
+        self,
+        session: Session,
+        entitlements: Mapping[str, Entitlement],
+        levels: int,
+        devices: Collection[str],
+    ) -> None:
         self._session = session
         self._entitlements = entitlements
         self._levels = levels
-        self.accounts = session.open_accounts(lambda queue: entitlements[queue].path)
+        self.accounts = session.open_accounts(self._path_of)
+        self.devices = ClaimedDevices(session.model, self.accounts, self._path_of, devices)
         self._oldest = self._oldest_in_subtree()
 
     def _oldest_in_subtree(self) -> dict[str, tuple[float, str]]:
@@ -89,6 +103,31 @@ class _QueueCapacity:
             for on_path in entitlement.path if entitlement.invalid is None else ():
                 oldest[on_path] = min(creation_order, oldest.get(on_path, creation_order))
         return oldest
+
+    def _path_of(self, queue: str) -> Sequence[str]:
+        return self._entitlements[queue].path
+
+    # Accounts.
+
+    def charge(self, queue: str, task: Task) -> Amounts:
+        """Return what ``queue`` is charged for ``task``."""
+        return self.devices.charge(queue, task)
+
+    def on_allocate(self, task: Task) -> None:
+        self.accounts.on_allocate(task)
+        self.devices.count(task, 1)
+
+    def on_deallocate(self, task: Task) -> None:
+        self.accounts.on_deallocate(task)
+        self.devices.count(task, -1)
+
+    def on_enqueue(self, gang: Gang) -> None:
+        self.accounts.reserve(gang)
+        self.devices.admit(gang)
+
+    def renew(self, accounts: Mapping[str, Account]) -> None:
+        self.accounts.renew(accounts)
+        self.devices.recount()
 
     # Orders.
 
@@ -134,8 +173,9 @@ class _QueueCapacity:
         if gang.min_resources is None:
             return Vote.PERMIT
         for on_path in reversed(self._entitlements[gang.queue].path):
-            account = self.accounts.by_queue[on_path]
-            shortages = account.shortages(self.accounts.request_of(gang), self._entitlements[on_path].limits)
+            account, limits = self.accounts.by_queue[on_path], self._entitlements[on_path].limits
+            shortages = account.shortages(self.accounts.request_of(gang), limits)
+            shortages += self.devices.shortages(on_path, gang, limits)
             if shortages:
                 return QueueQuotaExceeded(on_path, shortages)
         return Vote.PERMIT
@@ -221,19 +261,21 @@ class _QueueCapacity:
             allocated = {name: left.get(name, self.accounts.allocated(name)) for name in evaluated}
             if may_lose(queue, preemptor_queue, preemptor, task, allocated):
                 victims.append(task)
-                left.update((name, minus(allocated[name], task.request)) for name in evaluated)
+                lost = self.charge(queue, task)
+                left.update((name, minus(allocated[name], lost)) for name in evaluated)
         return victims
 
     def _exceeds_deserved(
         self, queue: str, preemptor_queue: str, preemptor: Task, task: Task, allocated: Mapping[str, Amounts]
     ) -> bool:
-        shared = _common(task.request, preemptor.request) - {PODS}
-        requested = plus(self.accounts.allocated(preemptor_queue), preemptor.request)
+        lost, claim = self.charge(queue, task), self.charge(preemptor_queue, preemptor)
+        shared = _common(lost, claim) - {PODS}
+        requested = plus(self.accounts.allocated(preemptor_queue), claim)
         beyond = self._beyond_deserved(preemptor_queue, requested, shared)
         exceeded = [self._beyond_deserved(name, has, shared) for name, has in allocated.items()]
         if beyond - exceeded[0] or not all(resources - beyond for resources in exceeded):
             return False
-        return less_equal(self._entitlements[queue].guarantee, minus(allocated[queue], task.request))
+        return less_equal(self._entitlements[queue].guarantee, minus(allocated[queue], lost))
 
     def _beyond_deserved(self, queue: str, amounts: Amounts, of: Iterable[str]) -> set[str]:
         deserved = self._entitlements[queue].deserved
@@ -255,13 +297,14 @@ class _QueueCapacity:
 
         ``allocated``: what is left of ``queue``, and of each of its separate ancestors.
         """
-        if not _common(task.request, preemptor.request) - {PODS}:
+        lost = self.charge(queue, task)
+        if not _common(lost, self.charge(preemptor_queue, preemptor)) - {PODS}:
             return False
-        if not less_equal(self._entitlements[queue].guarantee, minus(allocated[queue], task.request)):
+        if not less_equal(self._entitlements[queue].guarantee, minus(allocated[queue], lost)):
             return False
         if not self._deserves_any(queue, task) and self._would_alternate(queue, preemptor_queue, preemptor):
             return False
-        if not all(self._exceeds(name, has, task.request) for name, has in allocated.items()):
+        if not all(self._exceeds(name, has, lost) for name, has in allocated.items()):
             return False
         return not self._may_reclaim_back(queue, allocated[queue], task, preemptor_queue, preemptor)
 
@@ -272,9 +315,10 @@ class _QueueCapacity:
 
         Of several resources a queue may exceed what it deserves of one and reclaim for another.
         """
-        within = less_equal_partly(allocated, self._entitlements[queue].deserved, task.request)
-        requested = plus(self.accounts.allocated(preemptor_queue), preemptor.request)
-        return within and self._exceeds(preemptor_queue, requested, preemptor.request)
+        lost, claim = self.charge(queue, task), self.charge(preemptor_queue, preemptor)
+        within = less_equal_partly(allocated, self._entitlements[queue].deserved, lost)
+        requested = plus(self.accounts.allocated(preemptor_queue), claim)
+        return within and self._exceeds(preemptor_queue, requested, claim)
 
     def _exceeds(self, queue: str, allocated: Amounts, of: Amounts) -> bool:
         """Return True if the queue exceeds what it deserves of a resource in ``of``, or deserves nothing."""
@@ -283,7 +327,7 @@ class _QueueCapacity:
 
     def gang_reclaimable(self, gang: Gang, preemptor: Queue) -> bool:
         """Return True if its queue exceeds its share, and keeps its guarantee without ``gang``."""
-        lost = gang.requests.allocated
+        lost = self.devices.charge_of_gang(gang.queue, gang)
         without = minus(self.accounts.allocated(gang.queue), lost)
         if not less_equal(self._entitlements[gang.queue].guarantee, without):
             return False
@@ -300,7 +344,7 @@ class _QueueCapacity:
 
     def _deserves_any(self, queue: str, task: Task) -> bool:
         """Return True if the queue deserves any resource that the task requests."""
-        return bool(_common(task.request, self._entitlements[queue].deserved))
+        return bool(_common(self.charge(queue, task), self._entitlements[queue].deserved))
 
 
 def _common(one: Amounts, other: Amounts) -> set[str]:

@@ -9,7 +9,7 @@ served, and have no part in what their siblings may have.  What their pods use c
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final
@@ -38,14 +38,22 @@ def total_guarantee(queues: Iterable[Queue]) -> Amounts:
     return reduce(plus, (queue.guarantee for queue in queues), EMPTY_AMOUNTS)
 
 
-def flat_entitlements(total: Amounts, queues: Mapping[str, Queue]) -> dict[str, Entitlement]:
-    """Return what each queue is entitled to of the cluster's ``total``, without a hierarchy."""
+def flat_entitlements(
+    total: Amounts, queues: Mapping[str, Queue], devices: Collection[str] = ()
+) -> dict[str, Entitlement]:
+    """Return what each queue is entitled to of the cluster's ``total``, without a hierarchy.
+
+    ``devices``: the names of amounts that only a ``capability`` limits.
+    """
     guaranteed = total_guarantee(queues.values())
     result = {}
     for name, queue in queues.items():
         limits = real_capability(total, guaranteed, queue.guarantee, queue.capability)
         deserved = maximum(minimum(queue.deserved, limits, DimensionDefault.INFINITY), queue.guarantee)
-        result[name] = Entitlement((name,), ResourceLimits(limits), deserved, queue.guarantee)
+        of_devices = {device: queue.capability.get(device, UNLIMITED) for device in devices}
+        result[name] = Entitlement(
+            (name,), ResourceLimits({**limits, **of_devices}), deserved, queue.guarantee
+        )
     return result
 
 

@@ -87,6 +87,8 @@ class PluginCallbacks:
 
     overused: Callable[[Queue], bool] | None = None
     allocatable: Callable[[Queue, Amounts], bool] | None = None
+    # What the queue is charged for the task, if that is more than its requests.
+    charge: Callable[[Queue, Task], Amounts] | None = None
     # What keeps the queue from allocating these amounts now; None: nothing that has amounts.
     share_shortage: Callable[[Queue, Amounts], QueueQuotaExceeded | None] | None = None
     # The node groups in which the queue may allocate no further pod with these requests.
@@ -157,6 +159,7 @@ class SessionCallbacks:
     job_overdue: Callbacks[Callable[[Gang], bool]]
     overused: Callbacks[Callable[[Queue], bool]]
     allocatable: Callbacks[Callable[[Queue, Amounts], bool]]
+    charge: Callbacks[Callable[[Queue, Task], Amounts]]
     share_shortage: Callbacks[Callable[[Queue, Amounts], QueueQuotaExceeded | None]]
     full_node_groups: Callbacks[Callable[[Queue, Amounts], Collection[str]]]
     backfillable: Callbacks[Callable[[Queue, Task], bool]]

@@ -256,7 +256,13 @@ class Session:
         """Return True if ``queue`` may allocate ``task`` now, and the gang has quota for it."""
         if not self.gang_of(task).has_quota_for(task):
             return False
-        return self.allows(queue, task.request)
+        return self.allows(queue, self.charge_of(queue, task))
+
+    def charge_of(self, queue: Queue, task: Task) -> Amounts:
+        """Return what ``queue`` is charged for ``task``, its requests or more."""
+        for callback in self.callbacks.charge:
+            return callback(queue, task)
+        return task.request
 
     @property
     def keeps_room_of_lost(self) -> bool:

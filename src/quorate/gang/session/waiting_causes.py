@@ -28,12 +28,14 @@ def refusal_by_queue(session: Session, gang: Gang, request: Amounts | None = Non
     return Cause(text, share=share)
 
 
-def requests_until(task: Task, statement: Statement) -> tuple[Amounts, Amounts]:
-    """Return the request of ``task``, and its sum with those of the tasks that ``statement`` has placed."""
-    together = Counter(task.request)
+def requests_until(session: Session, task: Task, statement: Statement) -> tuple[Amounts, Amounts]:
+    """Return what the queue is charged for ``task``, and with the tasks that ``statement`` has placed."""
+    queue = session.queues[session.gang_of(task).queue]
+    charge = session.charge_of(queue, task)
+    together = Counter(charge)
     for move in statement.moves:
-        together.update(move.task.request)
-    return task.request, together
+        together.update(session.charge_of(queue, move.task))
+    return charge, together
 
 
 def cause_of_refusals(
