@@ -1,6 +1,7 @@
 """Containers run as a kubelet runs them: commands, environment, volumes, ends."""
 
 import asyncio
+import shlex
 from pathlib import Path
 
 import pytest
@@ -160,6 +161,34 @@ def test_a_command_that_cannot_be_executed_fails_the_start(tmp_path: Path) -> No
                 assert ended["message"] == message, (way, name)
             own_end = state_of(pod, "own")["terminated"]
             assert (own_end["exitCode"], own_end["reason"]) == (127, "Error"), (way, own_end)
+
+    run_story(tmp_path, story)
+
+
+def test_a_file_without_a_format_is_not_run_by_a_shell(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        files = {"bare": "echo ran", "lined": "#!/bin/sh\necho ran", "empty": ""}
+        mount = {"volumeMounts": [{"name": "work", "mountPath": "/work"}]}
+        writes = [f"printf {shlex.quote(text)} > /work/{name}" for name, text in files.items()]
+        writing = script("; ".join([*writes, "chmod +x /work/*"]), name="writes", **mount)
+        path = {"env": [{"name": "PATH", "value": "/bin:/work"}], "workingDir": "/work", **mount}
+        commands = {name: f"/work/{name}" for name in files} | {"found": "bare", "near": "./bare"}
+        containers = [container(command, name=name, **path) for name, command in commands.items()]
+        volumes = [{"name": "work", "emptyDir": {}}]
+        spec = {"initContainers": [writing], "containers": containers, "volumes": volumes}
+        await world.run_pod("p", {"restartPolicy": "Never", **spec})
+        pod = await world.ended("p")
+        assert state_of(pod, "lined")["terminated"]["exitCode"] == 0
+        paths = {
+            "bare": "/work/bare",
+            "empty": "/work/empty",
+            "found": "/work/bare",
+            "near": "./bare",
+        }
+        for name, program in paths.items():
+            ended = state_of(pod, name)["terminated"]
+            assert (ended["exitCode"], ended["reason"]) == (255, "Error"), (name, ended)
+            assert (await world.log("p", name)).strip() == f"exec {program}: exec format error"
 
     run_story(tmp_path, story)
 

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +24,8 @@ OWN_DIRECTORIES: Final = frozenset({"proc", "dev", "sys", "tmp", "run"})
 JOINED_NAMESPACE: Final = "/run/pid-namespace"  # in the container, of the container that it joins
 STATUS_FD: Final = "9"
 LAYERS: Final = ("upper", "work", "merged")
+OTHER_FORMATS: Final = Path("/proc/sys/fs/binfmt_misc")
+FORMAT_ERROR: Final = ("/bin/sh", "-c", 'echo "exec $0: exec format error" >&2; exit 255')
 PYTHONS: Final = ("python", "python3")
 PYTHON_DIRECTORY: Final = "/usr/local/bin"
 
@@ -98,6 +100,44 @@ def resolve_in(root: Path, path: str) -> str:
             continue
         resolved = candidate
     return str(resolved)
+
+
+def with_format_error(sandbox: Sandbox, search_path: str) -> Sandbox:
+    """Return ``sandbox``, with a command that fails if the kernel has no format for the program's file.
+
+    The tools below would run such a file, a script without ``#!`` for example, with a shell.
+    Source: the messages and exit code of runc.
+    """
+    program = _unrecognized_program(sandbox, search_path)
+    return replace(sandbox, command=(*FORMAT_ERROR, program)) if program else sandbox
+
+
+def _unrecognized_program(sandbox: Sandbox, search_path: str) -> str:
+    """Return the path of the program that the command names if its format is unknown, else ""."""
+    word = sandbox.command[0]
+    directories = [sandbox.working_directory] if "/" in word else search_path.split(":")
+    for directory in directories:
+        path = os.path.join(directory, word)
+        on_host = _on_host(sandbox, path)
+        if on_host.is_file() and os.access(on_host, os.X_OK):
+            with on_host.open("rb") as program:
+                begins_with = program.read(4)
+            others = len(os.listdir(OTHER_FORMATS)) if OTHER_FORMATS.is_dir() else 0
+            is_known = others > 2 or begins_with.startswith(
+                (b"#!", b"\x7fELF")
+            )  # it has two files of its own
+            return "" if is_known else word if "/" in word else path
+    return ""
+
+
+def _on_host(sandbox: Sandbox, path: str) -> Path:
+    """Return the file of the host that a path in a container leads to."""
+    resolved = Path(resolve_in(sandbox.image, path))
+    mounts = [mount for mount in sandbox.mounts if Path(mount.target) in (resolved, *resolved.parents)]
+    if not mounts:
+        return sandbox.image / resolved.relative_to("/")
+    mount = max(mounts, key=lambda mount: len(mount.target))
+    return mount.source / resolved.relative_to(mount.target)
 
 
 def arguments(sandbox: Sandbox, tools: Tools, status: Path) -> list[str]:

@@ -19,7 +19,7 @@ from quorate.local.runtime.containers.environment import (
     references,
 )
 from quorate.local.runtime.containers.processes import Attempt
-from quorate.local.runtime.containers.sandbox import Sandbox
+from quorate.local.runtime.containers.sandbox import Sandbox, with_format_error
 from quorate.local.runtime.network.pod_files import pod_hostname
 from quorate.local.runtime.network.types import API_SERVICE, PodNetworkNamespace
 from quorate.local.runtime.node import NodeServices, device_files, device_variables
@@ -125,7 +125,7 @@ class ContainerStart:
         """Return the sandbox of the container.  Raises ``VolumeError`` or OSError."""
         container, pod = self.container, self.pod
         context = container.security_context
-        return Sandbox(
+        sandbox = Sandbox(
             command=self._command(environment),
             working_directory=container.working_dir or "/",
             hostname=pod_hostname(pod),
@@ -146,6 +146,7 @@ class ContainerStart:
             terminal=container.tty,
             pid_namespace=self.pid_namespace,
         )
+        return with_format_error(sandbox, environment["PATH"])
 
     def _command(self, environment: Mapping[str, str]) -> Sequence[str]:
         return [expand(word, environment) for word in (*self.container.command, *self.container.args)]
