@@ -100,3 +100,33 @@ def test_members_that_their_queue_keeps_waiting_name_its_share(
     assert reason.endswith(message)
     world.do("addPods", [{"name": "more", "group": "other", "cpu": 1, "node": "n1", "phase": "Running"}])
     assert world.session().statuses[0].gang == key_of("other"), "the condition of a is not written again"
+
+
+HIERARCHY: Json = {"name": "capacity", "enableHierarchy": True}
+
+
+@pytest.mark.parametrize("profile", ["compat", "design"])
+@pytest.mark.parametrize(
+    ("plugin", "parent"),
+    [("proportion", "root"), ("capacity", "root"), (HIERARCHY, "root"), (HIERARCHY, "above")],
+    ids=["proportion", "capacity", "tree", "parent"],
+)
+@pytest.mark.parametrize("capability", [4, 6])
+def test_a_group_beyond_the_capability_of_its_queue_says_so_before_what_the_nodes_lack(
+    plugin: str | Json, parent: str, capability: int, profile: str
+) -> None:
+    """The nodes may become free; the capability stays."""
+    limit = {"capability": {"cpu": capability}}
+    queue = {"name": "q", "parent": parent, **(limit if parent == "root" else {})}
+    given_ = {
+        "nodes": [{"name": "n", "cpu": 8}],
+        "queues": [queue, {"name": "above", **limit}, {"name": "other"}],
+        "podGroups": [
+            {"name": "busy", "queue": "other", "minMember": 1, "phase": "Running"},
+            {"name": "a", "queue": "q", "minMember": 1, "minResources": {"cpu": 6}},
+        ],
+        "pods": [{"name": "busy", "group": "busy", "cpu": 6, "node": "n", "phase": "Running"}],
+    }
+    outcome = opened(given_, plugin, profile).session()
+    of_queue = str(outcome.pending_reasons[key_of("a")]).startswith("queue ")
+    assert of_queue == (capability == 4), outcome.pending_reasons

@@ -160,7 +160,9 @@ class AdmissionChecks:
     ) -> r.PendingReason | None:
         if gang.min_resources is None:  # nothing is reserved for it on nodes
             return check_quota(gang)
-        short = self._check_nodes(gang) or self._check_share(gang)
+        short: r.PendingReason | None = self._check_nodes(gang)
+        if short is None or self._exceeds_capability(gang):
+            short = self._check_share(gang) or short
         if short is None:
             return check_quota(gang)
         if not may_evict or not self._may_be_freed(gang, short) or check_quota(gang):
@@ -239,6 +241,15 @@ class AdmissionChecks:
                 capacity, beyond = self._capacity.get(resource, 0), self._overcommitted.get(resource, 0)
                 shortages.append(Shortage(resource, amount, free, capacity, beyond))
         return sorted(shortages, key=attrgetter("resource")) if len(shortages) > 1 else shortages
+
+    def _exceeds_capability(self, gang: Gang) -> bool:
+        """Return True if a queue on the path of ``gang`` never has what it requests, whatever nodes have."""
+        requested = gang.min_resources or {}
+        return any(
+            amount > queue.capability.get(resource, amount)
+            for queue in self._path(gang.queue)
+            for resource, amount in requested.items()
+        )
 
     def _check_share(self, gang: Gang) -> r.PendingReason | None:
         rejection = self._session.enqueue_rejection(gang)

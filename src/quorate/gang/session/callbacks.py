@@ -194,14 +194,18 @@ def all_callbacks(tiers: Tiers[C]) -> Iterable[C]:
     return (callback for tier in tiers for callback in tier)
 
 
-def first_rejection(tiers: Tiers[Callable[[], Vote | T]]) -> T | Literal[Vote.REJECT] | None:
+def first_rejection(
+    tiers: Tiers[Callable[[], Vote | T]], preferred: Callable[[T], bool] | None = None
+) -> T | Literal[Vote.REJECT] | None:
     """Return the rejection, or its reason, of the first tier that decides; ``None``: permitted.
 
     A tier decides by any rejection, or else by any permit.  If no tier decides, the answer is a permit.
+    ``preferred``: the reasons that go before the others of their tier.
     """
     for tier in tiers:
         votes = [callback() for callback in tier]
-        for vote in votes:
+        reasons = [vote for vote in votes if not isinstance(vote, Vote)] if preferred else ()
+        for vote in (*filter(preferred, reasons), *votes):
             if vote is Vote.REJECT or not isinstance(vote, Vote):
                 return vote
         if Vote.PERMIT in votes:

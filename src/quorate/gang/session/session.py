@@ -223,7 +223,7 @@ class Session:
         votes: Tiers[Callable[[], Vote | r.PendingReason]] = [
             [partial(callback, gang) for callback in tier] for tier in self.callbacks.job_enqueueable
         ]
-        return first_rejection(votes)
+        return first_rejection(votes, preferred=_never_fits_queue)
 
     def is_pipelined(self, gang: Gang) -> bool:
         """Return True if ``gang`` may keep its nodes until it is ready (Volcano: jobPipelined)."""
@@ -476,3 +476,7 @@ class Session:
                 self.model.set_task_status(move.task, move.to_status, move.to_node)
         self._held.clear()
         return moves
+
+
+def _never_fits_queue(reason: object) -> bool:
+    return isinstance(reason, r.QueueQuotaExceeded) and r.can_never_fit(reason)

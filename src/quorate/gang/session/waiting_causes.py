@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskStatus
-from quorate.gang.pending_reasons import Cause, QueueNotOpen, no_share_message
+from quorate.gang.pending_reasons import Cause, QueueNotOpen, can_never_fit, no_share_message
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Statement
 from quorate.gang.shortage import no_fit_message
@@ -46,8 +46,9 @@ def cause_of_refusals(
     share = None
     if refused is not None:
         by_queue = refusal_by_queue(session, gang, refused)
-        causes.append(by_queue.text)
         share = by_queue.share
+        never_fits = share is not None and can_never_fit(share)
+        causes.insert(0 if never_fits else len(causes), by_queue.text)
     if not causes:
         return cause_without_refusals(session, gang)
     return Cause("; ".join(causes), tuple(refusals), share)
