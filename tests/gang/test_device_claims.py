@@ -15,8 +15,7 @@ from quorate.api.core.device_claims import DeviceClass, ResourceClaim, ResourceC
 from quorate.api.core.pod import Pod
 from quorate.api.meta import Key
 from quorate.gang.cache.claims_to_bind import devices_to_allocate
-from quorate.placement.filters.devices.allocated_claim import DeviceAllocationStep
-from quorate.placement.filters.devices.allocation import DeviceShortage
+from quorate.placement.filters.devices.allocation import DeviceAllocationStep, DeviceShortage
 from quorate.placement.filters.devices.selectors import Selector, compiled
 from tests.gang.vectors import settings_of
 from tests.gang.world import World

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from quorate.api.scheduler_configuration.actions import Profile
-from quorate.gang.plugins.hierarchical_drf import GangUsage, Path, TreeShare, tree_shares
+from quorate.gang.plugins.drf import GangUsage, Path, TreeShare, tree_shares
 from tests.gang.plugin_session import Json, PluginSession
 from tests.gang.vectors import settings_of
 from tests.gang.world import World

@@ -20,7 +20,7 @@ from quorate.gang.pending_reasons import PendingReason
 from quorate.gang.session.session import Session
 from quorate.gang.topology_reasons import HyperNodesTooSmall, NoSuchTier
 from quorate.placement.hyper_nodes.domains import Domain, DomainSearch, PodGroupRoom
-from quorate.placement.hyper_nodes.label_domains import LABEL_TIER
+from quorate.placement.hyper_nodes.index import LABEL_TIER
 from quorate.placement.hyper_nodes.part_finder import LimitedNodeFinder
 from quorate.placement.node_finder import NodeFinder
 from quorate.placement.vectors import Mask, np

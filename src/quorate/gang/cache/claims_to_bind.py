@@ -2,8 +2,7 @@
 
 from quorate.api.meta import Key
 from quorate.gang.cache.model import Model
-from quorate.placement.filters.devices.allocated_claim import DeviceAllocationStep
-from quorate.placement.filters.devices.allocation import DeviceShortage
+from quorate.placement.filters.devices.allocation import DeviceAllocationStep, DeviceShortage
 from quorate.placement.filters.devices.demand import unallocated_claims
 from quorate.placement.filters.volumes.binding import VolumeBinding, volume_bindings
 

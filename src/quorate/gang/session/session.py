@@ -49,7 +49,7 @@ from quorate.gang.session.callbacks import (
 )
 from quorate.gang.session.statement import Move, Statement
 from quorate.placement.hyper_nodes.domains import DomainSearch
-from quorate.placement.hyper_nodes.label_domains import LabelDomains
+from quorate.placement.hyper_nodes.index import LabelDomains
 from quorate.placement.node_finder import NodeFinder
 from quorate.placement.resources import Amounts
 from quorate.placement.shapes import Shape

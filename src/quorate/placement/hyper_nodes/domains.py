@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from quorate.placement.cluster import Cluster
 from quorate.placement.framework import Capacity
-from quorate.placement.hyper_nodes.index import HyperNodeIndex, Tier
-from quorate.placement.hyper_nodes.label_domains import LabelDomains
+from quorate.placement.hyper_nodes.index import HyperNodeIndex, LabelDomains, Tier
 from quorate.placement.node_finder import NodeFinder
 from quorate.placement.shapes import Shape
 from quorate.placement.vectors import Mask, Vector, np

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from quorate.api.volcano.topology import HyperNode
 from quorate.placement.cluster import Cluster
-from quorate.placement.hyper_nodes.members import NodeMatcher, member_names
 from quorate.placement.vectors import Vector, np
 
 if TYPE_CHECKING:
@@ -23,9 +22,21 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Number = TypeVar("Number", np.int64, np.float64)
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+from quorate.api.go_regexp import InvalidPattern, Pattern
+from quorate.api.meta import LabelSelector, matches_selector
+from quorate.placement.vectors import np
 
 _NONE: Final[frozenset[str]] = frozenset()
 _UNREAD: Final = -1
+
+
+_CACHED_PATTERNS: Final = 4_096
+
+
+LABEL_TIER: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,3 +222,107 @@ class HyperNodeIndex:
             ),
             default=None,
         )
+
+
+class NodeMatcher:
+    """The selectors of any number of HyperNodes, evaluated for one node at a time.
+
+    The cost for a node does not grow with the HyperNodes that select by name or by a label's value.
+
+    Source: Volcano (1.15).  A selector that cannot be read selects nothing, and so does an empty one.
+    """
+
+    def __init__(self, hyper_nodes: Iterable[HyperNode]) -> None:
+        self._by_name: dict[str, set[str]] = {}  # HyperNodes by the name of the node
+        self._by_pattern: dict[str, set[str]] = {}
+        self._by_label: dict[str, dict[str, list[tuple[LabelSelector, str]]]] = {}  # by key and value
+        self._by_expression: list[tuple[LabelSelector, str]] = []  # without a label that must have one value
+        for hyper_node in hyper_nodes:
+            self._add(hyper_node)
+        self._patterns = [
+            (pattern, names)
+            for text, names in self._by_pattern.items()
+            if (pattern := _compiled(text)) is not None
+        ]
+
+    def _add(self, hyper_node: HyperNode) -> None:
+        own = hyper_node.metadata.name
+        for member in hyper_node.spec.members:
+            if member.type != "Node":
+                continue
+            selector = member.selector
+            if selector.exact_match is not None:
+                self._by_name.setdefault(selector.exact_match.name, set()).add(own)
+            if selector.regex_match is not None:
+                self._by_pattern.setdefault(selector.regex_match.pattern, set()).add(own)
+            if selector.label_match is not None:
+                self._add_labels(selector.label_match, own)
+
+    def _add_labels(self, selector: LabelSelector, own: str) -> None:
+        for key, value in selector.match_labels.items():
+            self._by_label.setdefault(key, {}).setdefault(value, []).append((selector, own))
+            return
+        if selector.match_expressions:
+            self._by_expression.append((selector, own))
+
+    def matching(self, name: str, labels: Mapping[str, str]) -> frozenset[str]:
+        """Return the HyperNodes that select a node with this name and these labels."""
+        return frozenset(self._matching(name, labels))
+
+    def _matching(self, name: str, labels: Mapping[str, str]) -> Iterator[str]:
+        yield from self._by_name.get(name, ())
+        for pattern, names in self._patterns:
+            if pattern.matches(name):
+                yield from names
+        for key, by_value in self._by_label.items():
+            for selector, own in by_value.get(labels.get(key, ""), ()):
+                if matches_selector(selector, labels):
+                    yield own
+        for selector, own in self._by_expression:
+            if matches_selector(selector, labels):
+                yield own
+
+
+@lru_cache(maxsize=_CACHED_PATTERNS)
+def _compiled(text: str) -> Pattern | None:
+    try:
+        return Pattern(text)
+    except InvalidPattern:
+        return None
+
+
+def member_names(hyper_node: HyperNode) -> Iterator[str]:
+    """Yield the names of the HyperNodes that are members; only ``exactMatch`` selects them."""
+    for member in hyper_node.spec.members:
+        if member.type == "HyperNode" and member.selector.exact_match is not None:
+            yield member.selector.exact_match.name
+
+
+class LabelDomains:
+    """The domains of one node label: a snapshot of the nodes at its creation.
+
+    A node without the label is in no domain.
+    """
+
+    def __init__(self, cluster: Cluster, label: str) -> None:
+        by_value: dict[str, list[int]] = {}
+        for index, node in enumerate(cluster.nodes):
+            if node is not None and (value := node.metadata.labels.get(label)):
+                by_value.setdefault(value, []).append(index)
+        self._nodes = {value: np.array(nodes, np.int64) for value, nodes in sorted(by_value.items())}
+        lengths = [len(nodes) for nodes in self._nodes.values()]
+        self.tiers: Sequence[Tier] = ()
+        if lengths:
+            nodes, starts = np.concatenate([*self._nodes.values()]), np.cumsum([0, *lengths[:-1]])
+            self.tiers = (Tier(LABEL_TIER, tuple(self._nodes), nodes, starts),)
+        self.roots: Sequence[str] = ()  # all nodes are filled as one part
+
+    def nodes(self, value: str) -> Vector:
+        """Return the indexes of the nodes with a value, sorted; none if no node has it."""
+        return self._nodes.get(value, np.zeros(0, np.int64))
+
+    def children(self, value: str) -> Sequence[str]:
+        return ()
+
+    def tier_named(self, tier_name: str) -> int | None:
+        return None

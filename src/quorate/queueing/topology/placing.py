@@ -8,12 +8,11 @@ from msgspec.structs import replace
 
 from quorate.api.core import NodeSelector
 from quorate.placement.topology.assignment import place
-from quorate.placement.topology.counting import Capacity
+from quorate.placement.topology.counting import Capacity, host_shortage
 from quorate.placement.topology.leaf_hosts import Pods
 from quorate.placement.topology.pod_limits import PodLimits
 from quorate.placement.topology.request import NO_TOPOLOGY, PodSetRequest
 from quorate.placement.topology.search import PlacedPods, PlacementFailure
-from quorate.placement.topology.shortage import host_shortage
 from quorate.placement.topology.tree import DomainTree, Path
 from quorate.placement.vectors import np
 from quorate.queueing import inadmissible_reasons as r
