@@ -15,7 +15,7 @@ from quorate.kube.client import Client
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.resources import CONFIG_MAPS, JOBS, LEASES, QUEUES, Json, untyped
 from quorate.kube.rest.config import load_rest_config
-from quorate.webhooks.ca_injection import MUTATING
+from quorate.webhooks.serving_certificate import MUTATING
 from tests.e2e.commands import cluster, poll, quorate
 from tests.observe.listening import free_port
 

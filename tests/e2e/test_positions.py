@@ -25,8 +25,8 @@ from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import untyped
 from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.observe.explanations import Explainer
-from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.replica import Replica
+from quorate.observe.serving import HttpsEndpoints
 from quorate.observe.visibility import visibility, visibility_access
 from tests.e2e import shared_clusters
 from tests.e2e.test_rights import as_controller_account

@@ -33,8 +33,8 @@ from quorate.kube.resources import (
     untyped,
 )
 from quorate.observe.replica import Replica
-from quorate.webhooks.ca_injection import MUTATING, VALIDATING
 from quorate.webhooks.process import run_webhooks
+from quorate.webhooks.serving_certificate import MUTATING, VALIDATING
 from tests.e2e import shared_clusters, test_kinds, test_node_failures, test_retention
 from tests.e2e.kinds import JOB_SET, RAY_CLUSTER, TRAIN_JOB, Example
 from tests.e2e.service_accounts import RecordingClient, as_account

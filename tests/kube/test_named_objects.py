@@ -9,9 +9,9 @@ import pytest
 
 from quorate.api.core import ConfigMap
 from quorate.api.meta import Key
+from quorate.controllers.multikueue.connection.credential_sources import follow
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.named_objects import follow
 from quorate.kube.resources import CONFIG_MAPS
 from tests.kube.fake_server import Answer, FakeServer, Hangup, Stream, in_turn, refusal
 

@@ -5,7 +5,7 @@ import pytest
 from quorate.api import codec
 from quorate.api.explanation import ExplanationSummary
 from quorate.api.meta import ObjectMeta, at_epoch
-from quorate.observe.explanation_tables import prefers_table, table_frame, table_row
+from quorate.observe.explanation_lists import prefers_table, table_frame, table_row
 
 NOW = 1_767_571_200.0
 KUBECTL = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from quorate.api.meta import Key
 from quorate.kube.informer import Change
-from quorate.observe.api_requests import resource_of
 from quorate.observe.custom_labels import CustomLabels
+from quorate.observe.exposition import resource_of
 from quorate.observe.queueing_metrics import readings
 from quorate.observe.recorder import Recorder
 from quorate.observe.view import View

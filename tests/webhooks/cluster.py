@@ -22,9 +22,9 @@ from quorate.kube.resources import NAMESPACES, untyped
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.processes.local.apply import install_definitions
-from quorate.webhooks.ca_injection import MUTATING, VALIDATING
 from quorate.webhooks.process import run_webhooks, served_routes
 from quorate.webhooks.routes import WebhookEndpoint
+from quorate.webhooks.serving_certificate import MUTATING, VALIDATING
 from quorate.webhooks.webhook_configurations import conversion, webhook_configurations
 from tests.local.clusters import api_server
 from tests.observe.listening import free_port

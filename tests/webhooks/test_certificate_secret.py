@@ -13,9 +13,11 @@ from quorate.api.meta import Key
 from quorate.kube.client import PatchKind
 from quorate.kube.clock import WallClock
 from quorate.kube.serving.tls import KeyPair
-from quorate.webhooks.ca_injection import DEFINITIONS, MUTATING, VALIDATING
 from quorate.webhooks.serving_certificate import (
+    DEFINITIONS,
+    MUTATING,
     SECRETS,
+    VALIDATING,
     CertificateFiles,
     CertificateSecret,
     NoCertificate,

@@ -19,8 +19,8 @@ from quorate.api.volcano import job as volcano_job
 from quorate.api.volcano import topology as volcano_topology
 from quorate.controllers.integrations import INTEGRATIONS
 from quorate.controllers.serving.kinds import SETS
-from quorate.kube.serving import front_proxy
-from quorate.webhooks.ca_injection import INSTALLERS
+from quorate.kube.serving.delegated_auth import FRONT_PROXY_CONFIG_MAP, FRONT_PROXY_NAMESPACE
+from quorate.webhooks.serving_certificate import INSTALLERS
 
 READ: Final = ("get", "list", "watch")
 OWN: Final = "the controllers' own namespace"
@@ -197,7 +197,7 @@ CONTROLLER_RULES: Final = (
                ("subjectaccessreviews",), ("create",)),
     PolicyRule(
         "verifying the API server as a client of the visibility API", "", ("configmaps",), READ,
-        front_proxy.NAMESPACE, (front_proxy.NAME,),
+        FRONT_PROXY_NAMESPACE, (FRONT_PROXY_CONFIG_MAP,),
     ),
 )  # fmt: skip
 

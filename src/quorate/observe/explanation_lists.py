@@ -18,7 +18,7 @@ from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from time import perf_counter
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -31,11 +31,11 @@ from quorate.api.explanation import (
     ListMeta,
     summary_of,
 )
+from quorate.api.human_duration import human_duration
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, Uid
+from quorate.api.meta import Key, Uid, epoch
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import GroupFacts, explain_group, groups_by_owner, waiting_group
-from quorate.observe.explanation_tables import table_frame, table_row
 from quorate.observe.limits import KEEP_S, MAX_COMPLETE, SLICE_S
 from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted, is_finished
@@ -53,6 +53,17 @@ from quorate.queueing.explanation.workload import NOT_READ, Started, explain_wor
 from quorate.queueing.state import State
 
 T = TypeVar("T")
+
+# Title, format, whether only ``-o wide`` shows it, and a description.
+_COLUMNS: Final = (
+    ("Name", "name", False, "The workload or the pod group."),
+    ("State", "", False, "Its state, such as Queued, Held, Stuck or Running."),
+    ("Reason", "", False, "The code of the reason that decides the state; empty if it runs."),
+    ("Since", "", False, "How long it has been in this state."),
+    ("Message", "", False, "The reason as a sentence, with numbers."),
+    ("Enough", "", True, "What would let it start."),
+)
+_TABLE: Final = frozenset(("as=Table", "v=v1", "g=meta.k8s.io"))
 
 
 async def in_steps(steps: Steps[T]) -> T:
@@ -270,3 +281,34 @@ async def encoded_list(
         return codec.encode({**table_frame(token), "rows": items})
     frame = codec.to_builtins(ExplanationSummaryList(metadata=ListMeta(continue_=token)))
     return codec.encode({**frame, "items": items})
+
+
+def prefers_table(accept: str) -> bool:
+    """Return True if the first media type of the header ``Accept`` is a Table, as kubectl requests it."""
+    _, *parameters = accept.partition(",")[0].split(";")
+    return {parameter.strip() for parameter in parameters} >= _TABLE
+
+
+def table_frame(token: str) -> dict[str, Any]:
+    """Return a Table without rows; ``token`` names the next page, and is empty on the last one."""
+    columns = [
+        {"name": name, "type": "string", "format": form, "description": text, "priority": int(is_wide)}
+        for name, form, is_wide, text in _COLUMNS
+    ]
+    metadata = {"continue": token} if token else {}
+    return {
+        "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns
+    }  # fmt: skip
+
+
+def table_row(summary: ExplanationSummary, now: float) -> dict[str, Any]:
+    """Return the row of a summary at ``now`` (epoch seconds)."""
+    since = "" if summary.since is None else human_duration(now - epoch(summary.since))
+    cells = (
+        summary.metadata.name, summary.state, summary.code, since, summary.message,
+        "; ".join(summary.enough),
+    )  # fmt: skip
+    identity = {
+        "kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": summary.metadata
+    }  # fmt: skip
+    return {"cells": cells, "object": identity}

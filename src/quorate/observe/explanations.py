@@ -47,8 +47,8 @@ from quorate.observe.explanation_lists import (
     Page,
     explain_with_pods,
     in_steps,
+    prefers_table,
 )
-from quorate.observe.explanation_tables import prefers_table
 from quorate.observe.limits import MAX_DIGITS
 from quorate.observe.replica import Replica
 from quorate.observe.view import View

@@ -1,7 +1,11 @@
-"""The text exposition of metrics for Prometheus, and counters under names that the client library refuses."""
+"""The text exposition of metrics for Prometheus, and what the labels of metrics tell of requests.
+
+The client library refuses some names of counters; see ``UntypedCounter``.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge
@@ -11,6 +15,9 @@ from prometheus_client.registry import Collector
 
 from quorate.kube.serving.delegated_auth import Access, PathAccess
 from quorate.observe.families import Family
+
+# An object that is gone, a conflict, and a server that is busy are part of an ordinary run.
+_ORDINARY_CODES: Final = frozenset({404, 409, 429})
 
 
 class UntypedCounter(Gauge):
@@ -68,3 +75,35 @@ class _Collected(Collector):
 
     def collect(self) -> Iterable[Metric]:
         return self._families
+
+
+def is_refused_write(verb: str, code: int) -> bool:
+    """Return True if the API server refused a write, and would again.
+
+    For example 403 for a missing right, or 422 for an object that a schema or an admission plugin refuses.
+    """
+    return verb not in ("GET", "WATCH") and 400 <= code < 500 and code not in _ORDINARY_CODES
+
+
+def resource_of(path: str) -> str:
+    """Return the plural of a request path, with its group (except core) and its subresource.
+
+    ``/apis/batch/v1/namespaces/a/jobs/b/status`` is ``jobs.batch/status``.  Paths without a kind, such as the
+    paths of discovery, are ``other``.
+    """
+    match path.removeprefix("/").split("/"):
+        case ["api", _, *rest]:
+            group = ""
+        case ["apis", group, _, *rest]:
+            pass
+        case _:
+            return "other"
+    match rest:
+        case ["namespaces", _, plural, *tail] if plural not in ("status", "finalize"):
+            pass
+        case [plural, *tail]:
+            pass
+        case _:
+            return "other"
+    subresource = f"/{tail[1]}" if len(tail) > 1 else ""
+    return f"{plural}{'.' if group else ''}{group}{subresource}"

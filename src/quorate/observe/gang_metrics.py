@@ -16,8 +16,7 @@ from quorate.gang.cache.model import Model
 from quorate.gang.outcome import Outcome
 from quorate.kube.clock import Clock
 from quorate.kube.object_faults import ObjectFault
-from quorate.observe.api_requests import is_refused_write, resource_of
-from quorate.observe.exposition import counter_of, metrics_application
+from quorate.observe.exposition import counter_of, is_refused_write, metrics_application, resource_of
 from quorate.observe.gang_families import BY_NAME, FAMILIES
 from quorate.observe.gang_gauges import GangGauges, GroupRecord
 from quorate.scheduler.observer import Bound, SchedulerObserver, SchedulerStatus, SessionTimes

@@ -21,8 +21,8 @@ from quorate.api.meta import Key, find_condition
 from quorate.api.quorate import Reservation
 from quorate.kube.informer import Change
 from quorate.kube.object_faults import ObjectFault
-from quorate.observe.api_requests import is_refused_write, resource_of
 from quorate.observe.custom_labels import CustomLabels
+from quorate.observe.exposition import is_refused_write, resource_of
 from quorate.observe.families import BY_NAME, FAMILIES, ROLE, Family
 from quorate.observe.view import is_shown, local_queue_labels, local_queue_of
 from quorate.observe.workload_transitions import (

@@ -35,10 +35,9 @@ from quorate.kube.rest.config import RestConfig
 from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.observe.explanations import Explainer
 from quorate.observe.exposition import metrics_access
-from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.queueing_metrics import metrics
 from quorate.observe.replica import Replica, Role
-from quorate.observe.serving import health_checks, serving
+from quorate.observe.serving import HttpsEndpoints, health_checks, serving
 from quorate.observe.visibility import visibility, visibility_access
 from quorate.processes.configuration_reload import ConfigurationInForce
 from quorate.processes.estimation.cluster_models import ClusterModels

@@ -17,8 +17,7 @@ from quorate.kube.rest.config import load_rest_config
 from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.observe.exposition import metrics_access
 from quorate.observe.gang_metrics import GangMetrics
-from quorate.observe.https_endpoints import HttpsEndpoints
-from quorate.observe.serving import health_checks, serving
+from quorate.observe.serving import HttpsEndpoints, health_checks, serving
 from quorate.processes.configuration_reload import SchedulerConfigurationInForce
 from quorate.processes.process_setup import election_client, new_identity, require_served, run_until_stopped
 from quorate.processes.stored_scheduler_configuration import store_scheduler_in_force

@@ -14,8 +14,7 @@ from quorate.kube.resources import WORKLOADS
 from quorate.kube.rest.config import RestConfig, load_rest_config
 from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.observe.exposition import metrics_access, metrics_application
-from quorate.observe.https_endpoints import HttpsEndpoints
-from quorate.observe.serving import health_checks, serving
+from quorate.observe.serving import HttpsEndpoints, health_checks, serving
 from quorate.processes.configuration_reload import ConfigurationInForce
 from quorate.processes.process_setup import require_served, run_until_stopped
 from quorate.witness.metrics import COMPONENT, WitnessEvents, WitnessMetrics

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from quorate.sdk.cluster import Cluster, Manifests
-from quorate.sdk.explanations import Ended, Explanations
-from quorate.sdk.results import Job, Result, Simulation, Table, Usage
+from quorate.sdk.results import Ended, Explanations, Job, Result, Simulation, Table, Usage
 from quorate.sdk.scenario import Scenario
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.recorder import Run

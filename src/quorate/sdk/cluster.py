@@ -39,7 +39,7 @@ from quorate.processes.local.apply import apply_manifests
 from quorate.processes.local.manifests import Manifest, read_manifest_text, read_manifests
 from quorate.queueing.conditions import is_finished
 from quorate.sdk.blocking import run_blocking
-from quorate.sdk.explanations import NO_EXPLANATIONS, Ended, Explanations
+from quorate.sdk.results import NO_EXPLANATIONS, Ended, Explanations
 
 Manifests = str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 POLL_S: Final = (0.05, 0.5)  # the first pause, and the longest

@@ -1,14 +1,15 @@
 """Results of simulations; times are in seconds after the start of the scenario."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
+from html import escape
 from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
 from msgspec import structs
 
-from quorate.sdk.explanations import table
+from quorate.api.explanation import Explanation
 from quorate.simulate.results.comparison import Comparison
 from quorate.simulate.results.summary import Summary, Waits
 from quorate.simulate.results.tables import Columns, MissingExtra, number_of_rows
@@ -16,6 +17,50 @@ from quorate.simulate.results.tables import Columns, MissingExtra, number_of_row
 R = TypeVar("R")
 
 _SHOWN_ROWS: Final = 20  # of a table in a notebook
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table; numbers that are no integers have two decimals, and None is empty."""
+    head = "".join(f"<th>{escape(title)}</th>" for title in titles)
+    body = "".join(f"<tr>{''.join(f'<td>{_cell(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return escape(f"{value:.2f}" if isinstance(value, float) and value % 1 else f"{value}")
+
+
+class Explanations(tuple[Explanation, ...]):
+    """Explanations of several objects."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """Return the state of each object, the reason for it, and what would be enough, for a notebook."""
+        return table(
+            ("object", "state", "reason", "message", "enough"),
+            [(row.object, row.state, row.code, row.message, "; ".join(row.enough)) for row in self],
+        )
+
+
+NO_EXPLANATIONS: Final = Explanations()
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a job ended; a job that has failed has ``explanations``."""
+
+    job: str
+    succeeded: bool
+    message: str
+    explanations: Explanations = NO_EXPLANATIONS
+
+    def _repr_html_(self) -> str:
+        """Return the end of the job, for a notebook."""
+        result = "succeeded" if self.succeeded else "failed"
+        return table(("job", "result", "message"), [(self.job, result, self.message)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,26 +3,28 @@
 In the Secret the certificates are renewed automatically.  Its keys have the names that Kueue writes, so
 Quorate and Kueue can each continue with the Secret of the other.  ``ca.crt`` is what clients trust: the
 current CA certificate, and the previous one as long as a replica may still serve a certificate that it
-signed.
+signed.  ``CaInjector`` writes it into the configurations of webhooks.
 """
 
 import base64
 import binascii
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from quorate.api.configuration import Configuration
+from quorate.api.kueue import GROUP
+from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.api.meta import Key
-from quorate.kube.client import Client
+from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
-from quorate.kube.errors import AlreadyExists, Conflict, NotFound
+from quorate.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from quorate.kube.log import logger
-from quorate.kube.resources import Json, untyped
+from quorate.kube.resources import Json, Resource, untyped
 from quorate.kube.serving.certificates import (
     expires_within,
     is_valid_for,
@@ -30,7 +32,6 @@ from quorate.kube.serving.certificates import (
     new_server_certificate,
 )
 from quorate.kube.serving.tls import KeyPair, UnusableCertificate
-from quorate.webhooks.ca_injection import CaInjector
 
 SECRETS: Final = untyped("", "v1", "secrets", "Secret", True)
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
@@ -39,6 +40,18 @@ RENEW_SERVER: Final = timedelta(days=30)
 _CA_NAME: Final = "quorate-webhook-ca"
 _SERVER_NAME: Final = "quorate-webhook"
 _END: Final = b"-----END CERTIFICATE-----"
+
+_ADMISSION: Final = "admissionregistration.k8s.io"
+MUTATING: Final = untyped(
+    _ADMISSION, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", False
+)
+VALIDATING: Final = untyped(
+    _ADMISSION, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", False
+)
+DEFINITIONS: Final = untyped(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
+)
+INSTALLERS: Final = ("kueue", "quorate")  # prefixes of the names of webhook configurations
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,3 +229,71 @@ def _decoded(secret: Json) -> dict[str, bytes]:
 
 def _encoded(certificates: Certificates) -> dict[str, str]:
     return {name: base64.b64encode(value).decode() for name, value in certificates.as_secret().items()}
+
+
+def _configurations() -> Iterator[tuple[Resource[Json], str]]:
+    for installer in INSTALLERS:
+        yield MUTATING, f"{installer}-mutating-webhook-configuration"
+        yield VALIDATING, f"{installer}-validating-webhook-configuration"
+    for kind in CONVERTED_KINDS:
+        yield DEFINITIONS, f"{kind.lower()}s.{GROUP}"
+
+
+class CaInjector:
+    """Injection of the CA bundle into every configuration that names our Service as a webhook.
+
+    A configuration is recognized by that Service, whether Kueue or Quorate installed it.  Webhooks with a URL
+    or another Service are not changed.
+    """
+
+    def __init__(self, client: Client, service: Key) -> None:
+        self._client = client
+        self._service = service
+        self._problems: dict[str, str] = {}  # by configuration: the last problem that was logged
+
+    async def inject(self, bundle: bytes) -> None:
+        """Set ``bundle`` in every webhook configuration that names our Service.
+
+        A configuration that cannot be changed is logged and skipped.
+        """
+        encoded = base64.b64encode(bundle).decode()
+        for resource, name in _configurations():
+            problem = ""
+            try:
+                await self._inject(resource, name, encoded)
+            except Conflict:
+                continue  # it is being changed; the next call retries
+            except (Forbidden, ApiError) as error:
+                problem = str(error)
+            if problem and self._problems.get(name) != problem:
+                logger(__name__).warning("CA bundle not injected", name=name, error=problem)
+            self._problems[name] = problem
+
+    async def _inject(self, resource: Resource[Json], name: str, bundle: str) -> None:
+        stored = await self._client.find(resource, Key("", name))
+        if stored is None:
+            return  # not installed
+        changes = [
+            {"op": "add", "path": f"{path}/caBundle", "value": bundle}
+            for path, config in _client_configs(stored)
+            if self._is_ours(config) and config.get("caBundle") != bundle
+        ]
+        if changes:
+            version = stored["metadata"]["resourceVersion"]
+            unchanged = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
+            await self._client.patch(resource, Key("", name), [unchanged, *changes], kind=PatchKind.JSON)
+            logger(__name__).info("CA bundle injected", name=name, webhooks=len(changes))
+
+    def _is_ours(self, config: Mapping[str, Any]) -> bool:
+        service = config.get("service") or {}
+        return Key(service.get("namespace", ""), service.get("name", "")) == self._service
+
+
+def _client_configs(stored: Json) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each clientConfig of a configuration or a CRD, with its path as a JSON pointer."""
+    for at, webhook in enumerate(stored.get("webhooks") or ()):
+        yield f"/webhooks/{at}/clientConfig", webhook.get("clientConfig") or {}
+    conversion = (stored.get("spec") or {}).get("conversion") or {}
+    if conversion.get("strategy") == "Webhook":
+        config = (conversion.get("webhook") or {}).get("clientConfig") or {}
+        yield "/spec/conversion/webhook/clientConfig", config

@@ -1,6 +1,6 @@
 """The REST configuration: server address and credentials, from a kubeconfig or the service account of a pod.
 
-Tokens, certificates and passwords are read here; ``exec_plugin`` runs the program of a user with ``exec``.
+Tokens, certificates and passwords are read here; ``credentials`` runs the program of a user with ``exec``.
 """
 
 import os
@@ -12,8 +12,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from quorate.kube.rest.credentials import Anonymous, BasicAuth, Credentials, Token, TokenFile
-from quorate.kube.rest.exec_plugin import PluginCredentials
+from quorate.kube.rest.credentials import (
+    Anonymous,
+    BasicAuth,
+    Credentials,
+    PluginCredentials,
+    Token,
+    TokenFile,
+)
 from quorate.kube.rest.kubeconfig import Certificate, InvalidKubeconfig, KubeconfigContext, read_kubeconfig
 
 # Returns one end of a socket pair (AF_UNIX); the server has the other one.  Raises OSError.

@@ -4,20 +4,27 @@ Decisions are cached for ten seconds, as in kube-apiserver's delegated authentic
 requests, and a revoked permission takes effect soon enough.
 """
 
+import json
 import ssl
 from collections import OrderedDict
-from collections.abc import Hashable
-from typing import Generic, TypeVar
+from collections.abc import Hashable, Mapping
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from quorate.api import codec
+from quorate.api.core import ConfigMap
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.informer import Change, Informer
 from quorate.kube.limits import REVIEW_CACHE_S, REVIEW_CACHE_SIZE
-from quorate.kube.serving.front_proxy import FrontProxyVerifier
+from quorate.kube.log import logger
+from quorate.kube.resources import CONFIG_MAPS
 
 V = TypeVar("V")
+
+FRONT_PROXY_NAMESPACE: Final = "kube-system"
+FRONT_PROXY_CONFIG_MAP: Final = "extension-apiserver-authentication"
 
 
 class User(msgspec.Struct, frozen=True):
@@ -78,6 +85,50 @@ async def review_self(client: Client) -> User:
     path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
     reviewed = codec.decode(_Answer[_SelfStatus], await client.request("POST", path, body=body))
     return _user(reviewed.status.user_info)
+
+
+class FrontProxyVerifier:
+    """Trusts no client before ``run`` reads the ConfigMap; then ``context`` requests client certificates.
+
+    One ConfigMap of every cluster has the authority of its client certificate and the allowed common names.
+    """
+
+    def __init__(self, client: Client, context: ssl.SSLContext) -> None:
+        self._context = context
+        self._names: frozenset[str] | None = None  # empty: any; None: none is trusted yet
+        self._informer = Informer(
+            client,
+            CONFIG_MAPS,
+            namespace=FRONT_PROXY_NAMESPACE,
+            field_selector=f"metadata.name={FRONT_PROXY_CONFIG_MAP}",
+        )
+        self._informer.subscribe(self._changed)
+
+    async def run(self) -> None:
+        """Follow the ConfigMap until cancelled."""
+        await self._informer.run()
+
+    def is_trusted(self, certificate: Mapping[str, Any]) -> bool:
+        """Return True if the client with ``certificate`` (``getpeercert``) may name other users."""
+        subject = certificate.get("subject", ())
+        names = {value for part in subject for key, value in part if key == "commonName"}
+        return self._names is not None and (not self._names or not self._names.isdisjoint(names))
+
+    def _changed(self, change: Change[ConfigMap]) -> None:
+        data = change.new.data if change.new is not None else {}
+        authority = data.get("requestheader-client-ca-file", "")
+        try:
+            names = frozenset(map(str, json.loads(data.get("requestheader-allowed-names", "[]"))))
+            if authority:
+                # A replaced authority stays trusted until the process ends: it cannot be unloaded.
+                self._context.load_verify_locations(cadata=authority)
+                self._context.verify_mode = ssl.CERT_OPTIONAL
+        except (ValueError, TypeError, ssl.SSLError) as error:
+            logger(__name__).warning(
+                "front proxy configuration is invalid", config_map=FRONT_PROXY_CONFIG_MAP, problem=str(error)
+            )
+            return
+        self._names = names if authority else None
 
 
 class DelegatedAuth:

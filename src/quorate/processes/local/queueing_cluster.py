@@ -39,8 +39,8 @@ from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.local.cluster import Settings, run_cluster
 from quorate.local.directory import LockedDirectory
 from quorate.observe.explanations import Explainer
-from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.replica import Replica
+from quorate.observe.serving import HttpsEndpoints
 from quorate.observe.visibility import visibility, visibility_access
 from quorate.processes.configuration_reload import ConfigurationInForce
 from quorate.processes.controllers import run_controller_process
@@ -50,10 +50,9 @@ from quorate.processes.stored_scheduler_configuration import store_scheduler_in_
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import run_scheduler
 from quorate.scheduler.scheduler import Options
-from quorate.webhooks.ca_injection import MUTATING, VALIDATING
 from quorate.webhooks.process import served_routes
 from quorate.webhooks.routes import WebhookEndpoint
-from quorate.webhooks.serving_certificate import SECRETS
+from quorate.webhooks.serving_certificate import MUTATING, SECRETS, VALIDATING
 from quorate.webhooks.webhook_configurations import webhook_configurations
 
 NAMESPACES: Final = untyped("", "v1", "namespaces", "Namespace", False)
