@@ -10,8 +10,8 @@ from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import PENDING
 from quorate.gang.actions import ACTIONS
-from quorate.gang.actions.beside_windows import report_windows
 from quorate.gang.actions.repair import evict_partial_gangs
+from quorate.gang.actions.window_room import report_windows
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.task import Task

@@ -46,7 +46,7 @@ from quorate.kube.resources import (
 )
 from quorate.scheduler.bind_gate import BindGate
 from quorate.scheduler.binder import Binder
-from quorate.scheduler.device_binder import DeviceBinder
+from quorate.scheduler.claim_binder import DeviceBinder, VolumeBinder
 from quorate.scheduler.feeds import (
     find_served,
     gang_feeds,
@@ -69,7 +69,6 @@ from quorate.scheduler.pod_group_status import PodGroupStatusWriter
 from quorate.scheduler.preemption import Evictor, Nominator
 from quorate.scheduler.provisioning_requests import ProvisioningRequester
 from quorate.scheduler.queues import BuiltInQueues, QueueStatusWriter
-from quorate.scheduler.volume_binder import VolumeBinder
 
 COMPONENT: Final = "quorate-scheduler"
 SCHEDULER_NAMES: Final = ("quorate", "volcano")

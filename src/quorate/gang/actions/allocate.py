@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from quorate.api.volcano import INQUEUE
 from quorate.gang.actions.gang_placement import place_gangs
-from quorate.gang.actions.native_victims import NativeVictims
+from quorate.gang.actions.native_preemption import NativeVictims
 from quorate.gang.actions.preempt import preempt_for
 from quorate.gang.actions.reclaim import reclaim_for
 from quorate.gang.cache.gang import Gang

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 from quorate.gang.actions.gang_placement import allocate_minimum, allocate_nominated
 from quorate.gang.actions.hyper_node_rooms import hard_limit, is_pipelined, may_have_victims
-from quorate.gang.actions.native_preemption import preempt_for_native_group
-from quorate.gang.actions.native_victims import NativeVictims
+from quorate.gang.actions.native_preemption import NativeVictims, preempt_for_native_group
 from quorate.gang.actions.ordering import GangQueues, tasks_to_place
 from quorate.gang.actions.repeated_search import search_unless_refused
 from quorate.gang.actions.victim_search import VictimSearch, evict_tasks
