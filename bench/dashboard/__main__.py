@@ -17,8 +17,8 @@ from rich.console import Console
 from bench.limits import check_limits
 from quorate.api import codec
 from quorate.api.configuration import default_configuration
-from quorate.api.core.host_node import HostNode
 from quorate.api.core.pod import Pod
+from quorate.api.core.scheduling import HostNode
 from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
 from quorate.api.kueue.topology import Topology
 from quorate.dashboard.model.changes import Changed, ChangeFeed

@@ -31,7 +31,7 @@ from bench.topology.worlds import (
 from bench.virtual_time import Job, Simulation
 from bench.worlds import BASELINE, BLOCK, EPOCH_S, RACK, TOPOLOGIES, World, make_state, make_workload
 from quorate.api.configuration.queueing import NodeFitMode
-from quorate.api.core.host_node import HostNode
+from quorate.api.core.scheduling import HostNode
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.placement.topology.request import TopologyRequest

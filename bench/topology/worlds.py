@@ -27,7 +27,7 @@ from quorate.api import codec
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import DEFAULT_GATES, TopologyGates
 from quorate.api.configuration.queueing import NodeFit, NodeFitMode
-from quorate.api.core.host_node import HostNode
+from quorate.api.core.scheduling import HostNode
 from quorate.api.kueue import LocalQueue, ResourceFlavor, Workload
 from quorate.api.kueue.topology import HOSTNAME, Topology
 from quorate.api.meta import Key

@@ -5,7 +5,7 @@ from typing import Any
 
 from quorate.api import codec
 from quorate.api.configuration import Configuration, default_configuration
-from quorate.api.core.host_node import HostNode
+from quorate.api.core.scheduling import HostNode
 from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key

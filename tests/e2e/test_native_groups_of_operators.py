@@ -10,7 +10,7 @@ import pytest
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.integrations import Integrations
 from quorate.api.core.pod import Pod
-from quorate.controllers.pods.adoption import NOT_GATED
+from quorate.controllers.pods.defaulting import NOT_GATED
 from quorate.controllers.pods.queued_pod import is_gated
 from quorate.kube.resources import EVENTS, WORKLOADS, Json
 from quorate.local.nodes import NodePool

@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.api import codec
-from quorate.api.core.policy import PodDisruptionBudget
+from quorate.api.core.scheduling import PodDisruptionBudget
 from quorate.gang.actions.whole_gang_eviction import is_evictable
 from quorate.gang.session_opening import open_session
 from tests.gang.plugin_session import Json, PluginSession

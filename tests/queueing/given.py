@@ -34,7 +34,7 @@ from quorate.api.quorate import Reservation
 from quorate.controllers.jobframework.construct_workload import Priority, resolve_priority
 from quorate.placement.resources import in_base_units
 from quorate.queueing import conditions as c
-from quorate.queueing.nodes.node_fit import NODE_FIT
+from quorate.queueing.nodes.topology_flavors import NODE_FIT
 from quorate.queueing.pending.shape import Shape
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from quorate.api import codec
-from quorate.api.core.host_node import HostNode
+from quorate.api.core.scheduling import HostNode
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.explanation import Explanation, Reason
 from quorate.api.kueue import AdmissionCheck, Workload

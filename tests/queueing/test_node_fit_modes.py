@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from quorate.api.configuration import load_configuration
 from quorate.api.meta import find_condition
-from quorate.queueing.nodes.node_fit import NODE_FIT
+from quorate.queueing.nodes.topology_flavors import NODE_FIT
 from tests.api.configuration.files import a_file
 from tests.queueing.world import World
 

@@ -31,9 +31,8 @@ from quorate.controllers.jobs.kubeflow import TRAINING_JOBS, MPIJob
 from quorate.controllers.jobs.ray import RayCluster, RayService
 from quorate.controllers.jobs.rayjob import RayJob
 from quorate.controllers.jobs.spark import SparkApplication
-from quorate.controllers.jobs.trainjob import TrainJob
+from quorate.controllers.jobs.trainjob import RuntimeSnapshots, TrainJob
 from quorate.controllers.jobs.unstructured import UnstructuredJob, UnstructuredJobKind, unstructured_resource
-from quorate.controllers.runtime_snapshots import RuntimeSnapshots
 from quorate.controllers.serving.kinds import SETS
 from quorate.controllers.volcano.job.queued_job import VolcanoJob
 from quorate.controllers.volcano.pod_groups.queued_group import VolcanoPodGroup

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from quorate.api import batch, codec, core, events, kueue, native_groups, quorate, volcano
 from quorate.api.codec import Json as Json
-from quorate.api.core import device_claims, pod, policy, scheduling, volumes
+from quorate.api.core import device_claims, pod, scheduling, volumes
 from quorate.api.events import ObjectReference
 from quorate.api.kueue import multikueue, provisioning, topology
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid
@@ -156,7 +156,7 @@ STORAGE_CLASSES = Resource(
     "storage.k8s.io", "v1", "storageclasses", "StorageClass", False, volumes.StorageClass
 )
 POD_DISRUPTION_BUDGETS = Resource(
-    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, policy.PodDisruptionBudget
+    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, scheduling.PodDisruptionBudget
 )
 CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", False, volumes.CSINode)
 

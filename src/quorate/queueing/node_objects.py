@@ -16,8 +16,8 @@ from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.nodes.foreign_pods import PODS, group_of
 from quorate.queueing.nodes.model import TopologyModel
-from quorate.queueing.nodes.node_fit import mode_of
 from quorate.queueing.nodes.pod_constraints import PodConstraints
+from quorate.queueing.nodes.topology_flavors import mode_of
 
 
 def reads_nodes(configuration: Configuration, flavor: ResourceFlavor) -> bool:

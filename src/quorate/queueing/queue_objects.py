@@ -24,7 +24,7 @@ from quorate.queueing.consumed_usage import ConsumedUsage
 from quorate.queueing.inactive_reasons import inactive_reasons, is_terminating
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.node_objects import NodeObjects
-from quorate.queueing.nodes.node_fit import annotated_mode
+from quorate.queueing.nodes.topology_flavors import annotated_mode
 from quorate.queueing.request_updates import RequestUpdates
 from quorate.quota.tree import Node
 

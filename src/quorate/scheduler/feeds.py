@@ -14,8 +14,7 @@ import msgspec
 from quorate.api import codec, kueue, native_groups
 from quorate.api.core import Namespace, ResourceQuota
 from quorate.api.core.pod import Pod
-from quorate.api.core.policy import PodDisruptionBudget
-from quorate.api.core.scheduling import Node
+from quorate.api.core.scheduling import Node, PodDisruptionBudget
 from quorate.api.core.volumes import CSINode
 from quorate.api.kueue.placed_workload import PlacedWorkload
 from quorate.api.meta import Key, Struct, find_condition

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.core.pod import Pod, PodStatus
-from quorate.api.core.scheduling import Node
+from quorate.api.core.scheduling import HostNode, Node
 
 POD = """
 {"metadata": {"name": "%(name)s", "namespace": "team", "uid": "%(name)s",
@@ -38,6 +38,42 @@ POD = """
  "status": {"phase": "Running", "conditions": [
    {"type": "Ready", "status": "True", "lastTransitionTime": "2024-01-02T03:04:%(second)sZ"}]}}
 """
+
+READY = {
+    "type": "Ready",
+    "status": "True",
+    "reason": "KubeletReady",
+    "message": "kubelet is posting ready status",
+}
+NODE = {
+    "metadata": {
+        "name": "a",
+        "uid": "1",
+        "resourceVersion": "7",
+        "labels": {"kubernetes.io/hostname": "a", "rack": "r1"},
+        "annotations": {"node.alpha.kubernetes.io/ttl": "0"},
+    },
+    "spec": {"unschedulable": True, "taints": [{"key": "gpu", "effect": "NoSchedule"}], "providerID": "x"},
+    "status": {
+        "capacity": {"cpu": "9"},
+        "allocatable": {"cpu": "8"},
+        "conditions": [{"type": "DiskPressure", "status": "False"}, READY],
+        "images": [{"names": ["registry.example/a:1"], "sizeBytes": 1}],
+    },
+}
+KEPT = {
+    "metadata": {
+        "name": "a",
+        "uid": "1",
+        "resourceVersion": "7",
+        "labels": {"kubernetes.io/hostname": "a", "rack": "r1"},
+    },
+    "spec": {"unschedulable": True, "taints": [{"key": "gpu", "effect": "NoSchedule"}]},
+    "status": {
+        "allocatable": {"cpu": "8"},
+        "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+    },
+}
 
 
 def a_pod(name: str, node: str = "", second: str = "00", claim: str = "shared") -> Pod:
@@ -137,3 +173,20 @@ def test_equal_nodes_share_their_images() -> None:
 
     assert node("a").status.images[0].size_bytes == 9
     assert node("a").status.images is node("b").status.images
+
+
+def test_only_what_places_depend_on_is_kept() -> None:
+    """What is kept of nodes as hosts of places."""
+    node = codec.convert(HostNode, NODE)
+    kept = codec.convert(HostNode, KEPT)
+    assert (node.metadata, node.spec, node.status) == (kept.metadata, kept.spec, kept.status)
+    assert dict(node.metadata.labels) == {"kubernetes.io/hostname": "a", "rack": "r1"}
+    assert [each.type for each in node.status.conditions] == ["Ready"]
+    assert str(node.status.allocatable["cpu"]) == "8"
+    assert not node.metadata.annotations
+    assert not node.status.images
+    assert not node.status.capacity
+
+
+def test_a_node_that_says_nothing_is_not_ready() -> None:
+    assert codec.convert(HostNode, {"metadata": {"name": "a"}}).status.conditions == ()

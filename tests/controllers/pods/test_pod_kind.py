@@ -10,7 +10,7 @@ from quorate.api.kueue import Admission, PodSet, PodSetAssignment, Workload, Wor
 from quorate.api.meta import Condition, ObjectMeta, OwnerReference, Uid
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, ReconcileContext
 from quorate.controllers.jobframework.rules import decide
-from quorate.controllers.pods.adoption import adoption_plan
+from quorate.controllers.pods.defaulting import adoption_plan
 from quorate.controllers.pods.pod_kind import PodKind
 from quorate.controllers.pods.pod_writes import template_of
 from quorate.kube.writes import Patch

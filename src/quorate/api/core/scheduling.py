@@ -6,6 +6,9 @@ one object, and fields that differ in every pod without affecting placement (tok
 are dropped.
 """
 
+from datetime import datetime
+from functools import lru_cache
+from sys import intern
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -22,8 +25,16 @@ from quorate.api.core import (
     Toleration,
     check_number_of_resources,
 )
-from quorate.api.interning import intern_fields
-from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct
+from quorate.api.interning import CACHE_SIZE, intern_fields, intern_strings
+from quorate.api.meta import (
+    Condition,
+    ConditionStatus,
+    Int32,
+    LabelSelector,
+    ObjectMeta,
+    Struct,
+    find_condition,
+)
 
 
 class ContainerPort(core.ContainerPort):
@@ -196,3 +207,44 @@ class Node(Struct):
     metadata: ObjectMeta
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+
+
+class PodDisruptionBudgetSpec(Struct):
+    selector: LabelSelector | None = None
+
+
+class PodDisruptionBudgetStatus(Struct):
+    disruptions_allowed: Int32 = 0
+    disrupted_pods: dict[str, Any] = {}  # by name: pods that are being evicted and are counted already
+
+
+class PodDisruptionBudget(Struct):
+    metadata: ObjectMeta
+    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+class HostNode(Node):
+    """A node without what no place depends on; of the conditions it has ``Ready``, without its message.
+
+    The queueing controllers keep every node of a cluster, so little is kept of each.
+    """
+
+    def __post_init__(self) -> None:
+        metadata, status = self.metadata, self.status
+        trimmed = ObjectMeta(
+            name=intern(metadata.name),
+            uid=metadata.uid,
+            resource_version=metadata.resource_version,
+            labels=intern_strings(metadata.labels),
+        )
+        msgspec.structs.force_setattr(self, "metadata", trimmed)
+        ready = find_condition(status.conditions, "Ready")
+        conditions = () if ready is None else _ready(ready.status, ready.reason, ready.last_transition_time)
+        kept = NodeStatus(allocatable=status.allocatable, conditions=conditions)
+        msgspec.structs.force_setattr(self, "status", kept)
+
+
+@lru_cache(maxsize=CACHE_SIZE)
+def _ready(status: ConditionStatus, reason: str, since: datetime | None) -> tuple[Condition, ...]:
+    return (Condition(type="Ready", status=status, reason=reason, last_transition_time=since),)

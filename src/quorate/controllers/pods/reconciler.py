@@ -16,7 +16,7 @@ from quorate.controllers.jobframework.reconciler import JobReconciler, JobSource
 from quorate.controllers.limits import GROUP_DELAY_S, NATIVE_GROUPS_RETRY_S, OWNER_RETRY_S
 from quorate.controllers.native_groups import NativeGroups, unit_key
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.adoption import adoption_plan
+from quorate.controllers.pods.defaulting import adoption_plan
 from quorate.controllers.pods.native_workloads import native_group_name, native_unit
 from quorate.controllers.pods.pod_group import PodGroup
 from quorate.controllers.pods.pod_group_kind import PodGroupKind

@@ -11,8 +11,7 @@ from typing import Final
 from quorate.api.field_path import look_up, read_entries, read_field
 from quorate.controllers.executor import Plan, warning_event
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.adoption import NOT_GATED
-from quorate.controllers.pods.defaulting import DefaultingContext
+from quorate.controllers.pods.defaulting import NOT_GATED, DefaultingContext
 from quorate.controllers.serving.kinds import ServingSet
 from quorate.controllers.serving.set_templates import (
     SetKind,

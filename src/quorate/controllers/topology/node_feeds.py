@@ -10,9 +10,8 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from quorate.api.core.host_node import HostNode
 from quorate.api.core.pod import Pod
-from quorate.api.core.scheduling import Node
+from quorate.api.core.scheduling import HostNode, Node
 from quorate.api.kueue import ResourceFlavor, Workload
 from quorate.api.meta import Key, find_condition
 from quorate.controllers.feeds import counts_devices, queueing_feeds

@@ -12,8 +12,7 @@ from typing import Final
 from quorate.api.core import PriorityClass, ResourceQuota
 from quorate.api.core.pod import Pod
 from quorate.api.core.pod_resources import EncodedRequests
-from quorate.api.core.policy import PodDisruptionBudget
-from quorate.api.core.scheduling import Node
+from quorate.api.core.scheduling import Node, PodDisruptionBudget
 from quorate.api.kueue.placed_workload import PlacedWorkload
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Key, Uid

@@ -8,7 +8,7 @@ status shows it only later.
 from collections.abc import Sequence
 from itertools import chain
 
-from quorate.api.core.policy import PodDisruptionBudget
+from quorate.api.core.scheduling import PodDisruptionBudget
 from quorate.api.meta import Key, Uid, matches_selector
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.gang.cache.gang import Gang

@@ -2,19 +2,27 @@
 
 A flavor with ``topologyName`` is a *topology flavor*.  Its nodes are ready and schedulable, have its node
 labels and have a value for each level of its Topology.
+
+A pod set of flavors without a topology is checked as the strictest mode of its flavors says, but not at all
+if one of them says ``Off``, and not if the nodes of a flavor are elsewhere: a ProvisioningRequest brings the
+nodes, or they are in a worker cluster.
 """
 
-from collections.abc import Container, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from typing import Final, Protocol
 
 from quorate.api.configuration.feature_gates import TopologyGates
-from quorate.api.configuration.queueing import NodeFitMode
+from quorate.api.configuration.queueing import NODE_FIT_MODES, NodeFitMode
 from quorate.api.core.scheduling import Node
-from quorate.api.kueue import ResourceFlavor
+from quorate.api.kueue import AdmissionCheck, ClusterQueueSpec, ResourceFlavor
+from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
 from quorate.api.kueue.topology import HOSTNAME, Topology
 from quorate.api.meta import is_true
+from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
 from quorate.placement.topology.request import Profile
-from quorate.queueing.nodes.node_fit import mode_of
+
+NODE_FIT: Final = "quorate.dev/node-fit"  # an annotation of flavors: the mode for their pods
+_MODES: Final[Mapping[str, NodeFitMode]] = {mode: mode for mode in NODE_FIT_MODES}
 
 
 class WithFlavors(Protocol):
@@ -121,3 +129,49 @@ class TopologyFlavors:
             and all(labels.get(key) == value for key, value in flavor.spec.node_labels.items())
             and all(level in labels for level in levels)
         )
+
+
+def mode_of(flavors: Iterable[ResourceFlavor], default: NodeFitMode) -> NodeFitMode:
+    """Return the mode for pods that get resources of all ``flavors``.
+
+    A flavor with a topology says ``Off``, because its pods get places in the topology.
+    """
+    modes = {_mode(flavor, default) for flavor in flavors}
+    if not modes or "Off" in modes:
+        return "Off"
+    return "Require" if "Require" in modes else "Report"
+
+
+def _mode(flavor: ResourceFlavor, default: NodeFitMode) -> NodeFitMode:
+    if flavor.spec.topology_name:
+        return "Off"
+    return annotated_mode(flavor) or default
+
+
+def annotated_mode(flavor: ResourceFlavor) -> NodeFitMode | None:
+    """Return the mode in the annotation of a flavor; None without the annotation, or for an unknown mode."""
+    return _MODES.get(flavor.metadata.annotations.get(NODE_FIT, ""))
+
+
+def has_other_nodes(
+    queue: ClusterQueueSpec,
+    flavors: Collection[str],
+    checks: Mapping[str, AdmissionCheck],
+    controllers: Collection[str] = (PROVISIONING, MULTIKUEUE),
+) -> bool:
+    """Return True if a check of the queue brings the nodes of one of ``flavors``, or uses those elsewhere.
+
+    ``controllers``: of the checks that count.
+    """
+    rules = queue.admission_checks_strategy.admission_checks
+    return bool(rules) and any(
+        rule.name in checks
+        and checks[rule.name].spec.controller_name in controllers
+        and (not rule.on_flavors or any(flavor in rule.on_flavors for flavor in flavors))
+        for rule in rules
+    )
+
+
+def runs_elsewhere(queue: ClusterQueueSpec, checks: Mapping[str, AdmissionCheck]) -> bool:
+    """Return True if the workloads of the queue run in worker clusters, which place their pods."""
+    return has_other_nodes(queue, (), checks, (MULTIKUEUE,))

@@ -24,10 +24,9 @@ from quorate.api.meta import is_true
 from quorate.placement.cluster import Cluster
 from quorate.placement.topology.leaf_fits import LeafFits
 from quorate.placement.topology.tree import DomainTree, Path
-from quorate.queueing.nodes.node_fit import mode_of
 from quorate.queueing.nodes.occupants import Occupants
 from quorate.queueing.nodes.places import LEVELS, Amounts, Place, UsedBy
-from quorate.queueing.nodes.topology_flavors import TopologyFlavors
+from quorate.queueing.nodes.topology_flavors import TopologyFlavors, mode_of
 from quorate.queueing.nodes.used_places import UsedPlaces
 
 SLICE_SIZE: Final = 100  # nodes

@@ -5,9 +5,9 @@ from quorate.api.kueue import Workload
 from quorate.queueing.assignment import Assignment
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
-from quorate.queueing.nodes.node_fit import has_other_nodes
 from quorate.queueing.nodes.pod_constraints import VOLUMES_UNKNOWN
 from quorate.queueing.nodes.pod_templates import template_of
+from quorate.queueing.nodes.topology_flavors import has_other_nodes
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.shape import Shape
 from quorate.queueing.state import State

@@ -13,8 +13,8 @@ from quorate.queueing.assignment import Assignment, AssignmentMode
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import PlacementRefused
 from quorate.queueing.nodes.model import TopologyModel
-from quorate.queueing.nodes.node_fit import has_other_nodes
 from quorate.queueing.nodes.pod_templates import template_of
+from quorate.queueing.nodes.topology_flavors import has_other_nodes
 from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.scheduling.node_check import pods_to_check

@@ -11,8 +11,8 @@ from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.decisions import AssignTopology, CycleFault, Decision, Evict, SecondPassFailed
 from quorate.queueing.inadmissible_reasons import AwaitingPreemption, InadmissibleReason, inadmissible_message
-from quorate.queueing.nodes.node_fit import runs_elsewhere
 from quorate.queueing.nodes.places import Places
+from quorate.queueing.nodes.topology_flavors import runs_elsewhere
 from quorate.queueing.preemption.candidates import Target, preemption_decision
 from quorate.queueing.preemption.simulation import UsageSimulation
 from quorate.queueing.scheduling.preemption_search import PreemptionSearch

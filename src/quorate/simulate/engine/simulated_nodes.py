@@ -13,9 +13,8 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.core import Taint
-from quorate.api.core.host_node import HostNode
 from quorate.api.core.pod import Pod
-from quorate.api.core.scheduling import Node
+from quorate.api.core.scheduling import HostNode, Node
 from quorate.api.kueue import Workload
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import ConditionStatus, condition_at, find_condition, with_condition

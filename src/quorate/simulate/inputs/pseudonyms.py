@@ -20,7 +20,7 @@ import yaml
 from quorate.api import configuration
 from quorate.api.configuration.planned_starts import BACKFILL
 from quorate.api.configuration.priority_aging import PRIORITY_AGING
-from quorate.queueing.nodes.node_fit import NODE_FIT
+from quorate.queueing.nodes.topology_flavors import NODE_FIT
 from quorate.queueing.planning.rules import DEFAULT_MAXIMUM, DEPTH, OVERRUN, RESERVE_AFTER
 
 # By the field that contains them.
