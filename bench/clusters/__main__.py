@@ -30,9 +30,9 @@ from quorate.controllers.multikueue.dispatch.dispatchers import (
     Nomination,
     NominationInput,
     all_at_once,
+    earliest_start,
     incremental_with,
 )
-from quorate.controllers.multikueue.dispatch.earliest_start import earliest_start
 from quorate.simulate.engine.clusters import Clusters
 from quorate.simulate.engine.player import play as play_alone
 from quorate.simulate.engine.recorder import Run

@@ -100,7 +100,6 @@ def test_nothing_listens_without_an_address() -> None:
 
 
 def endpoints(client: Client) -> HttpsEndpoints:
-    """Endpoints that other machines can reach have TLS and authorization."""
     clock = WallClock()
     return HttpsEndpoints(DelegatedAuth(client, clock), TlsOptions())
 

@@ -12,9 +12,8 @@ import yaml
 
 from quorate.api import codec
 from quorate.api.meta import at_epoch
-from quorate.cli.local_background import print_log, stop
+from quorate.cli.local_background import print_log, stop, stop_workers
 from quorate.cli.local_option import DEFAULT_NAME, DataDir, Name, cluster_directory
-from quorate.cli.local_workers import stop_workers
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import is_structured, print_result
 from quorate.inspect.errors import UsageError

@@ -13,7 +13,13 @@ import uvloop
 from quorate.api.configuration import Configuration
 from quorate.api.meta import Key
 from quorate.cli.configuration_options import Config, SchedulerConf
-from quorate.cli.local_background import IN_BACKGROUND, start_in_background
+from quorate.cli.local_background import (
+    IN_BACKGROUND,
+    WorkerProcess,
+    end_workers,
+    start_in_background,
+    start_worker,
+)
 from quorate.cli.local_option import (
     DEFAULT_DASHBOARD_PORT,
     DEFAULT_NAME,
@@ -22,7 +28,6 @@ from quorate.cli.local_option import (
     cluster_directory,
     options_text,
 )
-from quorate.cli.local_workers import WorkerProcess, end_workers, start_worker
 from quorate.cli.run import node_options as n
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import print_result

@@ -11,7 +11,7 @@ from typing import Literal
 
 from quorate.api.explanation import ExplainedState, Explanation
 from quorate.api.meta import Struct
-from quorate.simulate.results.comparison import Comparison
+from quorate.simulate.results.summary import Comparison
 
 
 class Answer(Struct, omit_defaults=False):

@@ -12,8 +12,7 @@ from quorate.simulate.engine.recorder import Run
 from quorate.simulate.inputs.changes import changed
 from quorate.simulate.inputs.cluster_worlds import reject_clusters
 from quorate.simulate.inputs.world import InvalidWorld, World
-from quorate.simulate.results.comparison import Comparison, compare
-from quorate.simulate.results.summary import summarize
+from quorate.simulate.results.summary import Comparison, compare, summarize
 from quorate.simulate.results.tables import job_columns, usage_columns
 
 __all__ = ["Cluster", "InvalidWorld", "Scenario", "explain", "simulate", "submit", "wait"]

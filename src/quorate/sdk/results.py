@@ -10,8 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 from msgspec import structs
 
 from quorate.api.explanation import Explanation
-from quorate.simulate.results.comparison import Comparison
-from quorate.simulate.results.summary import Summary, Waits
+from quorate.simulate.results.summary import Comparison, Summary, Waits
 from quorate.simulate.results.tables import Columns, MissingExtra, number_of_rows
 
 R = TypeVar("R")

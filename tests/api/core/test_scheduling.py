@@ -176,7 +176,6 @@ def test_equal_nodes_share_their_images() -> None:
 
 
 def test_only_what_places_depend_on_is_kept() -> None:
-    """What is kept of nodes as hosts of places."""
     node = codec.convert(HostNode, NODE)
     kept = codec.convert(HostNode, KEPT)
     assert (node.metadata, node.spec, node.status) == (kept.metadata, kept.spec, kept.status)

@@ -376,7 +376,6 @@ def test_the_trainer_has_nothing_to_write_into_our_changes(
 
 
 def changed(obj: UnstructuredJob, **metadata: Any) -> UnstructuredJob:
-    """The stored runtimes of TrainJobs: when they are read again."""
     return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, **metadata))
 
 

@@ -4,7 +4,7 @@ from quorate.api import codec
 from quorate.api.core.pod import Pod
 from quorate.controllers.jobframework.podset_info import PodSetInfo, read_template
 from quorate.controllers.pods.pod_writes import ungate
-from quorate.controllers.pods.roles import role_hash, role_of
+from quorate.controllers.pods.queued_pod import role_hash, role_of
 from quorate.kube.patches import merged
 from quorate.kube.writes import Patch
 from tests.controllers.pods.notation import a_pod

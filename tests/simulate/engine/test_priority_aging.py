@@ -1,7 +1,7 @@
 """Priority ageing in virtual time: steps come when they are due, and a run ends."""
 
 from quorate.simulate.engine.player import play
-from quorate.simulate.results.comparison import compare
+from quorate.simulate.results.summary import compare
 from tests.simulate.worlds import queue, run_of, spans, world_of
 
 JOBS = """

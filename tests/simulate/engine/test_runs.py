@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from quorate.quota.amount import FlavorResource
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.records import NEVER, UsageRecords
-from quorate.simulate.results.comparison import compare
-from quorate.simulate.results.summary import summarize
+from quorate.simulate.results.summary import compare, summarize
 from tests.search import examples
 from tests.simulate.worlds import queue, run_of, world_of
 

@@ -13,8 +13,8 @@ from quorate.controllers.multikueue.dispatch.dispatchers import (
     StartsLater,
     UnknownStart,
     cluster_start,
+    earliest_start,
 )
-from quorate.controllers.multikueue.dispatch.earliest_start import earliest_start
 from quorate.simulate.engine.clusters import Clusters
 from quorate.simulate.estimates.cluster_starts import SimulatedStarts
 from quorate.simulate.results.summary import waits_ms

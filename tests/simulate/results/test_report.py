@@ -15,8 +15,7 @@ from quorate.simulate.engine.recorder import Run
 from quorate.simulate.inputs.changes import changed
 from quorate.simulate.inputs.world import read_world
 from quorate.simulate.results import chart_series, charts
-from quorate.simulate.results.comparison import compare
-from quorate.simulate.results.summary import summarize
+from quorate.simulate.results.summary import compare, summarize
 from tests.simulate.engine.test_player import HIGH, LOW
 from tests.simulate.worlds import queue, run_of
 

@@ -38,8 +38,14 @@ from quorate.simulate.estimates.snapshot import snapshot_world
 from quorate.simulate.inputs.changes import changed
 from quorate.simulate.inputs.submissions import number_of_jobs
 from quorate.simulate.inputs.world import InvalidWorld, World, read_world
-from quorate.simulate.results.comparison import Comparison, compare
-from quorate.simulate.results.summary import ClustersSummary, Summary, summarize, summarize_clusters
+from quorate.simulate.results.summary import (
+    ClustersSummary,
+    Comparison,
+    Summary,
+    compare,
+    summarize,
+    summarize_clusters,
+)
 from quorate.simulate.results.tables import Columns, job_columns, stacked, usage_columns
 
 CLUSTER: Final = "the cluster"  # in tables and in the column of runs

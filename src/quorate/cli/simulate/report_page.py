@@ -24,8 +24,7 @@ from quorate.cli.simulate.tables import (
 from quorate.simulate.engine.recorder import Run
 from quorate.simulate.results import chart_series, charts
 from quorate.simulate.results.charts import Figure
-from quorate.simulate.results.comparison import Comparison
-from quorate.simulate.results.summary import summarize
+from quorate.simulate.results.summary import Comparison, summarize
 
 _POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"

@@ -15,8 +15,16 @@ from quorate.inspect.errors import UsageError
 from quorate.inspect.formatting import format_duration, plural
 from quorate.quota.amount import counts_bytes
 from quorate.simulate.engine.recorder import Run
-from quorate.simulate.results.comparison import Change, Comparison
-from quorate.simulate.results.summary import ClustersSummary, NodeUse, Summary, Utilisation, Waits, summarize
+from quorate.simulate.results.summary import (
+    Change,
+    ClustersSummary,
+    Comparison,
+    NodeUse,
+    Summary,
+    Utilisation,
+    Waits,
+    summarize,
+)
 from quorate.simulate.results.tables import Column, Columns, MissingExtra
 
 _WAITS: Final = ("JOBS", "ADMITTED", "WAIT P50", "P90", "P99", "SLOWDOWN", "PREEMPTED", "EVICTED")

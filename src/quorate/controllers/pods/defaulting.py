@@ -17,8 +17,7 @@ from quorate.api.syntax import is_dns_subdomain, positive_int32
 from quorate.controllers.executor import Plan, warning_event
 from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.queued_pod import group_name_in, is_gated
-from quorate.controllers.pods.roles import role_hash, role_of
+from quorate.controllers.pods.queued_pod import group_name_in, is_gated, role_hash, role_of
 from quorate.kube.resources import PLACEABLE_PODS, Json, reference_to
 from quorate.kube.writes import Patch
 

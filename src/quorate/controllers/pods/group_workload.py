@@ -22,8 +22,7 @@ from quorate.controllers.limits import MAX_POD_SETS
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.pod_group import PodGroup, by_age, by_precedence
 from quorate.controllers.pods.pod_writes import template_of
-from quorate.controllers.pods.queued_pod import can_count, request_topology
-from quorate.controllers.pods.roles import role_hash
+from quorate.controllers.pods.queued_pod import can_count, request_topology, role_hash
 from quorate.kube.events import truncate
 from quorate.kube.resources import PLACEABLE_PODS
 

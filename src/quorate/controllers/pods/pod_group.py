@@ -24,8 +24,8 @@ from quorate.controllers.pods.queued_pod import (
     is_retriable,
     is_suspended,
     last_active,
+    role_of,
 )
-from quorate.controllers.pods.roles import role_of
 from quorate.queueing.conditions import has_quota_reservation
 
 

@@ -12,8 +12,7 @@ from quorate.api.names.kueue import TOPOLOGY_GATE
 from quorate.api.names.topology import GROUP_POD_INDEX, GROUP_POD_INDEX_LABEL
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.queued_pod import has_finalizer
-from quorate.controllers.pods.roles import role_of
+from quorate.controllers.pods.queued_pod import has_finalizer, role_of
 from quorate.kube.resources import PLACEABLE_PODS, Json
 from quorate.kube.writes import Apply, Delete, Patch, Write
 

@@ -13,7 +13,7 @@ from quorate.api.findings import Finding
 from quorate.api.names.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.defaulting import DefaultingContext, gates_of, with_default_queue
-from quorate.controllers.pods.roles import role_hash
+from quorate.controllers.pods.queued_pod import role_hash
 from quorate.kube.resources import Json
 
 _QUEUE_PATH: Final = f"metadata.labels[{QUEUE_NAME}]"

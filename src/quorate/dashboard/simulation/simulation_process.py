@@ -36,7 +36,7 @@ from quorate.simulate.inputs.changes import changed_by_text
 from quorate.simulate.inputs.scenario import API_VERSION
 from quorate.simulate.inputs.world import InvalidWorld, World
 from quorate.simulate.limits import PLAYS
-from quorate.simulate.results.comparison import compare
+from quorate.simulate.results.summary import compare
 
 MANIFESTS: Final = "manifests"  # the name of the text in findings
 

@@ -7,7 +7,7 @@ best-effort members with their gang, and this action places best-effort members 
 limits of these queues.
 """
 
-from quorate.gang.actions.kept_room import kept_room
+from quorate.gang.actions.held_room import kept_room
 from quorate.gang.actions.ordering import GangQueues
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskStatus

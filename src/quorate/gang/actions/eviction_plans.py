@@ -37,8 +37,8 @@ from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.outcome import EvictionAction
 from quorate.gang.session.callbacks import Callbacks
 from quorate.gang.session.session import Session
+from quorate.gang.session.victims import MinResourcesSurplus
 from quorate.gang.session_opening import open_session
-from quorate.gang.surplus import MinResourcesSurplus
 from quorate.quota.amount import PODS
 
 MAX_GANGS: Final = 10_000  # that the searches of a session look at, of which 30 take a millisecond

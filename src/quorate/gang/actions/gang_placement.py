@@ -11,8 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 
-from quorate.gang.actions.kept_room import kept_room, may_delay
-from quorate.gang.actions.nominated_room import NominatedRoom, has_share, is_nominated
+from quorate.gang.actions.held_room import NominatedRoom, has_share, is_nominated, kept_room, may_delay
 from quorate.gang.actions.ordering import GangQueues, tasks_to_place
 from quorate.gang.actions.refused_placements import RefusedPlacement, Trials
 from quorate.gang.actions.repair import is_partially_bound

@@ -18,8 +18,8 @@ from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from quorate.gang.actions.held_room import has_share, is_nominated
 from quorate.gang.actions.hyper_node_rooms import domains_with_room, gang_room, highest_tier, room_of
-from quorate.gang.actions.nominated_room import has_share, is_nominated
 from quorate.gang.actions.ordering import tasks_to_place
 from quorate.gang.actions.refused_placements import Trials
 from quorate.gang.cache.gang import Gang

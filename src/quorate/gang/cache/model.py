@@ -38,7 +38,7 @@ from quorate.gang.cache.from_objects import (
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.held_places import HeldPlaces
 from quorate.gang.cache.pod_shapes import PodShapes
-from quorate.gang.cache.pods_on_nodes import PodsOnNodes
+from quorate.gang.cache.pods_on_nodes import PodsOnNodes, UnreadablePods
 from quorate.gang.cache.priority_classes import PriorityClasses
 from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.queue_accounts import Account, Ledger
@@ -48,7 +48,6 @@ from quorate.gang.cache.reserved_nodes import ReservedNodes
 from quorate.gang.cache.room_for_gangs import LeftRoom
 from quorate.gang.cache.search_turns import SearchTurns
 from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskStatus
-from quorate.gang.cache.unreadable_pods import UnreadablePods
 from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.placement.cluster import Cluster
 from quorate.placement.cluster.occupants import NO_ROOM

@@ -14,7 +14,7 @@ from quorate.gang.cache.sub_groups import SubGroups
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.session.callbacks import PluginCallbacks, SortKey, Vote
 from quorate.gang.session.session import Session
-from quorate.gang.surplus import MinMemberSurplus
+from quorate.gang.session.victims import MinMemberSurplus
 
 
 def gang(session: Session, entry: PluginEntry) -> PluginCallbacks:

@@ -12,7 +12,7 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task
 from quorate.gang.session.callbacks import PluginCallbacks
 from quorate.gang.session.session import Session
-from quorate.gang.surplus import MinMemberSurplus, MinResourcesSurplus
+from quorate.gang.session.victims import MinMemberSurplus, MinResourcesSurplus
 
 
 def priority(session: Session, entry: PluginEntry) -> PluginCallbacks:

@@ -18,10 +18,9 @@ from quorate.placement.cluster.audit import SumMismatch, audit_cluster
 from quorate.placement.topology.tree import MAX_AMOUNT, Path
 from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.nodes.occupants import Name, Nominated
-from quorate.queueing.nodes.places import Amounts, Places, UsedBy
+from quorate.queueing.nodes.places import Amounts, Places, UsedBy, UsedPlaces
 from quorate.queueing.nodes.pod_constraints import HeldKey, PodConstraints
 from quorate.queueing.nodes.trees import KnownTree
-from quorate.queueing.nodes.used_places import UsedPlaces
 
 SLICE_SIZE: Final = 1_000  # workloads, nodes or pods
 

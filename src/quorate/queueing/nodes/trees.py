@@ -25,9 +25,8 @@ from quorate.placement.cluster import Cluster
 from quorate.placement.topology.leaf_fits import LeafFits
 from quorate.placement.topology.tree import DomainTree, Path
 from quorate.queueing.nodes.occupants import Occupants
-from quorate.queueing.nodes.places import LEVELS, Amounts, Place, UsedBy
+from quorate.queueing.nodes.places import LEVELS, Amounts, Place, UsedBy, UsedPlaces
 from quorate.queueing.nodes.topology_flavors import TopologyFlavors, mode_of
-from quorate.queueing.nodes.used_places import UsedPlaces
 
 SLICE_SIZE: Final = 100  # nodes
 

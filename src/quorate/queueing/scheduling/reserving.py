@@ -8,7 +8,7 @@ from quorate.queueing.conditions import executed_s, queued_since
 from quorate.queueing.decisions import Reserve
 from quorate.queueing.inadmissible_reasons import Shortage
 from quorate.queueing.pending.entry import Entry
-from quorate.queueing.scheduling.node_check import unplaced_pods
+from quorate.queueing.scheduling.pod_sets_to_place import unplaced_pods
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Unlimited, Usage, as_quantity

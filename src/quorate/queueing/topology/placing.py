@@ -17,10 +17,9 @@ from quorate.placement.topology.tree import DomainTree, Path
 from quorate.placement.vectors import np
 from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.nodes.model import TopologyModel
-from quorate.queueing.nodes.places import LEVELS, Amounts, Domains, Place, without_places
+from quorate.queueing.nodes.places import LEVELS, Amounts, Domains, Place, host_request, without_places
 from quorate.queueing.nodes.pod_templates import Template
 from quorate.queueing.nodes.trees import labels_of
-from quorate.queueing.nodes.used_places import host_request
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.topology.elastic_slices import PreviousPlaces, extend, previous_places
 

@@ -10,8 +10,8 @@ from quorate.controllers.multikueue.dispatch.dispatchers import (
     StartsBy,
     StartsLater,
     cluster_start,
+    configured_dispatchers,
 )
-from quorate.controllers.multikueue.dispatch.earliest_start import configured_dispatchers
 from quorate.simulate.engine.clusters import Clusters, ClustersRun
 from quorate.simulate.engine.simulated_job import SimulatedJob
 from quorate.simulate.estimates.forecast import forecast_one

@@ -11,7 +11,7 @@ from quorate.api.quantity import Quantity
 from quorate.quota.amount import base_units, counts_bytes
 from quorate.simulate.engine.recorder import Run
 from quorate.simulate.results import chart_series
-from quorate.simulate.results.comparison import Change
+from quorate.simulate.results.summary import Change
 
 Figure = dict[str, Any]
 COLORS: Final = (

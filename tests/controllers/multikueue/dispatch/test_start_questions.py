@@ -15,13 +15,14 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.controllers.multikueue.dispatch import start_questions
 from quorate.controllers.multikueue.dispatch.dispatchers import (
+    ASK_SOON_S,
     ClusterStart,
     NeverStarts,
     NominationInput,
     StartsBy,
     UnknownStart,
+    earliest_start,
 )
-from quorate.controllers.multikueue.dispatch.earliest_start import ASK_SOON_S, earliest_start
 from quorate.controllers.multikueue.dispatch.start_questions import AskModel, StartQuestions
 from quorate.controllers.multikueue.workers import Worker, Workers
 from quorate.controllers.multikueue.workload_copy import WORKLOAD_COPIES

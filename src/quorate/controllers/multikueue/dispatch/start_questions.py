@@ -26,17 +26,15 @@ from quorate.api.explanation import MAX_AHEAD, StartAnswer, StartQuestion, estim
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, Uid
 from quorate.controllers.multikueue.dispatch.dispatchers import (
+    ASK_AGAIN_AT_MOST_S,
     MAX_REASON,
     ClusterStart,
     NominationInput,
+    Position,
     StartsBy,
     UnknownStart,
-    cluster_start,
-)
-from quorate.controllers.multikueue.dispatch.earliest_start import (
-    ASK_AGAIN_AT_MOST_S,
-    Position,
     can_be_chosen,
+    cluster_start,
     counts_s,
     earliest_start,
     rank_of,

@@ -16,8 +16,11 @@ from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor
 from quorate.controllers.informers import WORKLOADS_OF
 from quorate.controllers.limits import WORKERS
-from quorate.controllers.multikueue.dispatch.dispatchers import ClusterStart
-from quorate.controllers.multikueue.dispatch.earliest_start import configured_dispatchers, earliest_start
+from quorate.controllers.multikueue.dispatch.dispatchers import (
+    ClusterStart,
+    configured_dispatchers,
+    earliest_start,
+)
 from quorate.controllers.multikueue.dispatch.job_adapter import JobAdapter, JobRef
 from quorate.controllers.multikueue.dispatch.plan import (
     DispatchInput,
