@@ -11,7 +11,7 @@ import pytest
 
 from quorate.api.core import Pod
 from quorate.api.meta import Key
-from quorate.kube.errors import ApiError, Unreachable, Unreadable
+from quorate.kube.errors import RequestFailed
 from quorate.kube.informer import Change, Informer
 from quorate.kube.limits import WATCH_SLICE_S
 from quorate.kube.object_faults import ObjectFault
@@ -184,7 +184,7 @@ def test_run_until_failure_raises_the_first_failure(responses: tuple[Answer | St
         ended = (listing(3), Stream((frame("ADDED", pod("a", 4)),)), Answer(410, refusal(410, "Expired")))
         async with FakeServer(in_turn(*ended, *responses)) as server, server.client() as client:
             informer = Informer(client, PODS)
-            with pytest.raises((ApiError, Unreachable, Unreadable)):
+            with pytest.raises(RequestFailed):
                 await informer.run_until_failure()
             assert not informer.is_running
             assert len(server.requests) == len(ended) + len(responses)

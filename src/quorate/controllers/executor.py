@@ -19,7 +19,7 @@ from quorate.controllers.context import ControllerContext
 from quorate.controllers.limits import PLAN_DEFER_S
 from quorate.kube.clock import Clock
 from quorate.kube.controller.expectations import Expectations, Version
-from quorate.kube.errors import ApiError, Invalid, Unreachable, Unreadable
+from quorate.kube.errors import Invalid, RequestFailed
 from quorate.kube.informer import Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOADS, Resource
@@ -174,7 +174,7 @@ class PlanExecutor:
             produced = await send(self._client, plan.writes)
         except Invalid:
             raise  # certainly not stored
-        except (ApiError, Unreachable, Unreadable):
+        except RequestFailed:
             self._expectations.doubt(key, plan.all_writes)
             raise
         # The watch delivers nothing for a patch that changed nothing and so kept the version.

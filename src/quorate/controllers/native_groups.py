@@ -16,7 +16,7 @@ from quorate.controllers.limits import NATIVE_GANGS_CHECK_S, UNSERVED_INTERVAL_S
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.discovery import served_version, wait_until_served
-from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable, Unreadable
+from quorate.kube.errors import Forbidden, NotFound, RequestFailed
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import NATIVE_POD_GROUPS, NATIVE_WORKLOADS, Resource, untyped
 
@@ -57,7 +57,7 @@ async def require_native_groups(client: Client, configuration: Configuration) ->
         return
     try:
         served = await _served_groups(client)
-    except (ApiError, Unreachable, Unreadable):
+    except RequestFailed:
         return  # the reconcilers report it
     if served is None:
         raise NativeGangsUnavailable

@@ -24,7 +24,7 @@ from quorate.controllers.topology.node_feeds import NodeFeeds
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.discovery import wait_until_served
-from quorate.kube.errors import ApiError, Unreachable, Unreadable
+from quorate.kube.errors import RequestFailed
 from quorate.kube.fault_conditions import OF_QUEUEING, FaultConditionWriter
 from quorate.kube.informer import Change, Informer
 from quorate.kube.manager import leader_election
@@ -231,7 +231,7 @@ async def reads_all_pods(client: Client, configuration: Configuration) -> bool:
         return True
     try:
         flavors = (await client.list(RESOURCE_FLAVORS)).items
-    except (ApiError, Unreachable, Unreadable):
+    except RequestFailed:
         return False  # the informer of flavors reports it
     return any(reads_nodes(configuration, flavor) for flavor in flavors)
 

@@ -9,7 +9,7 @@ import msgspec
 from quorate.api import codec
 from quorate.api.meta import Struct
 from quorate.kube.clock import Clock
-from quorate.kube.errors import ApiError, NotFound, Unreachable, Unreadable
+from quorate.kube.errors import NotFound, RequestFailed, Unreadable
 from quorate.kube.limits import DISCOVERY_INTERVAL_S
 from quorate.kube.log import logger
 from quorate.kube.resources import Resource, T
@@ -95,7 +95,7 @@ async def wait_until_served(
                 problem = "its definition is not installed" + (" in this version" if served else "")
             else:
                 on_absent()
-        except (ApiError, Unreachable, Unreadable) as error:
+        except RequestFailed as error:
             problem = str(error)
         if problem and problem != logged:
             log.warning("kind is not served yet", problem=problem)

@@ -1,4 +1,4 @@
-"""Errors of requests to an API server, as exceptions with attributes.
+"""Errors of requests to an API server, as exceptions with attributes; all are ``RequestFailed``.
 
 ``ApiError`` and its subclasses: the server responded with a refusal.  ``Unreachable``: no complete response
 arrived, so it is unknown whether the request had an effect.  ``Unreadable``: the response cannot be parsed.
@@ -37,7 +37,11 @@ class Status(Struct):
     details: StatusDetails | None = None
 
 
-class ApiError(Exception):
+class RequestFailed(Exception):
+    """A request to an API server was refused, or got no response that can be used."""
+
+
+class ApiError(RequestFailed):
     """The server refused a request.
 
     ``request`` is its method and path ("PATCH /api/v1/..."); ``retry_after_s`` is None without Retry-After.
@@ -127,7 +131,7 @@ class ServerError(ApiError):
     """A fault of the server or of a proxy; the request may have had an effect."""
 
 
-class Unreachable(Exception):
+class Unreachable(RequestFailed):
     """No complete response arrived: nothing listens, the connection broke, or the deadline passed.
 
     ``sent`` is False if the request certainly did not reach the server.
@@ -151,7 +155,7 @@ class WriteNotPermitted(Unreachable):
         return f"{self.request}: not sent: {self.problem}"
 
 
-class Unreadable(Exception):
+class Unreadable(RequestFailed):
     """The response is not JSON, or has an unexpected structure."""
 
     def __init__(self, request: str, problem: str) -> None:
@@ -170,15 +174,13 @@ class AnswerTooLarge(Unreadable):
         self.request, self.problem = request, f"more than {limit / 2**20:g} MiB"
 
 
-def may_have_succeeded(failure: ApiError | Unreachable | Unreadable) -> bool:
+# Failures that a later attempt may not meet, with the same request.
+PASSING: Final = (ServerError, TooManyRequests, Unreachable, Unreadable)
+
+
+def may_have_succeeded(failure: RequestFailed) -> bool:
     """Return True if the request may have taken effect, or may still do, despite the failure."""
-    match failure:
-        case Unreachable(sent=sent):
-            return sent
-        case ApiError():
-            return isinstance(failure, ServerError)
-        case Unreadable():
-            return True
+    return failure.sent if isinstance(failure, Unreachable) else isinstance(failure, ServerError | Unreadable)
 
 
 def is_refusal(error: ApiError) -> bool:

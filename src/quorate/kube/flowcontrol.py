@@ -70,7 +70,7 @@ async def until_answered(request: Callable[[], Awaitable[T]], clock: Clock, rng:
     while True:
         try:
             return await request()
-        except (errors.ApiError, errors.Unreachable, errors.Unreadable) as error:
+        except errors.RequestFailed as error:
             failures += 1
             retry_in_s = STARTUP.jittered_s(failures, rng)
             logger(__name__).warning("waiting for the API server", problem=str(error), retry_in_s=retry_in_s)

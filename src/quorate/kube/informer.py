@@ -16,13 +16,13 @@ any other.
 import asyncio
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Generic
+from typing import TYPE_CHECKING, Generic
 
 import msgspec
 
 from quorate.api.interning import share_unchanged_metadata
 from quorate.api.meta import Key
-from quorate.kube.errors import ApiError, Forbidden, Gone, Unreachable, Unreadable
+from quorate.kube.errors import ApiError, Forbidden, Gone, RequestFailed, Unreachable, Unreadable
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.limits import STABLE_WATCH_S, WATCH_SLICE_S
 from quorate.kube.log import logger
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from quorate.kube.client import Client
 
 RECONNECT = Backoff(first_s=0.1, cap_s=10.0)
-_FAILURES: Final = (ApiError, Unreachable, Unreadable)  # of a server; any other error is a bug
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
@@ -176,7 +175,7 @@ class Informer(Generic[T]):
         with self._running():
             while True:
                 if (failure := await self._list_and_watch()) is not None:
-                    problem = str(failure) if isinstance(failure, _FAILURES) else problem_of(failure)
+                    problem = str(failure) if isinstance(failure, RequestFailed) else problem_of(failure)
                     self._log.warning("list or watch failed", problem=problem, failures=self._failures)
                 await self._pause(failure)
 

@@ -15,7 +15,7 @@ from quorate.api.scheduler_configuration import in_force
 from quorate.install.labels import NAME_LABEL
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import ApiError, Unreachable, Unreadable
+from quorate.kube.errors import RequestFailed
 from quorate.kube.log import logger
 from quorate.kube.resources import CONFIG_MAPS
 from quorate.version import VERSION
@@ -56,7 +56,7 @@ async def keep_stored(
             try:
                 await _store(client, key, wanted, clock.now())
                 stored = wanted
-            except (ApiError, Unreachable, Unreadable) as error:
+            except RequestFailed as error:
                 wait_s = RETRY_S
                 if str(error) != logged:
                     logged = str(error)

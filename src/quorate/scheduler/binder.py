@@ -133,12 +133,7 @@ class Binder:
                 # by another pod: the watch will deliver which.
                 self._log.info("bind refused", pod=bind.task, node=bind.node, problem=str(refusal))
                 return _Refused(CONFLICT_S)
-            except (
-                errors.ServerError,
-                errors.TooManyRequests,
-                errors.Unreachable,
-                errors.Unreadable,
-            ) as failure:
+            except errors.PASSING as failure:
                 failures += 1
                 retry_in_s = RETRY.jittered_s(failures, self._client.rng)
                 self._log.warning("bind failed", pod=bind.task, problem=str(failure), retry_in_s=retry_in_s)

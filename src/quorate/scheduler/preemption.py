@@ -53,12 +53,7 @@ class Evictor:
                 await self._client.delete(PLACEABLE_PODS, eviction.task, uid=eviction.uid)
             except (errors.NotFound, errors.Conflict):
                 return  # already deleted, or another pod with the same name
-            except (
-                errors.ServerError,
-                errors.TooManyRequests,
-                errors.Unreachable,
-                errors.Unreadable,
-            ) as failure:
+            except errors.PASSING as failure:
                 failures += 1
                 retry_in_s = RETRY.jittered_s(failures, self._client.rng)
                 self._log.warning("eviction failed", pod=eviction.task, problem=str(failure))

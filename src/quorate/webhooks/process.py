@@ -10,7 +10,7 @@ from quorate.api.configuration import Configuration
 from quorate.controllers.integrations import enabled_kinds
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import ApiError, Unreachable, Unreadable
+from quorate.kube.errors import RequestFailed
 from quorate.kube.log import logger
 from quorate.kube.manager.restart import run_restarting
 from quorate.kube.resources import Resource
@@ -125,7 +125,7 @@ async def _first_certificate(
             pair = await source.current()
             load_certificate(context, pair)
             return pair
-        except (NoCertificate, UnusableCertificate, ApiError, Unreachable, Unreadable) as error:
+        except (NoCertificate, UnusableCertificate, RequestFailed) as error:
             if str(error) != logged:
                 logger(__name__).warning("webhooks cannot be served yet", error=str(error))
                 logged = str(error)
@@ -152,5 +152,5 @@ async def _renew(
                 load_certificate(context, current)
                 served = current
                 log.info("certificate replaced")
-        except (NoCertificate, UnusableCertificate, ApiError, Unreachable, Unreadable) as error:
+        except (NoCertificate, UnusableCertificate, RequestFailed) as error:
             log.warning("certificate not renewed", error=str(error))

@@ -20,7 +20,7 @@ from quorate.api import codec
 from quorate.api.kueue.conversion import TooLarge, UnknownVersion, convert_in_place
 from quorate.api.limits import LARGE_BYTES
 from quorate.api.meta import Struct
-from quorate.kube.errors import ApiError, Unreachable, Unreadable
+from quorate.kube.errors import RequestFailed
 from quorate.kube.limits import MAX_VALUES
 from quorate.kube.log import logger
 from quorate.kube.serving.bounded_server import read_body
@@ -170,7 +170,7 @@ def _review(handler: Handler, turns: LoopShare) -> HttpHandler:
                 return _problem(413, _TOO_MANY_VALUES.format(len(document), MAX_VALUES))
         try:
             response = await handler(request)
-        except (ApiError, Unreachable, Unreadable) as error:
+        except RequestFailed as error:
             log.warning("review failed", kind=request.kind.kind, error=str(error))
             return _problem(500, str(error))
         if response.findings:

@@ -18,7 +18,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, is_older
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.limits import WRITES_IN_FLIGHT
-from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable, Unreadable, may_have_succeeded
+from quorate.kube.errors import Conflict, NotFound, RequestFailed, may_have_succeeded
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.limits import OWN_WRITE_TIMEOUT_S
 from quorate.kube.log import logger
@@ -150,7 +150,7 @@ class AdmissionWriter:
                 except (Conflict, NotFound):
                     self._handle_conflict(writes, decision, workload.metadata)
                     return None
-                except (ApiError, Unreachable, Unreadable) as error:
+                except RequestFailed as error:
                     failure = error
             may_arrive = may_arrive or may_have_succeeded(failure)
             await self._pause(decision, failure)
@@ -218,7 +218,7 @@ class AdmissionWriter:
         """Return True unless the server has the version that the cache has."""
         try:
             stored = await self._client.get(WORKLOADS, key)
-        except (ApiError, Unreachable, Unreadable):  # also if it is gone: the watch will tell
+        except RequestFailed:  # also if it is gone: the watch will tell
             return True
         newest = self._workloads.get(key)
         return newest is None or newest.metadata.resource_version != stored.metadata.resource_version

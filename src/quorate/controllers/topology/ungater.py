@@ -301,7 +301,7 @@ class Ungater:
             self._sent.refused(ungating)
             self._pods.reconcile_failed(ungating.pod.metadata.key, refusal)
             return False
-        except (errors.ApiError, errors.Unreachable, errors.Unreadable) as failure:
+        except errors.RequestFailed as failure:
             if not errors.may_have_succeeded(failure):
                 self._sent.refused(ungating)
             raise

@@ -28,7 +28,7 @@ from quorate.api.meta import Key, ObjectMeta, micro_time
 from quorate.kube.cancellation import run_cancellable
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, Timer
-from quorate.kube.errors import AlreadyExists, ApiError, Conflict, Unreachable, Unreadable
+from quorate.kube.errors import AlreadyExists, Conflict, RequestFailed
 from quorate.kube.limits import LEASE_MARGIN_S
 from quorate.kube.log import logger
 from quorate.kube.resources import LEASES
@@ -189,7 +189,7 @@ class LeaderElector:
                     self._observe(event.object.spec)
                     if not self._observed.holder_identity:
                         self._free.set()
-            except (ApiError, Unreachable, Unreadable) as error:
+            except RequestFailed as error:
                 self._log.debug("lease not watched", problem=str(error))
             await self._steady.sleep_until(self._steady.now() + self._retry_s())
 
@@ -224,7 +224,7 @@ class LeaderElector:
         began = self._steady.now()
         try:
             held = await self._acquire()
-        except (ApiError, Unreachable, Unreadable) as error:
+        except RequestFailed as error:
             self._log.warning("lease not renewed", problem=str(error))
             return False
         if held:
@@ -279,7 +279,7 @@ class LeaderElector:
                 version = {"resourceVersion": lease.metadata.resource_version}
                 await self._client.patch(LEASES, self._key, {"metadata": version, "spec": released})
                 self._log.info("lease released")
-        except (ApiError, Unreachable, Unreadable) as error:
+        except RequestFailed as error:
             self._log.warning("lease not released: it will expire", problem=str(error))
 
     def _observe(self, spec: LeaseSpec) -> None:

@@ -21,7 +21,7 @@ from quorate.api.quantity import Quantity
 from quorate.api.syntax import is_dns_subdomain
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
-from quorate.kube.errors import AlreadyExists, ApiError, NotFound, Unreachable, Unreadable
+from quorate.kube.errors import AlreadyExists, ApiError, NotFound, RequestFailed, Unreachable
 from quorate.kube.log import logger
 from quorate.kube.resources import LEASES, NAMESPACES, NODES
 from quorate.local.controllers.controller import EventRecorder
@@ -230,7 +230,7 @@ async def wait_registered(client: Client, clock: Clock, name: str, registered: a
     steady, since = clock.steady, micro_time(clock.now())
     while not registered.is_set():
         await steady.sleep_until(steady.now() + REGISTRATION_POLL_S)
-        with contextlib.suppress(ApiError, Unreachable, Unreadable):
+        with contextlib.suppress(RequestFailed):
             lease = await client.get(LEASES, Key(LEASE_NAMESPACE, name))
             if lease.spec.renew_time >= since:
                 registered.set()

@@ -12,7 +12,7 @@ from quorate.api.explanation import StartAnswer, StartQuestion
 from quorate.controllers.informers import CacheSyncTimeout, synced
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable, Unreadable
+from quorate.kube.errors import Forbidden, NotFound, RequestFailed
 from quorate.kube.informer import Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import (
@@ -33,7 +33,7 @@ from quorate.observe.limits import MOST_QUESTIONS, QUESTION_DEADLINE_S
 from quorate.processes.estimation.messages import Configure, frame
 from quorate.processes.estimation.player_process import ObjectChanges, answer_question, player_process
 
-_FAILURES: Final = (ApiError, Unreachable, Unreadable, CacheSyncTimeout, TimeoutError, OSError, EOFError)
+_FAILURES: Final = (RequestFailed, CacheSyncTimeout, TimeoutError, OSError, EOFError)
 IDLE_S: Final = 600.0  # without a question, after which the watch and the process end
 SYNC_S: Final = 60.0  # within which the cluster is listed
 WATCHED: Final[tuple[Resource[Any], ...]] = (

@@ -30,7 +30,7 @@ from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.discovery import wait_until_served
-from quorate.kube.errors import ApiError, NotFound, Unreachable, Unreadable
+from quorate.kube.errors import NotFound, RequestFailed
 from quorate.kube.feed import Feed
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
@@ -152,7 +152,7 @@ class CachedVolcanoReader:
                 self._delays_pod_creation = in_force.admits_groups(stored)
             except NotFound:
                 self._delays_pod_creation = True
-            except (ApiError, Unreachable, Unreadable) as error:
+            except RequestFailed as error:
                 logger(__name__).debug("configuration of the scheduler not read", error=str(error))
             await self._clock.sleep_until(self._clock.now() + SCHEDULER_INTERVAL_S)
 

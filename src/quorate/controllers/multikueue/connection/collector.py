@@ -5,7 +5,6 @@ connected then, or from a manager that was lost.
 """
 
 import asyncio
-from typing import Final
 
 from quorate.api.meta import Key, OwnerReference, Uid
 from quorate.api.names.multikueue import ORIGIN, ORIGIN_UID
@@ -14,13 +13,11 @@ from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.informers import WORKLOADS_OF
 from quorate.controllers.multikueue.workers import Worker, Workers
 from quorate.kube.discovery import plural_of
-from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable, Unreadable
+from quorate.kube.errors import Conflict, NotFound, RequestFailed, Unreadable
 from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOADS, Resource
 from quorate.kube.rest.decoding import PartialObjectMetadata
 from quorate.kube.writes import Delete, send
-
-_FAILURES: Final = (ApiError, Unreachable, Unreadable)
 
 
 class Collector:
@@ -52,7 +49,7 @@ class Collector:
             for copy in worker.workloads:
                 if not self._is_alive(copy.metadata.key) and await self._is_deleted(copy.metadata.key):
                     await self._remove(worker, copy.metadata.key)
-        except _FAILURES as error:
+        except RequestFailed as error:
             self._log.warning("garbage not collected", cluster=worker.name, problem=str(error))
         except Exception as error:  # what a worker cluster sends must not end the other controllers
             self._log.fault("garbage not collected", error, cluster=worker.name)

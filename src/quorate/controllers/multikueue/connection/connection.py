@@ -12,7 +12,7 @@ from quorate.controllers.multikueue.workers import Worker, Workers
 from quorate.controllers.multikueue.workload_copy import WORKLOAD_COPIES, WorkloadCopy
 from quorate.kube.cancellation import end_tasks
 from quorate.kube.client import Client
-from quorate.kube.errors import ApiError, Unauthorized, Unreachable, Unreadable
+from quorate.kube.errors import ApiError, RequestFailed, Unauthorized
 from quorate.kube.flowcontrol import Backoff, TokenBucketRateLimiter
 from quorate.kube.informer import Change, Informer
 from quorate.kube.limits import STABLE_WATCH_S
@@ -173,6 +173,6 @@ def _problem_of(error: Exception) -> str:
         error = error.exceptions[0]
     if isinstance(error, TimeoutError):
         return "watch establishment timed out"
-    if isinstance(error, ApiError | Unreachable | Unreadable | InvalidKubeconfig):
+    if isinstance(error, RequestFailed | InvalidKubeconfig):
         return str(error)
     return f"{type(error).__name__}: {error}"

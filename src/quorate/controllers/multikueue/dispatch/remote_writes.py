@@ -241,7 +241,7 @@ class RemoteWrites:
             pause_s = RETRY.delay_s(progress.failures)
             progress.until = self._steady.now() + pause_s
             about = {"key": key, "cluster": worker.name, "action": type(action).__name__}
-            if isinstance(error, errors.ApiError | errors.Unreachable | errors.Unreadable | ForeignCopy):
+            if isinstance(error, errors.RequestFailed | ForeignCopy):
                 text = str(error)
                 self._log.warning("worker cluster not written", **about, problem=text, retry_in_s=pause_s)
                 if _is_refusal(error, action):
@@ -367,15 +367,7 @@ def _is_refusal(error: Exception, action: RemoteAction) -> bool:
     """Return True if an administrator must change the worker cluster, such as create the namespace."""
     if isinstance(error, errors.NotFound):
         return isinstance(action, CreateCopy)
-    is_passing = isinstance(
-        error,
-        errors.Conflict
-        | errors.ServerError
-        | errors.TooManyRequests
-        | errors.Unreachable
-        | errors.Unreadable,
-    )
-    return not is_passing
+    return not isinstance(error, (errors.Conflict, *errors.PASSING))
 
 
 def _end_to_read(presence: Presence | None) -> Literal["due"] | None:

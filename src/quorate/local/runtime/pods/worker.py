@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from quorate.api.meta import Uid
 from quorate.kube.client import PatchKind
 from quorate.kube.controller.reconcile import RETRY
-from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable, Unreadable
+from quorate.kube.errors import Conflict, NotFound, RequestFailed
 from quorate.kube.log import logger
 from quorate.kube.patches import merge_patch
 from quorate.kube.resources import reference
@@ -136,7 +136,7 @@ class PodWorker:
         """Return when to look again; an error of the API server is retried."""
         try:
             wake_at = await self._step()
-        except (ApiError, Unreachable, Unreadable, OSError) as error:
+        except (RequestFailed, OSError) as error:
             self._failures += 1
             retry_in_s = RETRY.delay_s(self._failures)
             if not isinstance(error, Conflict):
