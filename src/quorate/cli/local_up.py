@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -34,7 +35,7 @@ from quorate.cli.verbs.printing import print_result
 from quorate.inspect.configuration_files import read_configuration_text, read_scheduler_configuration_text
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
-from quorate.kube.clock import WallClock
+from quorate.kube.clock import Clock, WallClock
 from quorate.kube.errors import Invalid
 from quorate.kube.log import configure
 from quorate.kube.resources import RESOURCE_FLAVORS, TOPOLOGIES
@@ -54,7 +55,7 @@ from quorate.processes.local.kubeconfig_entries import (
     worker_contexts,
 )
 from quorate.processes.local.node_pools import FLAVOR, TOPOLOGY, NodeTopology
-from quorate.processes.local.pod_runtime import Runtime, RuntimeOptions
+from quorate.processes.local.pod_runtime import Runtime
 from quorate.processes.local.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
 from quorate.processes.local.worker_clusters import connect_workers
 from quorate.processes.process_setup import run_until_signal, tune_garbage_collection
@@ -83,13 +84,9 @@ class Scheduling(StrEnum):
     GANG = "gang"
 
 
+@n.with_nodes
 def up(
-    nodes: n.Nodes = None,
-    node_cpu: n.NodeCpu = None,
-    node_memory: n.NodeMemory = None,
-    node_pods: n.NodePods = None,
-    topology: n.NodeLevels = None,
-    pool: n.NodePools = None,
+    nodes: n.NodeOptions,
     cluster: Annotated[
         Path | None,
         typer.Option(
@@ -106,11 +103,6 @@ def up(
             "Default: those of the last start, then 1.",
         ),
     ] = None,
-    speed: n.Speed = 1.0,
-    runtime: n.RuntimeChoice = Runtime.SIMULATED,
-    node_name: n.NodeName = "",
-    node: n.NodeResources = "",
-    image: n.Images = None,
     name: Name = DEFAULT_NAME,
     data_dir: DataDir = None,
     detach: Annotated[
@@ -170,80 +162,108 @@ def up(
     [b]Example:[/b] quorate local up --detach --nodes 2 --pool name=gpu,count=4,cpu=64,nvidia.com/gpu=8
     """
     place = cluster_directory(name, data_dir)
-    options = n.described_nodes(nodes, node_cpu, node_memory, node_pods, topology, pool)
     described = None if cluster is None else read_description_file(cluster)
-    runtime_options = RuntimeOptions(runtime, node_name, node, image or ())
     if without_controllers and config is not None:
         raise UsageError("--config has no effect with --without-controllers (drop one of the two)")
     if scheduling is Scheduling.PLAIN and scheduler_conf is not None:
         raise UsageError("--scheduler-conf has no effect with --scheduling plain (drop one of the two)")
+    runtime = nodes.runtime.runtime
     if runtime is not Runtime.SIMULATED and clusters not in (None, 1):
         raise UsageError(f"--clusters has no effect with --runtime {runtime} (drop one of the two)")
     try:
         gates_off = disabled_gates(feature_gates)
     except InvalidGate as error:
         raise UsageError(f"--feature-gates: {error}") from error
-    in_force = None if without_controllers else _configuration(config)
-    gang_scheduler = _gang_scheduler_settings(scheduling, scheduler_conf)
+    start = _Start(
+        place,
+        config,
+        None if without_controllers else _configuration(config),
+        _gang_scheduler_settings(scheduling, scheduler_conf),
+        merge,
+        dashboard_port if dashboard else None,
+        in_background,
+        o.Output.TABLE if in_background else output,  # the process that started it reads its log
+    )
     if detach and not in_background:
         _start_in_background(place, options_text(name, data_dir), wait, dashboard, merge, output)
         return
-    if in_background:
-        output = o.Output.TABLE  # its log is read by the process that started it
     configure("console")
-    clock = WallClock()
     if port is None:
         port = place.last_port or (DEFAULT_PORT if name == DEFAULT_NAME else 0)
-    with place.lock(clock.now(), in_background=in_background) as directory:
+    with place.lock(start.clock.now(), in_background=in_background) as directory:
         # The node of this machine does not take the place of the nodes of an earlier start.
         earlier = _earlier_description(directory) if runtime is Runtime.SIMULATED else ClusterDescription()
         described = described or earlier
-        description = options.override(described)
-        pools, process_runtime = runtime_options.nodes(options, described)
+        description = nodes.description.override(described)
+        pools, process_runtime = nodes.runtime.nodes(nodes.description, described)
         plain_scheduler = scheduling is not Scheduling.GANG
-        settings = Settings(pools, port, speed, plain_scheduler, process_runtime, gates_off)
+        settings = Settings(pools, port, nodes.speed, plain_scheduler, process_runtime, gates_off)
         count = len(place.workers) if clusters is None else clusters - 1
         workers: list[WorkerProcess] = []
-
-        async def serve() -> None:
-            async with run_queueing_cluster(
-                directory, settings, in_force, clock, random.Random(), gang_scheduler,
-                has_roles=not without_controllers,
-            ) as client:  # fmt: skip
-                if process_runtime is None:
-                    directory.write(DESCRIPTION, description_text(description).encode())
-                if description.topology is not None:
-                    await _apply_topology(client, description.topology)
-                if workers:
-                    await _connect_workers(client, in_force, workers)
-                    place.restore_kubeconfig(client.config.server)
-                if merge:
-                    merge_kubeconfig(place)
-                else:
-                    update_merged_kubeconfig(place)
-                lines = [*_next_steps(client.config.server, place, merge)]
-                if in_force is None:
-                    lines.append(f"{_SEPARATE_CONTROLLERS}{directory.kubeconfig}")
-                if not in_background:
-                    lines.append("# Ctrl-C stops the cluster; its state is kept")
-                print_result(lines, _connection(client.config.server, place, merge), output)
-                directory.publish_ready()
-                if dashboard:
-                    await _serve_dashboard(client, directory.kubeconfig, config, dashboard_port)
-                await asyncio.Event().wait()  # until a signal cancels it
-
         try:
-            shared = _worker_options(speed, scheduling, scheduler_conf, feature_gates)
+            shared = _worker_options(nodes.speed, scheduling, scheduler_conf, feature_gates)
             workers.extend(
                 start_worker(place.worker(number), description_text(description), shared)
                 for number in range(1, count + 1)
             )
             tune_garbage_collection()
-            uvloop.run(run_until_signal(serve()))
+            uvloop.run(run_until_signal(start.serve(directory, settings, description, workers)))
         except asyncio.CancelledError:
             typer.echo("stopped; the state is kept", err=True)
         finally:
             end_workers(workers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """How the options of the command say that a cluster is started."""
+
+    place: ClusterDirectory
+    config: Path | None
+    in_force: ConfigurationInForce | None  # None: without controllers, and without roles for users
+    gang_scheduler: GangSchedulerSettings | None
+    merge: bool
+    dashboard_port: int | None  # None: no dashboard
+    in_background: bool
+    output: o.Output
+    clock: Clock = field(default_factory=WallClock)
+
+    async def serve(
+        self,
+        directory: LockedDirectory,
+        settings: Settings,
+        description: ClusterDescription,
+        workers: Sequence[WorkerProcess],
+    ) -> None:
+        """Run the cluster until cancelled; print how to reach it once it is ready."""
+        async with run_queueing_cluster(
+            directory, settings, self.in_force, self.clock, random.Random(), self.gang_scheduler,
+            has_roles=self.in_force is not None,
+        ) as client:  # fmt: skip
+            if settings.runtime is None:
+                directory.write(DESCRIPTION, description_text(description).encode())
+            if description.topology is not None:
+                await _apply_topology(client, description.topology)
+            if workers:
+                await _connect_workers(client, self.in_force, workers)
+                self.place.restore_kubeconfig(client.config.server)
+            if self.merge:
+                merge_kubeconfig(self.place)
+            else:
+                update_merged_kubeconfig(self.place)
+            self._print_connection(client.config.server)
+            directory.publish_ready()
+            if self.dashboard_port is not None:
+                await _serve_dashboard(client, directory.kubeconfig, self.config, self.dashboard_port)
+            await asyncio.Event().wait()  # until a signal cancels it
+
+    def _print_connection(self, server: str) -> None:
+        lines = [*_next_steps(server, self.place, self.merge)]
+        if self.in_force is None:
+            lines.append(f"{_SEPARATE_CONTROLLERS}{self.place.kubeconfig}")
+        if not self.in_background:
+            lines.append("# Ctrl-C stops the cluster; its state is kept")
+        print_result(lines, _connection(server, self.place, self.merge), self.output)
 
 
 def _worker_options(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from quorate.api.core import Taint
 from quorate.api.quantity import Quantity, parse_quantity
-from quorate.cli.run.node_options import described_nodes, pool_option
+from quorate.cli.run.node_options import node_options, pool_option
 from quorate.inspect.configuration_files import InvalidFiles
 from quorate.inspect.errors import UsageError
 from quorate.local.nodes import NodePool
@@ -62,7 +62,7 @@ def test_a_pool_becomes_nodes_with_its_resources_labels_and_taints() -> None:
 
 def test_pools_stand_beside_equal_nodes_and_take_amounts_from_them() -> None:
     pools = [pool_option("name=big,cpu=32"), pool_option("name=many,count=2,pods=500")]
-    described = described_nodes(3, parse_quantity("4"), None, None, None, pools)
+    described = node_options(nodes=3, node_cpu=parse_quantity("4"), pool=pools).description
     assert simulated_pools(described) == (
         NodePool(3, "4", "16Gi", 110),
         NodePool(1, "32", "16Gi", 110, name="big"),
@@ -168,4 +168,4 @@ def test_the_rule_for_each_mistake_in_a_file(tmp_path: Path, text: str, rule: st
 
 def test_two_options_with_the_same_name_are_refused() -> None:
     with pytest.raises(UsageError, match="--pool has two pools named gpu"):
-        described_nodes(None, None, None, None, None, [pool_option("name=gpu")] * 2)
+        node_options(pool=[pool_option("name=gpu")] * 2)

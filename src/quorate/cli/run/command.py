@@ -30,7 +30,7 @@ from quorate.processes.configuration_reload import ConfigurationInForce
 from quorate.processes.local.cluster_description import ClusterDescription
 from quorate.processes.local.manifests import read_directory, with_scheduler
 from quorate.processes.local.node_pools import EQUAL_NODES
-from quorate.processes.local.pod_runtime import Runtime, RuntimeOptions
+from quorate.processes.local.pod_runtime import RuntimeOptions
 from quorate.processes.local.queueing_cluster import GangSchedulerSettings
 from quorate.processes.process_setup import run_until_signal
 from quorate.scheduler.scheduler import Options
@@ -38,21 +38,12 @@ from quorate.scheduler.scheduler import Options
 Timeout = Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Give up after this long.")]
 
 
+@n.with_nodes
 def run(
+    nodes: n.NodeOptions,
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Its *.yaml files are applied.")],
     config: Config = None,
     timeout: Timeout = 900.0,
-    nodes: n.Nodes = None,
-    node_cpu: n.NodeCpu = None,
-    node_memory: n.NodeMemory = None,
-    node_pods: n.NodePods = None,
-    topology: n.NodeLevels = None,
-    pool: n.NodePools = None,
-    speed: n.Speed = 1.0,
-    runtime: n.RuntimeChoice = Runtime.SIMULATED,
-    node_name: n.NodeName = "",
-    node: n.NodeResources = "",
-    image: n.Images = None,
     scheduler_name: Annotated[
         str,
         typer.Option(
@@ -77,12 +68,11 @@ def run(
 
     [b]Example:[/b] quorate local run examples/all-or-nothing --config examples/all-or-nothing/with-pods-ready.yaml
     """  # noqa: E501  the example is one line, to be copied
-    options = n.described_nodes(nodes, node_cpu, node_memory, node_pods, topology, pool)
     console = open_console(to_stderr=is_structured(output))
-    runtime_options = RuntimeOptions(runtime, node_name, node, image or ())
     outcome = run_directory(
-        directory, config, options, speed, timeout, console, scheduler_name, runtime_options=runtime_options
-    )
+        directory, config, nodes.description, nodes.speed, timeout, console, scheduler_name,
+        runtime_options=nodes.runtime,
+    )  # fmt: skip
     if is_structured(output):
         print_value(outcome_value(outcome), output)
     else:

@@ -1,7 +1,11 @@
 """Options that describe the nodes of a local cluster, and how its pods run."""
 
-from functools import partial
-from typing import Annotated, Final
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, wraps
+from inspect import Parameter
+from typing import Annotated, Any, Concatenate, Final
 
 import typer
 
@@ -20,7 +24,7 @@ from quorate.processes.local.node_pools import (
     parse_node_topology,
     parse_pool,
 )
-from quorate.processes.local.pod_runtime import Runtime
+from quorate.processes.local.pod_runtime import Runtime, RuntimeOptions
 
 
 def _amount(text: str) -> Quantity:
@@ -121,26 +125,53 @@ Images = Annotated[
 ]
 
 
-def described_nodes(
-    nodes: int | None,
-    cpu: Quantity | None,
-    memory: Quantity | None,
-    pods: int | None,
-    topology: NodeTopology | None,
-    pools: list[NodePoolDescription] | None,
-) -> ClusterDescription:
-    """Return what the options of a command describe.  Raises ``UsageError``."""
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """What the options of a command say about nodes, and about how pods run."""
+
+    description: ClusterDescription
+    speed: float
+    runtime: RuntimeOptions
+
+
+def node_options(
+    nodes: Nodes = None,
+    node_cpu: NodeCpu = None,
+    node_memory: NodeMemory = None,
+    node_pods: NodePods = None,
+    topology: NodeLevels = None,
+    pool: NodePools = None,
+    speed: Speed = 1.0,
+    runtime: RuntimeChoice = Runtime.SIMULATED,
+    node_name: NodeName = "",
+    node: NodeResources = "",
+    image: Images = None,
+) -> NodeOptions:
+    """Return what the options describe.  Raises ``UsageError``."""
     if nodes is not None and topology is not None:
         raise UsageError("--nodes has no effect with --topology (drop one of the two)")
     try:
-        check_pools(tuple(pools or ()))
+        check_pools(tuple(pool or ()))
     except InvalidValue as error:
         raise UsageError(f"--pool {error.rule}") from error
-    return ClusterDescription(
-        nodes=nodes,
-        cpu=cpu,
-        memory=memory,
-        pods=pods,
-        topology=topology,
-        pools=tuple(pools) if pools else None,
-    )
+    description = ClusterDescription(
+        nodes=nodes, cpu=node_cpu, memory=node_memory, pods=node_pods, topology=topology,
+        pools=tuple(pool) if pool else None,
+    )  # fmt: skip
+    return NodeOptions(description, speed, RuntimeOptions(runtime, node_name, node, image or ()))
+
+
+_OPTIONS: Final = inspect.signature(node_options).parameters
+
+
+def with_nodes(command: Callable[Concatenate[NodeOptions, ...], None]) -> Callable[..., None]:
+    """Return a command that also has the options of ``node_options``, and passes their value on first."""
+    _, *own = inspect.signature(command, eval_str=True).parameters.values()
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        command(node_options(**{name: given.pop(name) for name in _OPTIONS}), **given)
+
+    keywords = [option.replace(kind=Parameter.KEYWORD_ONLY) for option in (*_OPTIONS.values(), *own)]
+    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    return run
