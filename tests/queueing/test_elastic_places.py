@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from quorate.api.meta import Key
 from quorate.queueing.decisions import Reserve
+from quorate.queueing.explain import pending_facts, run
+from quorate.queueing.explanation.workload import explain_workload
 from quorate.queueing.topology.shrunk_places import shrunk_domains
 from tests.queueing.world import World, differences
 
@@ -147,6 +149,24 @@ def test_an_elastic_job_cannot_ask_for_one_domain(kind: str) -> None:
     held = world.condition("w", "QuotaReserved")
     assert held is not None
     assert f"{kind} topology is not supported with ElasticJobsViaWorkloadSlices" in held.message
+
+
+def test_no_other_flavor_lets_an_elastic_job_ask_for_one_domain() -> None:
+    tas = {"topologyName": "dc"}
+    world = World(
+        {
+            "config": {"featureGates": WITH_GATE},
+            "topologies": {"dc": {"levels": [HOST]}},
+            "flavors": {"one": tas, "two": tas},
+            "nodes": {"a": {"allocatable": {"cpu": 5, "pods": 10}}},
+            "clusterQueues": {"cq": {"quota": [{"one": {"cpu": 5}, "two": {"cpu": 5}}]}},
+            "workloads": [a_slice("w", 2, topology={"required": HOST})],
+        }
+    )
+    world.run("cycle")
+    workload = world.workloads["w"]
+    facts = run(pending_facts(world.state, workload.metadata.key))
+    assert explain_workload(world.state, workload, facts).state == "NeverFits"
 
 
 @pytest.mark.parametrize(

@@ -276,15 +276,17 @@ def _can_never_fit(state: State, entry: Entry) -> bool:
 
 
 def _exceeds_nodes(state: State, entry: Entry, hold: Hold) -> bool:
-    """Return True if pods have no room on empty nodes, and neither fewer pods nor other flavors are tried."""
+    """Return True if pods have no room on empty nodes, and neither fewer pods nor other flavors help."""
     queue = state.ledger.cluster_queues.get(entry.cluster_queue)
     if queue is None:
         return False
     has_alternatives = any(pod_set.min_count < pod_set.count for pod_set in entry.shape.pod_sets) or any(
         len(group.flavors) > 1 for group in queue.groups.values()
     )
-    return not has_alternatives and any(
-        isinstance(reason, r.PlacementRefused | r.NodesLackRoom) and reason.never_fits
+    return any(
+        isinstance(reason, r.PlacementRefused | r.NodesLackRoom)
+        and reason.never_fits
+        and (not has_alternatives or (isinstance(reason, r.PlacementRefused) and reason.is_unsupported))
         for reason in hold.reasons
     )
 

@@ -106,6 +106,7 @@ class PlacementRefused(msgspec.Struct, frozen=True):
     requested: int = 0
     at_most: int | None = None  # pods that have places if the nodes have no other pods; None: not determined
     is_beside_others: bool = False  # pods that no workload of a topology owns take the room
+    is_unsupported: bool = False  # the request is refused with any flavor and any number of pods
 
     @property
     def never_fits(self) -> bool:

@@ -64,7 +64,8 @@ def pod_sets_to_place(
             continue
         named = "required" if pods.topology.required else "preferred" if pods.topology.preferred else ""
         if is_elastic and named:
-            return _refused(pods, f"{named} topology is not supported with ElasticJobsViaWorkloadSlices")
+            refusal = _refused(pods, f"{named} topology is not supported with ElasticJobsViaWorkloadSlices")
+            return replace(refusal, is_unsupported=True)
         flavor = topology_flavor(model, pods, assigned.flavors)
         if isinstance(flavor, PlacementRefused):
             return flavor
