@@ -17,6 +17,7 @@ from quorate.kube.resources import (
     EVENTS,
     JOBS,
     PODS,
+    RESOURCE_QUOTAS,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
@@ -181,6 +182,35 @@ def test_a_job_with_an_invalid_template_gets_an_event_until_it_is_corrected() ->
         await world.client.patch(JOBS, Key(NAMESPACE, "odd"), mended)
         await world.until_admitted("odd")
         assert (await why()).count("no Workload can be made") == 1
+
+    run_story(story, PLAIN)
+
+
+def test_a_job_of_which_the_workload_is_forbidden_gets_an_event() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="2")
+        none = {"count/workloads.kueue.x-k8s.io": "0"}
+        quota = {"metadata": {"name": "none"}, "spec": {"hard": none}}
+        await world.client.create(RESOURCE_QUOTAS, quota, NAMESPACE)
+
+        async def is_counted() -> bool:
+            stored = await world.client.get(RESOURCE_QUOTAS, Key(NAMESPACE, "none"))
+            return bool(stored.status.hard)
+
+        await world.until("the quota is in force", is_counted)
+        await world.job("many", suspend=True)
+
+        async def why() -> bool:
+            listed = await world.client.list(EVENTS, NAMESPACE)
+            return any(
+                event.reason == "ErrWorkloadCompose" and "exceeded quota: none" in event.note
+                for event in listed.items
+            )
+
+        await world.until("the event", why)
+        await world.client.delete(RESOURCE_QUOTAS, Key(NAMESPACE, "none"))
+        await world.client.patch(JOBS, Key(NAMESPACE, "many"), {"metadata": {"labels": {"tried": "again"}}})
+        await world.until_admitted("many")
 
     run_story(story, PLAIN)
 

@@ -44,7 +44,7 @@ from quorate.controllers.native_groups import NativeGangSupport, NativeGroups
 from quorate.kube.computations import size_of
 from quorate.kube.controller.expectations import Version, versions
 from quorate.kube.controller.reconcile import Reconciler
-from quorate.kube.errors import AlreadyExists, ApiError, Invalid, is_refusal
+from quorate.kube.errors import AlreadyExists, ApiError, is_refusal
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.object_faults import fault_of
@@ -286,17 +286,18 @@ class JobReconciler(Generic[J]):
     async def _execute(self, key: Key, job: J, plan: JobPlan) -> float | None:
         try:
             return await self.executor.execute(key, plan, partial(self._record, job, plan))
-        except Invalid as refusal:
-            if not any(isinstance(write, Create) and write.resource == WORKLOADS for write in plan.writes):
-                raise
-            text = f"no Workload can be made of the job as it is: {refusal.message}"
-            event = warning_event(self.kind.reference(job), "ErrWorkloadCompose", text)
         except AlreadyExists:
             about, workloads = self.kind.reference(job), self._context.informers.workloads
             conflict = name_conflict(about, plan.all_writes, workloads, self._source.uids(job))
             if conflict is None:
                 raise
             event = conflict
+        except ApiError as refusal:
+            creates = any(isinstance(write, Create) and write.resource == WORKLOADS for write in plan.writes)
+            if not (creates and is_refusal(refusal)):
+                raise
+            text = f"no Workload can be made of the job as it is: {refusal.message or refusal.reason}"
+            event = warning_event(self.kind.reference(job), "ErrWorkloadCompose", text)
         self.executor.record(key, (event,), unique=True)
         return self._context.clock.now() + INVALID_RETRY_S
 
