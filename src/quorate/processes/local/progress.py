@@ -153,9 +153,7 @@ def _started(observed: ObservedJob, cluster: ObservedCluster) -> tuple[str, str]
     if count.starting:
         return "Starting", f"{plural(count.starting, 'pod')} not ready yet"
     if not count.running:
-        has_ended = (
-            count.succeeded + count.failed > 0
-        )  # its pods ran, and its controller has yet to count them
+        has_ended = count.succeeded + count.failed > 0  # its controller has yet to count the ended pods
         return ("Running", "") if has_ended else ("Starting", observed.pod_group_reason)
     # While only some pods are idle, the last one has just become ready and the rest will notice it soon.
     idle = sum(_is_idle(pod) for pod in observed.pods)
