@@ -134,6 +134,17 @@ def test_injected_fields_do_not_count_as_a_change() -> None:
     assert plan(a_job(template=started, **RUNNING), a_workload(admitted_to=["spot"])) == IDLE
 
 
+def test_other_tolerations_before_the_admission_are_a_change() -> None:
+    """The flavor that is reserved was chosen for the former ones."""
+    admitted = a_workload(admitted_to=["spot"])
+    conditions = tuple(condition for condition in admitted.status.conditions if condition.type != "Admitted")
+    reserved = replace(admitted, status=replace(admitted.status, conditions=conditions))
+    changed = a_job(template=template(tolerations=[{"key": "other"}]))
+    assert reasons(plan(changed, reserved)) == ["DeletedWorkload"]
+    assert plan(a_job(), reserved) == IDLE
+    assert reasons(plan(changed, admitted)) == ["Started"]
+
+
 @pytest.mark.parametrize(
     "field",
     [

@@ -25,7 +25,7 @@ from quorate.controllers.jobframework.job_plan import IDLE, JobPlan
 from quorate.controllers.jobframework.podset_info import read_template
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Create, Delete, Write, status_patch
-from quorate.queueing.conditions import has_quota_reservation, is_finished
+from quorate.queueing.conditions import has_quota_reservation, is_admitted, is_finished
 from quorate.queueing.lifecycle.statuses import finish_status
 from quorate.queueing.pods_ready import override_findings
 
@@ -255,10 +255,11 @@ def is_equivalent(
 ) -> bool:
     """Return True if ``workload`` is equivalent to a job with ``pod_sets``.
 
-    While quota is reserved, the job may be running: with injected tolerations, and with the admitted count of
-    a partial admission, which finished pods reduce further.  Node selectors, labels, annotations and affinity
-    are never compared: some of them are injected, and none of the rest changes the requested quota.  The
-    minimum of a running job is not compared either: its native pod group may be created or deleted.
+    Once the workload is admitted, the job may be running: with injected tolerations, and with the admitted
+    count of a partial admission, which finished pods reduce further.  Before that, tolerations are compared:
+    the reserved flavor was chosen for them.  Node selectors, labels, annotations and affinity are never
+    compared: some of them are injected, and none of the rest changes the requested quota.  The minimum of a
+    running job is not compared either: its native pod group may be created or deleted.
     ``running``: the job may run with the tolerations of another workload.
     """
     if workload.spec.maximum_execution_time_seconds != maximum_execution_s:
@@ -266,7 +267,8 @@ def is_equivalent(
     if len(workload.spec.pod_sets) != len(pod_sets):
         return False
     if is_true(workload.status.conditions, "QuotaReserved"):
-        if _are_equal(_as_admitted(workload), pod_sets, tolerations=False, minimums=suspended):
+        chosen = suspended and not is_admitted(workload)
+        if _are_equal(_as_admitted(workload), pod_sets, tolerations=chosen, minimums=suspended):
             return True
         if not suspended:
             return False
