@@ -9,7 +9,7 @@ from quorate.api.kueue import (
     Workload,
     WorkloadStatus,
 )
-from quorate.api.meta import at_epoch
+from quorate.api.meta import at_epoch, find_condition
 from quorate.queueing import conditions as c
 from quorate.queueing.lifecycle.transition import QueueView
 from tests.queueing.lifecycle_builders import (
@@ -376,3 +376,11 @@ QUEUE_INACTIVE = "not QuotaReserved Inadmissible, quorate.dev/Waiting QueueInact
 )
 def test_the_next_step(workload: Workload, view: QueueView, want: str) -> None:
     assert show(workload, decide(workload, view)) == want
+
+
+@pytest.mark.parametrize("kind", ["ClusterQueue", "LocalQueue"])
+def test_the_message_after_a_restart_names_the_queue(kind: str) -> None:
+    status = decide(a_workload(not_(c.REQUEUED, f"{kind}Stopped")), RUNNING).status
+    requeued = None if status is None else find_condition(status.conditions, c.REQUEUED)
+    assert requeued is not None
+    assert requeued.message == f"The {kind} was restarted after being stopped"

@@ -196,14 +196,16 @@ def _requeue_after_restart(context: WorkloadContext) -> Transition | None:
         return None
     local, cluster = context.queues.local_queue, context.queues.cluster_queue
     if requeued.reason == c.LOCAL_QUEUE_STOPPED and local.found and local.stop_policy == "None":
-        return _requeue(context, "LocalQueueRestarted", "The LocalQueue was restarted")
+        return _requeue(context, "LocalQueueRestarted", "The LocalQueue was restarted after being stopped")
     if (
         requeued.reason == c.CLUSTER_QUEUE_STOPPED
         and cluster is not None
         and cluster.found
         and cluster.stop_policy == "None"
     ):
-        return _requeue(context, "ClusterQueueRestarted", "The ClusterQueue was restarted")
+        return _requeue(
+            context, "ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped"
+        )
     return None
 
 
