@@ -239,6 +239,11 @@ def at_epoch(seconds: float) -> datetime:
     return datetime.fromtimestamp(int(_storable(seconds)), UTC)
 
 
+def utc_text(at: float) -> str:
+    """Return a time (epoch seconds) for people, such as ``2026-11-30 12:00:00 UTC``."""
+    return f"{at_epoch(at):%Y-%m-%d %H:%M:%S} UTC"
+
+
 def condition_at(
     now: float, type_: str, status: ConditionStatus, reason: str, message: str = ""
 ) -> Condition:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from quorate.api.kueue import Workload
-from quorate.api.meta import Condition, ConditionStatus, Key, at_epoch, is_true, with_condition
+from quorate.api.meta import Condition, ConditionStatus, Key, at_epoch, is_true, utc_text, with_condition
 from quorate.api.quorate import ACTIVE, CONFLICTING, ENDED, SCHEDULED, Reservation, ReservationStatus
 from quorate.api.quorate.occurrences import Interval, occurrences, spec_problem
 from quorate.controllers.context import ControllerContext
@@ -70,7 +70,7 @@ def _conditions(
             (CONFLICTING, "False", "Ended", text),
             (ENDED, "True", "Ended", text),
         )
-    start, end = (f"{at_epoch(moment):%Y-%m-%d %H:%M:%S} UTC" for moment in current)
+    start, end = map(utc_text, current)
     text = f"from {start} to {end}"
     conflicting: tuple[str, ConditionStatus, str, str] = (CONFLICTING, "False", "NoConflict", "")
     if conflicts:
@@ -153,7 +153,7 @@ class ReservationController:
         return min(step.wake_at, now + RESERVATION_RETRY_S)
 
     def _announce(self, window: Window, evict_at: float) -> None:
-        moment = f"{at_epoch(evict_at):%Y-%m-%d %H:%M:%S} UTC"
+        moment = utc_text(evict_at)
         message = f"reservation {window.name} needs what it uses: it is evicted at {moment}"
         for workload in workloads_to_evict(self._ledger, window):
             self._record(WORKLOADS, workload, Event("Warning", "EvictionAnnounced", message))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
 
-from quorate.api.meta import Key, at_epoch
+from quorate.api.meta import Key, at_epoch, utc_text
 from quorate.api.volcano import QUEUE_NOT_FOUND
 from quorate.gang.shortage import (
     MAX_RESOURCES_IN_MESSAGE,
@@ -283,7 +283,7 @@ class ReservedWindow:
 
     @property
     def window(self) -> str:
-        times = f"from {_moment(self.opens)} to {_clock(self.closes)}"
+        times = f"from {_moment(self.opens)} to {utc_text(self.closes)}"
         return f"reserved for {self.reservation} {times}: {counted(self.nodes, 'node')}"
 
 
@@ -317,7 +317,7 @@ class ReservedForEarlierGroup:
     def __str__(self) -> str:
         text = "; ".join(map(str, self.shortages[:MAX_RESOURCES_IN_MESSAGE]))
         group = f"pod group {self.group.name}" if self.is_of_namespace else "an earlier pod group"
-        until = "" if self.at is None else f", which starts at {_clock(self.at)} at the latest"
+        until = "" if self.at is None else f", which starts at {utc_text(self.at)} at the latest"
         return f"nodes: reserved for {group}{until}: {text or 'no nodes for all members beside it'}"
 
 
@@ -329,7 +329,7 @@ class EndsTooLate:
     ends_by: float  # epoch seconds
 
     def __str__(self) -> str:
-        by = _clock(self.ends_by)
+        by = utc_text(self.ends_by)
         return f"it was admitted to end by {by}, the planned start of an earlier group, and would not"
 
 
@@ -347,7 +347,7 @@ class AwaitsPlannedStart:
     def __str__(self) -> str:
         if self.at is None:
             return f"{self.unplanned}; what it needs is kept for it until gangs without a bound end"
-        return f"{self.unplanned}; its start is planned for {_clock(self.at)} at the latest"
+        return f"{self.unplanned}; its start is planned for {utc_text(self.at)} at the latest"
 
 
 class NotPlanned(StrEnum):
@@ -388,10 +388,6 @@ class AwaitsVictimSearch:
             f"{self.unplaced}; pods to evict for it are searched for in a later session: "
             f"{self.searched} of {counted(self.groups, 'pod group')} had their turn"
         )
-
-
-def _clock(at: float) -> str:
-    return f"{_moment(at)} UTC"
 
 
 def _moment(at: float) -> str:

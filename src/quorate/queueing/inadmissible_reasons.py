@@ -11,7 +11,7 @@ from typing import Literal, assert_never
 
 import msgspec
 
-from quorate.api.meta import Key, at_epoch
+from quorate.api.meta import Key, at_epoch, utc_text
 from quorate.quota.amount import as_quantity
 
 
@@ -459,7 +459,7 @@ def workload_reason_text(reason: WorkloadReason) -> str:
         case AwaitingPodsReady(blocking, flavor):
             return f"waiting for {blocking}, admitted to flavor {flavor}, to be in PodsReady condition"
         case ReservedForEarlierWorkload(_, starts_at):  # other tenants read the text, but not its name
-            moment = "" if starts_at is None else f", planned for {at_epoch(starts_at):%Y-%m-%d %H:%M:%S} UTC"
+            moment = "" if starts_at is None else f", planned for {utc_text(starts_at)}"
             return f"reserved for the start of an earlier workload{moment}"
         case ReservedWindow():
             return reason.text

@@ -19,7 +19,7 @@ from quorate.api.syntax import (
 from quorate.api.validation.fields import Findings, join_names, known_names_text
 from quorate.api.validation.pod_groups import queue_state_findings, topology_findings
 from quorate.api.validation.pod_templates import pod_template_findings, whole_cpu_findings
-from quorate.api.validation.volcano_queues import Queues, parent_of
+from quorate.api.validation.volcano_queues import Queues
 from quorate.api.volcano import QUEUE_NOT_OPEN, ROOT_QUEUE
 from quorate.api.volcano.job import Job, JobSpec, LifecyclePolicy, TaskSpec, VolumeSpec, task_min_available
 from quorate.api.volcano.plugin_arguments import flags
@@ -82,7 +82,7 @@ def volcano_job_queue_findings(job: Job, queues: Queues) -> Findings:
         yield Finding(where, name, rule, reason=QUEUE_NOT_OPEN)
         return
     yield from queue_state_findings(where, name, queues.get(name))
-    children = sorted(queue.metadata.name for queue in queues.values() if parent_of(queue) == name)
+    children = sorted(queue.metadata.name for queue in queues.values() if queue.parent == name)
     if children:
         yield Finding(where, name, f"is a parent of queues (name one of them: {join_names(children)})")
 

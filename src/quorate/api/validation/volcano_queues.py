@@ -81,7 +81,7 @@ def _updated_queue(old: Queue, new: Queue, queues: Queues, depth: int) -> Findin
         yield Finding("status.state", new.status.state, f"cannot be requested (write {OPEN} or {CLOSED})")
     if _annotated(old) != _annotated(new):
         yield from _hierarchy_annotations(new, queues)
-    moved = parent_of(old) != parent_of(new)
+    moved = old.parent != new.parent
     if moved:
         yield from _parent(new, queues, depth)
     changed = {path for path, amounts in _amounts(old.spec).items() if amounts != _amounts(new.spec)[path]}
@@ -180,13 +180,8 @@ def _is_positive(text: str) -> bool:
         return False
 
 
-def parent_of(queue: Queue) -> str:
-    """Return the name of the parent queue; empty for the root."""
-    return "" if queue.metadata.name == ROOT_QUEUE else queue.spec.parent or ROOT_QUEUE
-
-
 def _parent(queue: Queue, queues: Queues, depth: int) -> Findings:
-    name, parent = queue.metadata.name, parent_of(queue)
+    name, parent = queue.metadata.name, queue.parent
     if parent in ("", ROOT_QUEUE):
         return
     if parent == name:
@@ -197,7 +192,7 @@ def _parent(queue: Queue, queues: Queues, depth: int) -> Findings:
         yield Finding("spec.parent", parent, rule)
         return
     above = list(ancestors(queue, queues))
-    if any(parent_of(ancestor) == name for ancestor in above):
+    if any(ancestor.parent == name for ancestor in above):
         yield Finding("spec.parent", parent, "is below this queue (name one that is not, or leave it out)")
         return
     if len(above) >= depth:
@@ -211,15 +206,15 @@ def _parent(queue: Queue, queues: Queues, depth: int) -> Findings:
 def ancestors(queue: Queue, queues: Queues) -> Iterator[Queue]:
     """Yield the ancestors of ``queue``, nearest first, without the root, each once."""
     seen: set[str] = set()
-    name = parent_of(queue)
+    name = queue.parent
     while name not in ("", ROOT_QUEUE) and name in queues and name not in seen:
         seen.add(name)
         yield queues[name]
-        name = parent_of(queues[name])
+        name = queues[name].parent
 
 
 def _children(name: str, queues: Queues) -> Iterator[Queue]:
-    return (other for other in queues.values() if parent_of(other) == name)
+    return (other for other in queues.values() if other.parent == name)
 
 
 def descendants(name: str, queues: Queues) -> Iterator[Queue]:
@@ -243,7 +238,7 @@ def _amounts(spec: QueueSpec) -> Mapping[str, Resources]:
 
 def _hierarchy_quotas(queue: Queue, queues: Queues) -> Findings:
     """Validate quotas against the ancestors and descendants of ``queue``."""
-    name, spec, parent = queue.metadata.name, queue.spec, parent_of(queue)
+    name, spec, parent = queue.metadata.name, queue.spec, queue.parent
     if name == ROOT_QUEUE:
         return
     yield from _capability_above(queue, queues)

@@ -183,6 +183,11 @@ class Queue(Struct):
     spec: QueueSpec = QueueSpec()
     status: QueueStatus = QueueStatus()
 
+    @property
+    def parent(self) -> str:
+        """Return the name of the parent queue; empty for the root."""
+        return "" if self.metadata.name == ROOT_QUEUE else self.spec.parent or ROOT_QUEUE
+
 
 # The root of the queue tree, and the queue of pod groups that name none: every cluster has both.
 BUILT_IN_QUEUES: Final = {

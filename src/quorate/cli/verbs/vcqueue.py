@@ -6,7 +6,7 @@ from typing import Annotated, Final
 import typer
 
 from quorate.api.meta import Key
-from quorate.api.volcano import OPEN, ROOT_QUEUE, Queue
+from quorate.api.volcano import OPEN, Queue
 from quorate.cli.lazy_commands import command_group
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
@@ -94,7 +94,7 @@ def _columns(now: float) -> tuple[Column[Queue], ...]:
         Column("NAME", lambda queue: queue.metadata.name),
         Column("WEIGHT", lambda queue: str(queue.spec.weight)),
         Column("STATE", lambda queue: queue.status.state or OPEN),
-        Column("PARENT", _parent),
+        Column("PARENT", lambda queue: queue.parent),
         Column("INQUEUE", lambda queue: str(queue.status.inqueue)),
         Column("PENDING", lambda queue: str(queue.status.pending)),
         Column("RUNNING", lambda queue: str(queue.status.running)),
@@ -102,10 +102,6 @@ def _columns(now: float) -> tuple[Column[Queue], ...]:
         Column("COMPLETED", lambda queue: str(queue.status.completed)),
         Column("AGE", lambda queue: age(queue.metadata.creation_timestamp, now), wide=True),
     )
-
-
-def _parent(queue: Queue) -> str:
-    return "" if queue.metadata.name == ROOT_QUEUE else queue.spec.parent or ROOT_QUEUE
 
 
 @vcqueue.command()

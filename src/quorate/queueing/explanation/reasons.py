@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from quorate.api.explanation import Holder, ObjectName, Reason, alternatives
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, at_epoch
+from quorate.api.meta import Key, at_epoch, utc_text
 from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.suggestions import suggestion
 from quorate.queueing import inadmissible_reasons as r
@@ -98,9 +98,7 @@ def remedies(
     by_pod_set: dict[str, dict[str, list[str]]] = {}
     sentences: list[str] = []
     if (plan := planned_start(state, key)) is not None and math.isfinite(plan.latest):
-        sentences.append(
-            f"wait until {at_epoch(plan.latest):%Y-%m-%d %H:%M:%S} UTC at the latest: its start is planned"
-        )
+        sentences.append(f"wait until {utc_text(plan.latest)} at the latest: its start is planned")
     for reason in reasons:
         remedy = _remedy(state, key, reason)
         if isinstance(reason, r.PodSetReason):
@@ -221,12 +219,10 @@ def _remedy(state: State, key: Key, reason: r.InadmissibleReason) -> str:
         case r.AwaitingPodsReady(blocking):
             return f"wait until the pods of {blocking} are ready, or its timeout expires"
         case r.ReservedForEarlierWorkload(workload, starts_at):
-            end = (
-                "" if starts_at is None else f" that ends before {at_epoch(starts_at):%Y-%m-%d %H:%M:%S} UTC"
-            )
+            end = "" if starts_at is None else f" that ends before {utc_text(starts_at)}"
             return f"wait until {workload} has started, or set a maximumExecutionTimeSeconds{end}"
         case r.ReservedWindow(reservation, opens, closes):
-            start, end = (f"{at_epoch(moment):%Y-%m-%d %H:%M:%S} UTC" for moment in (opens, closes))
+            start, end = map(utc_text, (opens, closes))
             way = f"wait until the window of reservation {reservation} ends at {end}"
             is_open = opens <= state.ledger.now
             return way if is_open else f"{way}, or set a maximumExecutionTimeSeconds that ends before {start}"

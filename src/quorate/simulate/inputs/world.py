@@ -305,64 +305,65 @@ def checked(world: World, path: Path) -> World:
 
     Raises ``InvalidWorld`` if the scenario refers to an absent object.
     """
-    queues = {queue.metadata.key for queue in world.of_kind(LOCAL_QUEUES)}
-    priorities = {priority.metadata.name for priority in world.of_kind(WORKLOAD_PRIORITY_CLASSES)}
+    findings = [
+        *_absent_local_queues(world, path),
+        *_volcano_problems(world, path),
+        *_other_problems(world, path),
+        *_without_run_time(world, path),
+        *(problem for trace in world.scenario.traces for problem in _trace_problems(world, trace.file)),
+    ]
+    if findings:
+        raise InvalidWorld(findings)
+    return _annotated(world)
+
+
+def _absent_local_queues(world: World, path: Path) -> Iterator[str]:
+    scenario = world.scenario
     used = [
-        (job_class.name, Key(job_class.namespace, name))
-        for job_class in world.scenario.classes
+        (job_class.name, job_class.namespace, name)
+        for job_class in scenario.classes
         for name in job_class.queues
         if not job_class.is_volcano
     ]
     used += [
-        (trace.file, Key(trace.namespace, name))
-        for trace in world.scenario.traces
+        (trace.file, trace.namespace, name)
+        for trace in scenario.traces
         for name in sorted(set(trace.queues.values()))
     ]
-    used += [
-        (job_model.name, Key(job_model.namespace, job_model.queue)) for job_model in world.scenario.models
-    ]
-    findings = [
-        _absent(
-            path, user, "LocalQueue", key,
-            (queue.name for queue in queues if queue.namespace == key.namespace),
-        )
-        for user, key in used
-        if key not in queues
-    ]  # fmt: skip
-    volcano_queues = {queue.metadata.name for queue in world.of_kind(QUEUES)} | BUILT_IN_QUEUES.keys()
-    findings += [
-        _absent(path, job_class.name, "Queue", Key("", name), volcano_queues)
-        for job_class in world.scenario.classes
-        for name in job_class.queues
-        if job_class.is_volcano and name not in volcano_queues
-    ]
-    findings += [
-        f"{path}: {job_class.name} has api: volcano, and there are no nodes (write nodes in the scenario)"
-        for job_class in world.scenario.classes
-        if job_class.is_volcano and not world.nodes
-    ]
-    findings += [
-        _absent(path, job_class.name, "WorkloadPriorityClass", Key("", job_class.priority_class), priorities)
-        for job_class in world.scenario.classes
-        if job_class.priority_class and job_class.priority_class not in priorities
-    ]
-    names = [node.metadata.name for node in world.nodes]
-    findings += [
-        f"{path}: two nodes are called {name} (give the pool or the Node another name)"
-        for name, after in pairwise(names)
-        if name == after
-    ]
+    used += [(model.name, model.namespace, model.queue) for model in scenario.models]
+    queues = {queue.metadata.key for queue in world.of_kind(LOCAL_QUEUES)}
+    for user, namespace, name in used:
+        key = Key(namespace, name)
+        if key not in queues:
+            beside = (queue.name for queue in queues if queue.namespace == namespace)
+            yield _absent(path, user, "LocalQueue", key, beside)
+
+
+def _volcano_problems(world: World, path: Path) -> Iterator[str]:
+    queues = {queue.metadata.name for queue in world.of_kind(QUEUES)} | BUILT_IN_QUEUES.keys()
+    classes = [job_class for job_class in world.scenario.classes if job_class.is_volcano]
+    for job_class in classes:
+        for name in job_class.queues:
+            if name not in queues:
+                yield _absent(path, job_class.name, "Queue", Key("", name), queues)
+        if not world.nodes:
+            problem = "has api: volcano, and there are no nodes (write nodes in the scenario)"
+            yield f"{path}: {job_class.name} {problem}"
+
+
+def _other_problems(world: World, path: Path) -> Iterator[str]:
+    priorities = {priority.metadata.name for priority in world.of_kind(WORKLOAD_PRIORITY_CLASSES)}
+    for job_class in world.scenario.classes:
+        name = job_class.priority_class
+        if name and name not in priorities:
+            yield _absent(path, job_class.name, "WorkloadPriorityClass", Key("", name), priorities)
+    for name, after in pairwise(node.metadata.name for node in world.nodes):
+        if name == after:
+            yield f"{path}: two nodes are called {name} (give the pool or the Node another name)"
     names = [queue.metadata.name for queue in world.of_kind(CLUSTER_QUEUES)]
-    findings += [
-        _absent(path, "clusterQueues", "ClusterQueue", Key("", name), names)
-        for name in world.scenario.queue_annotations
-        if name not in names
-    ]
-    findings += _without_run_time(world, path)
-    findings += (problem for trace in world.scenario.traces for problem in _trace_problems(world, trace.file))
-    if findings:
-        raise InvalidWorld(findings)
-    return _annotated(world)
+    for name in world.scenario.queue_annotations:
+        if name not in names:
+            yield _absent(path, "clusterQueues", "ClusterQueue", Key("", name), names)
 
 
 def _annotated(world: World) -> World:

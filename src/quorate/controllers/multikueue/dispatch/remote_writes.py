@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
-from typing import Final, Literal, assert_never
+from typing import Final, Literal
 
 from msgspec.structs import replace
 
-from quorate.api.kueue import PreemptionGateState, Workload
+from quorate.api.kueue import PreemptionGateState, Workload, WorkloadStatus
 from quorate.api.meta import Key, Uid, at_epoch
 from quorate.api.names.kueue import JOB_UID
 from quorate.api.names.multikueue import ORIGIN, PREEMPTION_GATE
@@ -318,20 +318,7 @@ class RemoteWrites:
             await send(worker.client, (Patch(WORKLOADS, key, version, {"spec": action.changes}),))
             return frozenset((version,))
         stored = await worker.client.get(WORKLOADS, key)
-        match action:
-            case DeactivateCopy(_, message):
-                target = c.new_condition(
-                    c.DEACTIVATION_TARGET, "True", EVICTED_ON_MANAGER, message, self._clock.now()
-                )
-                conditions = c.with_conditions(stored.status.conditions, target)
-                status = replace(stored.status, conditions=conditions)
-            case OpenGate():
-                now = at_epoch(self._clock.now())
-                opened = PreemptionGateState(name=PREEMPTION_GATE, position="Open", last_transition_time=now)
-                others = (gate for gate in stored.status.preemption_gates if gate.name != PREEMPTION_GATE)
-                status = replace(stored.status, preemption_gates=(*others, opened))
-            case _:
-                assert_never(action)
+        status = _changed_status(stored, action, self._clock.now())
         await send(worker.client, status_patch(WORKLOADS, stored, status))
         return frozenset((version, stored.metadata.resource_version))
 
@@ -361,6 +348,19 @@ async def _remove(worker: Worker, copy: WorkloadCopy | None) -> frozenset[str]:
     produced = await send(worker.client, remove_finalizer(WORKLOADS, metadata))
     await send(worker.client, (Delete(WORKLOADS, metadata.key, metadata.uid),))
     return frozenset((metadata.resource_version, *(obj.metadata.resource_version for obj in produced)))
+
+
+def _changed_status(stored: Workload, action: DeactivateCopy | OpenGate, now: float) -> WorkloadStatus:
+    match action:
+        case DeactivateCopy(_, message):
+            target = c.new_condition(c.DEACTIVATION_TARGET, "True", EVICTED_ON_MANAGER, message, now)
+            return replace(stored.status, conditions=c.with_conditions(stored.status.conditions, target))
+        case OpenGate():
+            opened = PreemptionGateState(
+                name=PREEMPTION_GATE, position="Open", last_transition_time=at_epoch(now)
+            )
+            others = (gate for gate in stored.status.preemption_gates if gate.name != PREEMPTION_GATE)
+            return replace(stored.status, preemption_gates=(*others, opened))
 
 
 def _is_refusal(error: Exception, action: RemoteAction) -> bool:

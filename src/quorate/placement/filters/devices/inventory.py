@@ -17,9 +17,8 @@ from quorate.placement.claim_requirements import CounterId, DeviceId
 from quorate.placement.filters.devices.pools import Pool, ResourcePools
 from quorate.placement.filters.devices.quantities import capacity_charge, milli_of
 from quorate.placement.filters.devices.selectors import SelectorProblem, attribute_of, capacity_of, compiled
-from quorate.placement.filters.node_affinity import match_any_term
+from quorate.placement.filters.node_affinity import matching_nodes
 from quorate.placement.filters.node_columns import NodeColumns
-from quorate.placement.vectors import Mask
 
 
 class PublishedDevice:
@@ -120,7 +119,7 @@ class DeviceInventory:
         places = self._places()
         local = {place.node: devices for place, devices in places.items() if place.node}
         shared = [
-            (_usable_on(nodes, place.selector), devices)
+            (matching_nodes(nodes, (), place.selector), devices)
             for place, devices in places.items()
             if not place.node
         ]
@@ -199,10 +198,6 @@ def _consumption(id: DeviceId, device: Device) -> Iterator[tuple[CounterId, int]
 
 def _has_counters(published: PublishedDevice, counters: Mapping[CounterId, int]) -> bool:
     return all(counter in counters for counter, _ in published.consumes)
-
-
-def _usable_on(nodes: NodeColumns, selector: NodeSelector | None) -> Mask:
-    return ~nodes.vacant if selector is None else match_any_term(nodes, selector.node_selector_terms)
 
 
 def _usable_devices(

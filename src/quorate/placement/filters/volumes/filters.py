@@ -9,11 +9,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from quorate.api.core import NodeSelector
 from quorate.placement import failures
 from quorate.placement.claim_requirements import Attachment, UnboundClaims, VolumeRequirements
 from quorate.placement.failures import NodeStatuses
-from quorate.placement.filters.node_affinity import match_any_term
+from quorate.placement.filters.node_affinity import matching_nodes
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.filters.volumes.requirements import ZONE_LABELS
 from quorate.placement.framework import Capacity
@@ -25,7 +24,7 @@ def filter_volume_binding(
 ) -> None:
     """Reject nodes that cannot reach a bound volume or get an unbound one."""
     for affinity in requirements.bound:
-        statuses.reject(~_selected(nodes, affinity), failures.VOLUME_AFFINITY)
+        statuses.reject(~matching_nodes(nodes, (), affinity), failures.VOLUME_AFFINITY)
     for claims in requirements.unbound_claims:
         statuses.reject(~_can_bind(nodes, claims), failures.NO_VOLUME_TO_BIND)
 
@@ -47,16 +46,14 @@ def filter_volume_zone(nodes: NodeColumns, requirements: VolumeRequirements, sta
         statuses.reject(has_zone & ~allowed, failures.NO_VOLUME_ZONE)
 
 
-def _selected(nodes: NodeColumns, selector: NodeSelector | None) -> Mask:
-    return ~nodes.vacant if selector is None else match_any_term(nodes, selector.node_selector_terms)
-
-
 def _can_bind(nodes: NodeColumns, claims: UnboundClaims) -> Mask:
     volumes = np.zeros(nodes.size, np.int64)
     for selector in claims.candidate_volumes:
-        volumes += _selected(nodes, selector)
+        volumes += matching_nodes(nodes, (), selector)
     enough: Mask = volumes >= claims.count
-    return enough | _selected(nodes, claims.provisioning_topology) if claims.can_provision else enough
+    return (
+        enough | matching_nodes(nodes, (), claims.provisioning_topology) if claims.can_provision else enough
+    )
 
 
 @dataclass(slots=True)
