@@ -72,42 +72,51 @@ def backtest(
     ``on_progress`` gets the number of submissions that were looked at.
     """
     submissions = number_of_jobs(world.scenario) or len(play(world).jobs)
-    step = max(1, -(-submissions // samples))
-    forecasts: dict[int, tuple[float, float, int]] = {}
-    history, running = ObservedHistory(world), dict[int, SimulatedJob]()
-    at_once = looked_at = 0
-
-    def look(now_ms: int, first: int, jobs: Mapping[Key, SimulatedJob], records: JobRecords) -> None:
-        """Forecast the jobs from number ``first`` on that are due to be looked at."""
-        nonlocal at_once, looked_at
-        submitted = _latest(jobs, first)
-        for job in submitted.values():
-            history.submitted(job.workload)
-        running.update(submitted)
-        ended = [number for number in running if records.ended_ms[number] != NEVER]
-        for number in sorted(ended, key=lambda number: (records.ended_ms[number], number)):
-            history.ended(running.pop(number))
-        for number in range(first, len(records)):
-            if number % step:
-                continue
-            looked_at += 1
-            on_progress(looked_at)
-            waiting = submitted.get(number)
-            if waiting is None or records.admitted_ms[number] != NEVER:
-                at_once += 1
-                continue
-            now = history.world_at(now_ms, [job.workload for job in jobs.values()], waiting_jobs(jobs))
-            start = next(start for start in forecast(now, plays) if start.key == waiting.key)
-            p50, p90 = (math.inf if seconds is None else seconds for seconds in (start.p50_s, start.p90_s))
-            forecasts[number] = p50, p90, history.known_of(waiting.workload)
-
-    run = play(world, observe=look)
+    looks = _Looks(world, max(1, -(-submissions // samples)), plays, on_progress)
+    run = play(world, observe=looks.look)
     estimates = []
-    for number, (p50, p90, learned) in forecasts.items():
+    for number, (p50, p90, learned) in looks.forecasts.items():
         admitted_ms = run.jobs.admitted_ms[number]
         waited = math.inf if admitted_ms == NEVER else (admitted_ms - run.jobs.submitted_ms[number]) / MS
         estimates.append(Estimate(number, p50, p90, learned, waited))
-    return Backtest(looked_at, at_once, tuple(estimates))
+    return Backtest(looks.count, looks.at_once, tuple(estimates))
+
+
+class _Looks:
+    """The forecasts of a run while it is played, at every ``step``-th submission."""
+
+    def __init__(self, world: World, step: int, plays: int, on_progress: Callable[[int], object]) -> None:
+        self._step, self._plays, self._on_progress = step, plays, on_progress
+        self._history = ObservedHistory(world)
+        self._running: dict[int, SimulatedJob] = {}  # by number: submitted, and not seen ended yet
+        self.count = 0
+        self.at_once = 0  # jobs that were admitted when they were looked at
+        self.forecasts: dict[int, tuple[float, float, int]] = {}  # by number: p50 and p90 in s, known jobs
+
+    def look(self, now_ms: int, first: int, jobs: Mapping[Key, SimulatedJob], records: JobRecords) -> None:
+        """Forecast the jobs from number ``first`` on that are due to be looked at."""
+        submitted = _latest(jobs, first)
+        self._learn(submitted, records)
+        for number in range(-(-first // self._step) * self._step, len(records), self._step):
+            self.count += 1
+            self._on_progress(self.count)
+            waiting = submitted.get(number)
+            if waiting is None or records.admitted_ms[number] != NEVER:
+                self.at_once += 1
+                continue
+            workloads = [job.workload for job in jobs.values()]
+            now = self._history.world_at(now_ms, workloads, waiting_jobs(jobs))
+            start = next(start for start in forecast(now, self._plays) if start.key == waiting.key)
+            p50, p90 = (math.inf if seconds is None else seconds for seconds in (start.p50_s, start.p90_s))
+            self.forecasts[number] = p50, p90, self._history.known_of(waiting.workload)
+
+    def _learn(self, submitted: Mapping[int, SimulatedJob], records: JobRecords) -> None:
+        for job in submitted.values():
+            self._history.submitted(job.workload)
+        self._running.update(submitted)
+        ended = [number for number in self._running if records.ended_ms[number] != NEVER]
+        for number in sorted(ended, key=lambda number: (records.ended_ms[number], number)):
+            self._history.ended(self._running.pop(number))
 
 
 def _latest(jobs: Mapping[Key, SimulatedJob], first: int) -> dict[int, SimulatedJob]:
