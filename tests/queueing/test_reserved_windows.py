@@ -15,7 +15,7 @@ from quorate.queueing.conditions import has_quota_reservation
 from quorate.queueing.inadmissible_reasons import ReservedWindow, Shortage
 from quorate.queueing.scheduling.planned_starts import PlannedStarts
 from quorate.queueing.scheduling.reserved_windows import ReservedWindows
-from quorate.queueing.windows.window import Window
+from quorate.queueing.windows import Window
 from tests.queueing.notation import Json
 from tests.queueing.world import World
 from tests.search import examples

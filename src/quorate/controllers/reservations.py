@@ -21,7 +21,7 @@ from quorate.queueing.conditions import RESERVED_WINDOW, new_condition
 from quorate.queueing.lifecycle.transition import Event, evict
 from quorate.queueing.scheduling.window_evictions import evicts_at, find_conflicts, workloads_to_evict
 from quorate.queueing.state import State
-from quorate.queueing.windows.window import Window
+from quorate.queueing.windows import Window
 
 
 class ReservationStep(NamedTuple):

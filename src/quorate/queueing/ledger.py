@@ -23,7 +23,7 @@ from quorate.queueing.pending.second_pass_queue import SecondPassQueue
 from quorate.queueing.planning.announced_starts import AnnouncedStart, stored_announcement
 from quorate.queueing.planning.bounds import BoundInputs
 from quorate.queueing.pods_ready import UnreadyWorkloads
-from quorate.queueing.windows.window import Windows
+from quorate.queueing.windows import Windows
 from quorate.queueing.workload_slices import replaced_slice
 from quorate.quota import tree
 from quorate.quota.amount import Usage

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from quorate.queueing.cluster_queue import ClusterQueueState, ReservationTotals
 from quorate.queueing.ledger import Ledger
-from quorate.queueing.windows.window import Window
+from quorate.queueing.windows import Window
 from quorate.quota.amount import FlavorResource
 from quorate.quota.tree import Node
 

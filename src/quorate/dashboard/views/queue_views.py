@@ -20,7 +20,7 @@ from quorate.dashboard.schema import (
 )
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.planning.announced_starts import stored_announcement
-from quorate.queueing.windows.window import Window
+from quorate.queueing.windows import Window
 
 
 class Reasons:

@@ -23,7 +23,7 @@ from quorate.queueing.state import State
 from quorate.queueing.topology.elastic_slices import previous_domains
 from quorate.queueing.topology.placing import PodSetToPlace, lack_of_room, place_pod_sets
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
-from quorate.queueing.windows.window import KeptNodes
+from quorate.queueing.windows import KeptNodes
 
 
 class RequestedPlaces(NamedTuple):

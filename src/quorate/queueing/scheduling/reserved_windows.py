@@ -24,7 +24,7 @@ from quorate.queueing.pending.entry import Entry
 from quorate.queueing.scheduling.nomination import Nomination
 from quorate.queueing.scheduling.timeline import ends_at
 from quorate.queueing.window_usage import Pool, nominal_quota, outside_of_quota, pool_of, queues_of
-from quorate.queueing.windows.window import Window
+from quorate.queueing.windows import Window
 from quorate.quota.amount import FlavorResource
 from quorate.quota.tree import Node
 

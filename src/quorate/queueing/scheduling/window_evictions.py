@@ -13,7 +13,7 @@ from quorate.api.quorate.occurrences import Interval
 from quorate.queueing.cluster_queue import Reservation
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.scheduling.reserved_windows import ReservedWindows
-from quorate.queueing.windows.window import Window
+from quorate.queueing.windows import Window
 from quorate.quota.amount import as_quantity
 
 

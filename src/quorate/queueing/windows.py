@@ -1,4 +1,7 @@
-"""One Reservation as the admission cycle reads it, and all of them."""
+"""Windows: the quota and the nodes that Reservations keep, when, and for which workloads.
+
+``scheduling.reserved_windows`` decides what may start beside them.
+"""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
