@@ -7,7 +7,6 @@ knows the decisions of sessions that no watch has reported yet; see ``assumed_de
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
-from typing import Final
 
 from quorate.api.core import PriorityClass, ResourceQuota
 from quorate.api.core.pod import Pod
@@ -150,7 +149,8 @@ class Model:
     def set_workload(self, workload: PlacedWorkload) -> None:
         self.note_change()
         self._held.set_workload(workload)
-        gang = self.gangs.get(self._gang_of_owner.get(workload.owner, _NO_KEY))
+        group = self._gang_of_owner.get(workload.owner)
+        gang = None if group is None else self.gangs.get(group)
         if gang is not None:
             self._set_held(gang)
 
@@ -258,7 +258,8 @@ class Model:
             gang.generation += 1
 
     def remove_unreadable_pod(self, key: Key) -> None:
-        gang = self.gangs.get(self._unreadable_pods.remove(key) or _NO_KEY)
+        group = self._unreadable_pods.remove(key)
+        gang = None if group is None else self.gangs.get(group)
         if gang is not None:
             gang.generation += 1
             self._drop_if_empty(gang)
@@ -496,6 +497,3 @@ class Model:
         for gang in self.gangs.values():
             if gang.spec is not None and gang.native is None:
                 gang.priority = self.priority_classes.value(gang.spec.priority_class_name)
-
-
-_NO_KEY: Final = Key("", "")
