@@ -50,6 +50,25 @@ async def watched(client: Client, version: str = "1") -> list[object]:
     return [event async for event in client.watch(PODS, version)]
 
 
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_no_request_is_sent_for_a_name_that_would_name_all_objects(name: str) -> None:
+    async def story() -> None:
+        key = Key("default", name)
+        async with FakeServer(in_turn()) as server, server.client() as client:
+            for request in (
+                client.get(PODS, key),
+                client.replace(PODS, key, {}),
+                client.patch(PODS, key, {}, subresource="status"),
+                client.patch_for_version(PODS, key, {}),
+                client.delete(PODS, key),
+            ):
+                with pytest.raises(NotFound, match="no name"):
+                    await request
+            assert server.requests == []
+
+    asyncio.run(story())
+
+
 def test_a_typed_object_is_created_with_its_api_version_and_kind() -> None:
     async def story() -> None:
         async with FakeServer(in_turn(Answer(201, pod("a", 5)))) as server, server.client() as client:

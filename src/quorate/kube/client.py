@@ -20,6 +20,7 @@ from quorate.kube.errors import (
     ApiError,
     Gone,
     NotFound,
+    StatusDetails,
     Unauthorized,
     Unreachable,
     error_from_answer,
@@ -76,6 +77,15 @@ OnResponse = Callable[[str, str, int, float], None]
 def _ignore(*_: object) -> None: ...
 
 
+def _path_of(resource: Resource[Any], key: Key, subresource: str = "") -> str:
+    """Return the path of an object; raise ``NotFound`` for a name with which it would be another path."""
+    if key.name in ("", ".", ".."):
+        plural = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+        problem = f"{plural}: {key.name!r} is no name (write the name of an object)"
+        raise NotFound(plural, 404, "NotFound", problem, StatusDetails(kind=plural))
+    return resource.path(key.namespace, key.name, subresource)
+
+
 class Client:
     """An async context manager; requests are sent within its block only, and fail as unreachable after it.
 
@@ -125,7 +135,7 @@ class Client:
         await self._pool.close()
 
     async def get(self, resource: Resource[T], key: Key) -> T:
-        path = resource.path(key.namespace, key.name)
+        path = _path_of(resource, key)
         return decode_answer(resource.type, f"GET {path}", await self.request("GET", path))
 
     async def find(self, resource: Resource[T], key: Key) -> T | None:
@@ -185,7 +195,7 @@ class Client:
     async def replace(
         self, resource: Resource[T], key: Key, body: Body, *, subresource: str = "", dry_run: bool = False
     ) -> T:
-        path = resource.path(key.namespace, key.name, subresource)
+        path = _path_of(resource, key, subresource)
         encoded = await encode_object(resource, body)
         answer = await self.request("PUT", path, query=self._query(dry_run), body=encoded)
         return decode_answer(resource.type, f"PUT {path}", answer)
@@ -206,7 +216,7 @@ class Client:
 
         ``field_manager`` is by default the manager of the client.
         """
-        path = resource.path(key.namespace, key.name, subresource)
+        path = _path_of(resource, key, subresource)
         query = self._query(dry_run) | ({"force": "true"} if force else {})
         if field_manager:
             query["fieldManager"] = field_manager
@@ -226,7 +236,7 @@ class Client:
 
         The response costs the server less to encode.  One that has no such form sends the whole object.
         """
-        path = resource.path(key.namespace, key.name, subresource)
+        path = _path_of(resource, key, subresource)
         headers = {"Content-Type": PatchKind.MERGE.value, "Accept": METADATA_ONLY}
         body = await encode_patch(resource, patch)
         answer = await self.request("PATCH", path, query=self._query(False), body=body, headers=headers)
@@ -288,7 +298,7 @@ class Client:
             "dryRun": ["All"] if dry_run else None,
         }
         present = {name: value for name, value in options.items() if value is not None}
-        await self.request("DELETE", resource.path(key.namespace, key.name), body=codec.encode(present))
+        await self.request("DELETE", _path_of(resource, key), body=codec.encode(present))
 
     async def request(
         self,
