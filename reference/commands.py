@@ -7,7 +7,7 @@ from typing import Final
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from quorate.cli import app
+from quorate.cli import CONNECTIONS, app
 from quorate.cli.lazy_commands import LazyCommand
 
 _HEAD: Final = """\
@@ -28,7 +28,17 @@ _TYPE: Final = re.compile(r" <(list\[)?(path|str)\]?>$")  # repeats the name of 
 def page() -> str:
     """Return the page as Markdown."""
     sections = (line for path, command in commands() for line in _section(("quorate", *path), command))
-    return "\n".join([_HEAD, *sections])
+    return "\n".join([_HEAD, _of_connections(), *sections])
+
+
+def _of_connections() -> str:
+    """Return the options of ``quorate`` itself that concern the cluster."""
+    root = typer.main.get_command(app)
+    context = typer.Context(root, info_name="quorate")
+    options = [option for option in root.params if getattr(option, "rich_help_panel", None) == CONNECTIONS]
+    rows = [row for option in options if (row := _row(option, context)) is not None]
+    text = "All commands on a cluster take these options, in any place:\n\n"
+    return text + "\n".join(["| | |", "|---|---|", *rows]) + "\n"
 
 
 def commands() -> Iterator[tuple[tuple[str, ...], TyperCommand]]:

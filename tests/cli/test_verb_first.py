@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorate.cli import group_first, kubectl_arguments
+from quorate.cli import connection_options_first, group_first, kubectl_arguments
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,18 @@ def test_the_group_of_commands_comes_first(written: str, read: str) -> None:
 )
 def test_kubectl_does_what_no_command_does(written: str, kubectl: str) -> None:
     assert kubectl_arguments(written.split()) == kubectl.split()
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("status --as alice -n team", "--as alice status -n team"),
+        ("queue list --as-group=a --server x --as b", "--as-group=a --server x --as b queue list"),
+        ("submit --token t -- run --token mine", "--token t submit -- run --token mine"),
+        ("status --as", "--as status"),
+    ],
+)
+def test_options_of_the_connection_may_stand_anywhere_before_the_command_of_a_job(
+    written: str, read: str
+) -> None:
+    assert connection_options_first(written.split()) == read.split()

@@ -20,8 +20,9 @@ from quorate.kube.rest.config import (
     load_anonymous_config,
     load_rest_config,
 )
-from quorate.kube.rest.credentials import TokenFile
+from quorate.kube.rest.credentials import Token, TokenFile
 from quorate.kube.rest.kubeconfig import InvalidKubeconfig
+from quorate.kube.rest.overrides import OVERRIDES, Overrides
 from quorate.kube.serving import certificates
 from quorate.kube.serving.tls import KeyPair, load_certificate
 from quorate.local.certificates import new_authority, new_server_certificate
@@ -205,12 +206,32 @@ def test_a_context_with_an_unknown_cluster_is_rejected(tmp_path: Path) -> None:
         load(write(tmp_path / "config", ""), context="stray")
 
 
-def test_the_default_is_the_first_existing_file_of_the_environment(
+def test_a_context_is_that_of_the_first_existing_file_of_the_environment_that_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "config", f"token: {SECRET}")
-    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'none'}:{path}")
+    other = write(tmp_path / "other", "token: other")
+    other.write_text(other.read_text().replace("main", "second").replace("stray", "third"))
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'none'}:{path}:{other}")
     assert asyncio.run(load_rest_config()).credentials.authorization() == f"Bearer {SECRET}"
+    assert asyncio.run(load_rest_config(None, "second")).credentials.authorization() == "Bearer other"
+    with pytest.raises(InvalidKubeconfig, match=r"no context 'x' \(there are: main, stray, second, third\)"):
+        asyncio.run(load_rest_config(None, "x"))
+
+
+def test_overrides_come_before_the_kubeconfig(tmp_path: Path) -> None:
+    path = write(tmp_path / "config", "username: me, password: pw")
+
+    async def load_overridden(overrides: Overrides) -> RestConfig:
+        OVERRIDES.set(overrides)
+        return await load_rest_config(path)
+
+    overridden = asyncio.run(load_overridden(Overrides("https://[::1]:1", SECRET, "alice", ("a", "b"))))
+    assert (overridden.server, overridden.credentials) == ("https://[::1]:1", Token(SECRET))
+    assert overridden.impersonated == (
+        ("Impersonate-User", "alice"), ("Impersonate-Group", "a"), ("Impersonate-Group", "b"),
+    )  # fmt: skip
+    assert load(path).impersonated == ()
 
 
 def test_without_any_configuration_the_error_names_the_option(

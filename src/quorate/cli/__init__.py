@@ -10,6 +10,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 import typer
@@ -217,6 +218,27 @@ def kubectl_arguments(args: Sequence[str]) -> list[str]:
     return []
 
 
+# Options of all commands on a cluster, in any place of the command line as with kubectl.
+_OF_CONNECTIONS: Final = ("--as", "--as-group", "--server", "--token")
+
+
+def connection_options_first(args: Sequence[str]) -> list[str]:
+    """Return the arguments with the options of ``quorate`` itself before the command; ``--`` ends them."""
+    first: list[str] = []
+    others: list[str] = []
+    remaining = iter(args)
+    for word in remaining:
+        if word == "--":
+            others += (word, *remaining)
+        elif word in _OF_CONNECTIONS:
+            first += (word, *islice(remaining, 1))
+        elif word.partition("=")[0] in _OF_CONNECTIONS:
+            first.append(word)
+        else:
+            others.append(word)
+    return [*first, *others]
+
+
 def _run_kubectl(args: Sequence[str]) -> None:
     """Replace this process by kubectl; raises ``UsageError`` if it is not installed."""
     program = shutil.which("kubectl")
@@ -240,16 +262,43 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+CONNECTIONS: Final = "Options of all commands on a cluster"
+
+
 @app.callback()
 def quorate(
     version: bool = typer.Option(
         False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+    user: str = typer.Option(
+        "", "--as", metavar="USER", help="Make the requests for this user.", rich_help_panel=CONNECTIONS
+    ),
+    groups: list[str] = typer.Option(  # noqa: B008  typer reads it
+        [], "--as-group", metavar="GROUP", help="Its group; may be repeated.", rich_help_panel=CONNECTIONS
+    ),
+    server: str = typer.Option(
+        "", metavar="URL", help="The API server, instead of the kubeconfig's.", rich_help_panel=CONNECTIONS
+    ),
+    token: str = typer.Option(
+        "",
+        metavar="TEXT",
+        help="A bearer token, instead of the kubeconfig's user.",
+        rich_help_panel=CONNECTIONS,
     ),
 ) -> None:
     """Batch queueing and gang scheduling for Kubernetes.
 
     [b]Start here:[/b] quorate demo
     """
+    if not any((user, groups, server, token)):
+        return
+    if not all(text.isprintable() for text in (server, token, user, *groups)):
+        raise UsageError("--as, --as-group, --server and --token take one line of text")
+    if groups and not user:
+        raise UsageError("--as-group needs --as (write --as USER, too)")
+    from quorate.kube.rest.overrides import OVERRIDES, Overrides
+
+    OVERRIDES.set(Overrides(server, token, user, tuple(groups)))
 
 
 def _wrap_to_terminal(line: str) -> str:
@@ -266,7 +315,7 @@ def main() -> None:
     try:
         if arguments := kubectl_arguments(sys.argv[1:]):
             _run_kubectl(arguments)
-        app()
+        app(connection_options_first(sys.argv[1:]))
     except asyncio.CancelledError:
         typer.echo("stopped", err=True)
         sys.exit(Exit.INTERRUPTED)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from msgspec import structs
+
 from quorate.kube.rest.credentials import (
     Anonymous,
     BasicAuth,
@@ -20,7 +22,14 @@ from quorate.kube.rest.credentials import (
     Token,
     TokenFile,
 )
-from quorate.kube.rest.kubeconfig import Certificate, InvalidKubeconfig, KubeconfigContext, read_kubeconfig
+from quorate.kube.rest.kubeconfig import (
+    Certificate,
+    InvalidKubeconfig,
+    KubeconfigContext,
+    UserFields,
+    read_kubeconfigs,
+)
+from quorate.kube.rest.overrides import OVERRIDES
 
 # Returns one end of a socket pair (AF_UNIX); the server has the other one.  Raises OSError.
 Connect = Callable[[], Awaitable[socket.socket]]
@@ -39,16 +48,22 @@ class RestConfig:
     proxy: str = ""
     namespace: str = "default"
     connect: Connect | None = field(default=None, repr=False)  # of a server in the same process
+    impersonated: tuple[tuple[str, str], ...] = ()  # names and values of headers
 
 
 async def load_rest_config(kubeconfig: Path | None = None, context: str = "") -> RestConfig:
     """Load ``context`` (by default the current one) of ``kubeconfig``.
 
-    Without a file: the first existing file of $KUBECONFIG, then ~/.kube/config, then, in a pod, the service
-    account.  Raises ``InvalidKubeconfig``.
+    Without a file: the existing files of $KUBECONFIG, then ~/.kube/config, then, in a pod, the service
+    account.  ``OVERRIDES`` come first.  Raises ``InvalidKubeconfig``.
     """
     resolved = _found(kubeconfig, context)
-    return in_cluster_config() if resolved is None else await config_of(resolved)
+    config = in_cluster_config() if resolved is None else await config_of(resolved)
+    overrides = OVERRIDES.get()
+    if not overrides.user:
+        return config
+    groups = (("Impersonate-Group", group) for group in overrides.groups)
+    return replace(config, impersonated=(("Impersonate-User", overrides.user), *groups))
 
 
 def load_anonymous_config(kubeconfig: Path | None = None, context: str = "") -> RestConfig:
@@ -64,19 +79,24 @@ def load_anonymous_config(kubeconfig: Path | None = None, context: str = "") -> 
 
 def is_in_cluster(kubeconfig: Path | None = None) -> bool:
     """Return True if the service account of the pod is used."""
-    return kubeconfig is None and _default_kubeconfig() is None and "KUBERNETES_SERVICE_HOST" in os.environ
+    return kubeconfig is None and not _default_kubeconfigs() and "KUBERNETES_SERVICE_HOST" in os.environ
 
 
 def _found(kubeconfig: Path | None, context: str) -> KubeconfigContext | None:
     """Return the context of a kubeconfig; None: the service account of the pod is to be used."""
-    path = kubeconfig if kubeconfig is not None else _default_kubeconfig()
-    if path is None:
+    paths = [kubeconfig] if kubeconfig is not None else _default_kubeconfigs()
+    if not paths:
         if "KUBERNETES_SERVICE_HOST" in os.environ:
             return None
         raise InvalidKubeconfig(
             "kubeconfig", "none found in $KUBECONFIG or ~/.kube/config; name one with --kubeconfig"
         )
-    return read_kubeconfig(path, context)
+    resolved, overrides = read_kubeconfigs(paths, context), OVERRIDES.get()
+    if overrides.server:
+        resolved = replace(resolved, cluster=structs.replace(resolved.cluster, server=overrides.server))
+    if overrides.token:
+        resolved = replace(resolved, user=UserFields(token=overrides.token))
+    return resolved
 
 
 async def config_of(context: KubeconfigContext) -> RestConfig:
@@ -138,9 +158,9 @@ def in_cluster_config(directory: Path = SERVICE_ACCOUNT) -> RestConfig:
         raise InvalidKubeconfig(str(directory), f"{error}; does the pod mount its token?") from error
 
 
-def _default_kubeconfig() -> Path | None:
+def _default_kubeconfigs() -> list[Path]:
     listed = [Path(name) for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
-    return next((path for path in listed or [Path.home() / ".kube" / "config"] if path.exists()), None)
+    return [path for path in listed or [Path.home() / ".kube" / "config"] if path.exists()]
 
 
 def _credentials(context: KubeconfigContext) -> Credentials:

@@ -54,6 +54,7 @@ class ConnectionPool:
         if self._proxy is not None and not is_https:
             self._prefix = f"http://{self._host}{self._prefix}"
             self._fixed_headers += _proxy_authorization(self._proxy)
+        self._fixed_headers += "".join(f"{name}: {value}\r\n" for name, value in config.impersonated)
         # Compression costs the server more than the transfer over a cluster network.
         self._fixed_headers += "Accept-Encoding: identity\r\nUser-Agent: quorate\r\n\r\n"
         self._open: dict[Connection, ssl.SSLContext | None] = {}

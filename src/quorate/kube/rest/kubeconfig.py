@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -176,13 +177,25 @@ class KubeconfigContext:
         return None
 
 
-def read_kubeconfig(path: Path, context: str = "") -> KubeconfigContext:
-    """Resolve ``context``, by default the current one, in the file.  Raises ``InvalidKubeconfig``."""
+def read_kubeconfigs(paths: Sequence[Path], context: str = "") -> KubeconfigContext:
+    """Resolve ``context`` in the first of the files that has it.  Raises ``InvalidKubeconfig``.
+
+    The default is the current one of the first file that names one.
+    """
+    configs = [(_read(path), path) for path in paths]
+    name = context or next((config.current_context for config, _ in configs if config.current_context), "")
+    for config, path in configs:
+        if any(entry.name == name for entry in config.contexts):
+            return context_of(config, path, name)
+    contexts = tuple(entry for config, _ in configs for entry in config.contexts)
+    return context_of(Kubeconfig(contexts=contexts), paths[0], name)
+
+
+def _read(path: Path) -> Kubeconfig:
     try:
-        content = path.read_bytes()
+        return parse_kubeconfig(path.read_bytes(), path)
     except OSError as error:
         raise InvalidKubeconfig(str(path), (error.strerror or str(error)).lower()) from error
-    return context_of(parse_kubeconfig(content, path), path, context)
 
 
 def context_of(config: Kubeconfig, path: Path, context: str = "") -> KubeconfigContext:
