@@ -1,7 +1,10 @@
 """Check a cluster before or after an installation: every check, on what can be read."""
 
+from collections import Counter
+
 from quorate.api.configuration import Configuration
 from quorate.api.core import Namespace
+from quorate.api.meta import Key
 from quorate.controllers.native_groups import NativeGangSupport
 from quorate.inspect.cluster_model import evaluate_all, load_state
 from quorate.install.controller_rules import CONTROLLER_RULES, declared_kind_rules
@@ -48,7 +51,9 @@ class Preflight:
         findings = [*version_findings(await server_version(self._client))]
         readable = await self._try(kinds.DEFINITIONS)
         definitions = readable or ()
-        endpoints = {endpoint.metadata.key: endpoint for endpoint in await self._list(kinds.ENDPOINTS)}
+        endpoints: Counter[Key] = Counter()
+        for endpoint_slice in await self._list(kinds.ENDPOINT_SLICES):
+            endpoints[endpoint_slice.service] += endpoint_slice.ready
         if readable is not None:  # else whether they are installed is not known
             findings += definition_findings(definitions, WANTED)
             findings += unserved_findings(definitions)

@@ -24,7 +24,7 @@ from quorate.install.preflight.findings import PreflightFinding, Severity, by_se
 from quorate.install.preflight.installation_objects import (
     Definition,
     Deployment,
-    Endpoints,
+    EndpointSlice,
     HeldLease,
     WebhookConfiguration,
 )
@@ -33,11 +33,9 @@ from quorate.kube.resources import NATIVE_POD_GROUPS
 
 NOW = 1_000_000.0
 SERVICE = Key("kueue-system", "kueue-webhook-service")
-READY = {
-    SERVICE: codec.convert(Endpoints, {"metadata": {}, "subsets": [{"addresses": [{"ip": "10.0.0.1"}]}]})
-}
+READY = {SERVICE: 1}
 GATES_ON = "info native gangs: feature gates of the API server that are on"
-EMPTY = {SERVICE: codec.convert(Endpoints, {"metadata": {}})}
+EMPTY = {SERVICE: 0}
 
 
 def gate_metrics(*enabled: str) -> str:
@@ -251,6 +249,14 @@ CLIENT = {"service": {"namespace": SERVICE.namespace, "name": SERVICE.name}, "ca
 UNTRUSTED = {"service": CLIENT["service"]}
 
 
+def test_an_endpoint_is_ready_unless_its_slice_says_that_it_is_not() -> None:
+    endpoints = [{}, {"conditions": {"ready": True}}, {"conditions": {"ready": False}}]
+    labels = {"kubernetes.io/service-name": SERVICE.name}
+    metadata = {"name": "a", "namespace": SERVICE.namespace, "labels": labels}
+    read = codec.convert(EndpointSlice, {"metadata": metadata, "endpoints": endpoints})
+    assert (read.service, read.ready) == (SERVICE, 2)
+
+
 @pytest.mark.parametrize(
     ("endpoints", "client", "want"),
     [
@@ -265,7 +271,7 @@ UNTRUSTED = {"service": CLIENT["service"]}
     ],
 )
 def test_webhooks_that_cannot_be_reached_are_found(
-    endpoints: dict[Key, Endpoints], client: dict[str, Any], want: str
+    endpoints: dict[Key, int], client: dict[str, Any], want: str
 ) -> None:
     def configuration(policy: str) -> WebhookConfiguration:
         webhook = {"name": "mjob.kb.io", "clientConfig": client, "failurePolicy": policy}

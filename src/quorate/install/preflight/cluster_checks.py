@@ -13,7 +13,6 @@ from quorate.install.preflight.installation_objects import (
     ClientConfig,
     Definition,
     Deployment,
-    Endpoints,
     HeldLease,
     WebhookConfiguration,
 )
@@ -162,7 +161,7 @@ def _installed_by(definition: Definition) -> str:
 
 
 def conversion_findings(
-    definitions: Iterable[Definition], endpoints: Mapping[Key, Endpoints]
+    definitions: Iterable[Definition], endpoints: Mapping[Key, int]
 ) -> Iterator[PreflightFinding]:
     for definition in definitions:
         conversion = definition.spec.conversion
@@ -178,7 +177,7 @@ def conversion_findings(
 
 
 def webhook_findings(
-    configurations: Iterable[WebhookConfiguration], endpoints: Mapping[Key, Endpoints]
+    configurations: Iterable[WebhookConfiguration], endpoints: Mapping[Key, int]
 ) -> Iterator[PreflightFinding]:
     """Yield findings about the webhooks for queueing kinds and jobs; other webhooks are ignored."""
     ours = [configuration for configuration in configurations if _is_queueing(configuration)]
@@ -209,14 +208,17 @@ def _is_queueing(configuration: WebhookConfiguration) -> bool:
     )
 
 
-def _unreachable(client: ClientConfig, endpoints: Mapping[Key, Endpoints]) -> str:
-    """Return why the API server cannot call the webhook; empty if it can, as far as objects show."""
+def _unreachable(client: ClientConfig, endpoints: Mapping[Key, int]) -> str:
+    """Return why the API server cannot call the webhook; empty if it can, as far as objects show.
+
+    ``endpoints``: the ready ones of each service.
+    """
     if client.service is None:
         return "" if client.url else "it has neither a service nor a URL"
     key = Key(client.service.namespace, client.service.name)
     if key not in endpoints:
         return f"service {key} is missing, or has no endpoints"
-    if endpoints[key].ready == 0:
+    if endpoints[key] == 0:
         return f"service {key} has no ready pod"
     return "" if client.ca_bundle else "it has no caBundle, so its certificate is not trusted"
 

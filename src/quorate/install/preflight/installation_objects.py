@@ -2,9 +2,7 @@
 
 from datetime import datetime
 
-import msgspec
-
-from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct
+from quorate.api.meta import Condition, Key, LabelSelector, ObjectMeta, Struct
 from quorate.kube.resources import Resource
 
 
@@ -77,17 +75,25 @@ class Definition(Struct):
     status: DefinitionStatus = DefinitionStatus()
 
 
-class Subset(Struct):
-    addresses: tuple[msgspec.Raw, ...] = ()
+class EndpointConditions(Struct):
+    ready: bool = True
 
 
-class Endpoints(Struct):
+class Endpoint(Struct):
+    conditions: EndpointConditions = EndpointConditions()
+
+
+class EndpointSlice(Struct):
     metadata: ObjectMeta
-    subsets: tuple[Subset, ...] = ()
+    endpoints: tuple[Endpoint, ...] = ()
+
+    @property
+    def service(self) -> Key:
+        return Key(self.metadata.namespace, self.metadata.labels.get("kubernetes.io/service-name", ""))
 
     @property
     def ready(self) -> int:
-        return sum(len(subset.addresses) for subset in self.subsets)
+        return sum(endpoint.conditions.ready for endpoint in self.endpoints)
 
 
 class DeployedContainer(Struct):
@@ -147,6 +153,6 @@ VALIDATING = Resource(
     _ADMISSION, "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", False,
     WebhookConfiguration,
 )  # fmt: skip
-ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints", True, Endpoints)
+ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True, EndpointSlice)
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", True, Deployment)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True, HeldLease)
