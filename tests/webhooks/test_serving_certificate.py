@@ -82,6 +82,24 @@ def test_a_key_of_another_certificate_is_replaced() -> None:
     assert is_valid_for(one["ca.crt"], now.server, HOSTS)
 
 
+SERIAL_0 = b"""-----BEGIN CERTIFICATE-----
+MIIBazCCARCgAwIBAgIBADAKBggqhkjOPQQDAjATMREwDwYDVQQDDAhzZXJpYWwt
+MDAgFw0yNjExMzAxNTQ1NTVaGA8yMTI2MTEwNjE1NDU1NVowEzERMA8GA1UEAwwI
+c2VyaWFsLTAwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAStubc5h5KDM0VCU1I/
+hqlxlyC7p0bUrxP5HAga4hKinnj+Fn2p7WRq1800buBeRnjaotVN9VHXW6VKpMKg
+l8w/o1MwUTAdBgNVHQ4EFgQU3cXcv6ycprJHB3ZcssWUn5YiWTEwHwYDVR0jBBgw
+FoAU3cXcv6ycprJHB3ZcssWUn5YiWTEwDwYDVR0TAQH/BAUwAwEB/zAKBggqhkjO
+PQQDAgNJADBGAiEAvbwLqDObWSiqW65WxKWk309AhaLdnpIldcAJImV4+K4CIQC3
+ICF+1Kt+1V0aMS7fv2zwEPENbwvPhQqoml2mK7Bj6g==
+-----END CERTIFICATE-----
+"""
+
+
+def test_a_ca_with_the_serial_number_0_of_kueue_s_is_read_without_a_warning() -> None:
+    stored = renew({}, HOSTS, NOW).as_secret()
+    assert not is_valid_for(SERIAL_0, renew(stored, HOSTS, NOW).server, HOSTS)
+
+
 def test_a_ca_created_by_kueue_is_kept() -> None:
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kueue-ca")])

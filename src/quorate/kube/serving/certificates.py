@@ -4,6 +4,7 @@ Keys are P-256: small, fast to generate, and supported by every client.
 """
 
 import ipaddress
+import warnings
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
@@ -12,6 +13,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from quorate.api.meta import at_epoch
@@ -94,7 +96,9 @@ def is_valid_for(authority: bytes, server: KeyPair, hosts: Iterable[str]) -> boo
 
 def _certificate(pem: bytes) -> x509.Certificate:
     try:
-        return x509.load_pem_x509_certificate(pem)
+        with warnings.catch_warnings():  # of a serial number of zero, as Kueue's own authority has
+            warnings.simplefilter("ignore", CryptographyDeprecationWarning)
+            return x509.load_pem_x509_certificate(pem)
     except ValueError as error:
         raise UnusableCertificate(f"not a PEM certificate: {error}") from error
 
