@@ -168,6 +168,17 @@ def test_the_requests_of_a_driver() -> None:
     }
 
 
+@pytest.mark.parametrize(("fields", "limit"), [({}, "1024Mi"), ({"memoryLimit": "2g"}, "2Gi")])
+def test_spark_replaces_the_memory_limit_of_a_template(fields: dict[str, str], limit: str) -> None:
+    limits = {"cpu": "2", "memory": "600Mi"}
+    container = {"name": "spark-kubernetes-driver", "resources": {"limits": limits}}
+    template = {"spec": {"containers": [container]}}
+    assert resources(memory="512m", memoryOverhead="512m", template=template, **fields) == {
+        "requests": {"cpu": "1", "memory": "1024Mi"},
+        "limits": {"cpu": "2", "memory": limit},
+    }
+
+
 SSD = {"disk": "ssd"}
 ZONES = {
     "spark.kubernetes.node.selector.disk": "hdd",

@@ -185,7 +185,10 @@ def _template(document: Json, path: Path) -> Json:
     container = next((entry for entry in containers if entry.get("name") == _CONTAINER[role]), containers[0])
     template_resources = container.get("resources")
     own_resources = template_resources if isinstance(template_resources, dict) else {}
-    container["resources"] = merged(own_resources, resources(document, path))
+    stated = resources(document, path)
+    if look_up(own_resources, ("limits", "memory")) is not None:  # Spark replaces it by the request
+        stated = merged({"limits": {"memory": stated["requests"]["memory"]}}, stated)
+    container["resources"] = merged(own_resources, stated)
     spec["containers"] = _with_containers(containers, document, (*path, "sidecars"))
     return template
 
