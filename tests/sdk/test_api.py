@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import quorate
+from quorate.kube.errors import NotFound
 from quorate.sdk.cluster import JobFailed
 from quorate.testing.server import ClusterServer, ClusterSettings
 from tests.e2e.commands import poll
@@ -40,6 +41,8 @@ def test_the_example_on_a_cluster_is_correct(tmp_path: Path, monkeypatch: pytest
         poll(lambda: quorate.explain(waiting)[0].can_never_fit, bool, within_s=60)
         by_text = quorate.Cluster(str(cluster.kubeconfig))
         assert by_text.explain(waiting)[0].can_never_fit
+        with pytest.raises(NotFound, match=r"no workload or job 'lagre' .* \(did you mean large\?\)"):
+            by_text.explain("lagre")
         everything = by_text.explain()
         assert [each.object.name for each in everything if each.can_never_fit] == [
             by_text.explain(waiting)[0].object.name

@@ -107,7 +107,7 @@ def with_cluster(cluster_options: ClusterOptions, work: Callable[[Connection], C
             except NotFound as error:
                 if error.details.name:
                     raise UsageError(await not_found_message(connection.client, error)) from error
-                if error.details.kind:  # no request was sent
+                if error.details.kind:  # the message says it without a name
                     raise UsageError(error.message) from error
                 raise UsageError(
                     f"{error} (quorate preflight shows what is missing in the cluster)"

@@ -12,7 +12,7 @@ from quorate.inspect.connection import Connection, missing_namespace
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.discovery import plural_of
-from quorate.kube.errors import ApiError, Forbidden, NotFound
+from quorate.kube.errors import ApiError, Forbidden, NotFound, StatusDetails
 from quorate.kube.named_kinds import find_kind
 from quorate.kube.resources import JOBS, VOLCANO_JOBS, WORKLOADS, Json, Resource, metadata_of, untyped
 
@@ -30,7 +30,7 @@ def is_workload_type(written: str) -> bool:
 async def named_workloads(connection: Connection, written: str) -> tuple[Workload, ...]:
     """Return the workload of that name, else the workloads of the job ``NAME`` or ``TYPE[.GROUP]/NAME``.
 
-    Raises ``UsageError``, or ``NotFound`` for ``TYPE/NAME``, if there is none.
+    Raises ``UsageError`` or ``NotFound`` if there is none.
     """
     type_, slash, name = written.rpartition("/")
     if slash and not is_workload_type(type_):
@@ -94,20 +94,20 @@ async def named_job(connection: Connection, written: str) -> NamedJob:
         raise UsageError(f"{written!r} is no job (write NAME or TYPE/NAME, such as job/train)")
     job = await _job_of_any_kind(client, Key(namespace, name))
     if job is None:
-        raise await _no_job(connection, name)
+        raise UsageError(await _no_job(connection, name))
     return job
 
 
-async def _no_job(connection: Connection, name: str) -> UsageError:
-    """Return the error for a name that no workload and no job has, with a similar one."""
+async def _no_job(connection: Connection, name: str) -> str:
+    """Return a sentence about a name that no workload and no job has, with a similar one."""
     if missing := await missing_namespace(connection.client, connection.namespace):
-        return UsageError(missing)
+        return missing
     names: set[str] = set()
     with suppress(ApiError):
         for workload in (await connection.client.list(WORKLOADS, connection.namespace)).items:
             names |= {workload.metadata.name, *(owner.name for owner in workload.metadata.owner_references)}
     hint = suggestion(name, names) or " (quorate status lists the jobs)"
-    return UsageError(f"no workload or job {name!r} in {connection.scope}{hint}")
+    return f"no workload or job {name!r} in {connection.scope}{hint}"
 
 
 async def workload_or_job(
@@ -115,7 +115,7 @@ async def workload_or_job(
 ) -> Workload | NamedJob:
     """Return the workload of that name, else the job of any kind.
 
-    Raises ``UsageError`` if there is none, or ``NotFound`` if only a workload is wanted.
+    Raises ``NotFound`` if there is none.
     """
     client, key = connection.client, Key(connection.namespace, name)
     try:
@@ -128,7 +128,10 @@ async def workload_or_job(
         except Forbidden:  # then the missing workload is the answer
             raise missing from None
         if job is None:
-            raise await _no_job(connection, name) from None
+            details = StatusDetails(kind=WORKLOADS.plural)
+            raise NotFound(
+                missing.request, missing.status_code, missing.reason, await _no_job(connection, name), details
+            ) from None
         return job
 
 
