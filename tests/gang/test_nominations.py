@@ -63,3 +63,21 @@ def test_a_nomination_is_not_repeated() -> None:
     world = World(GIVEN, settings_of(CONF, "design"), restarting=False)
     world.session()
     assert world.session().nominations == ()
+
+
+def test_the_room_of_nominated_members_is_not_given_to_another_group() -> None:
+    """They get their nodes before groups are admitted, and count once: 3 cpus with that of ``claims``."""
+    given: dict[str, Any] = {
+        "nodes": [{"name": "n1", "cpu": 3}],
+        "podGroups": [
+            {"name": "next", "minMember": 2, "phase": "Inqueue", "minResources": {"cpu": 2}},
+            {"name": "claims", "minMember": 1, "phase": "Inqueue", "created": 1, "minResources": {"cpu": 1}},
+            {"name": "waits", "minMember": 1, "created": 2, "minResources": {"cpu": 1}},
+        ],
+        "pods": [{"name": f"next-{at}", "group": "next", "cpu": 1, "nominated": "n1"} for at in range(2)],
+    }
+    conf = {**CONF, "actions": "enqueue, allocate, preempt"}
+    world = World(given, settings_of(conf, "design"), restarting=False)
+    outcome = world.session()
+    assert world.bound_for["next"] == 2
+    assert world.phase("waits") == "Pending", outcome

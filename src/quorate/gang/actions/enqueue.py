@@ -112,11 +112,12 @@ class EnqueuePass:
     Call ``recheck_admitted`` first, then ``evaluate`` for all ``waiting``, in order.
     """
 
+    admission: AdmissionChecks  # of the nodes as they are once ``recheck_admitted`` has placed gangs
+
     def __init__(self, session: Session, plans: EvictionPlans) -> None:
         self._session = session
         self._rules = session.settings.enqueue
         self._plans = plans
-        self.admission = AdmissionChecks(session, plans)
         self._rolled_back: set[Gang] = set()
         self._blocked_queues: set[str] = set()  # fifo queues with a first group that is not admitted
 
@@ -124,6 +125,7 @@ class EnqueuePass:
         """Charge the started groups; charge or roll back the others in the order of their admission."""
         place_nominated(self._session)
         self._session.renew_accounts()
+        self.admission = AdmissionChecks(self._session, self._plans)
         unstarted = []
         for gang in self._session.gangs:
             if gang.is_active:
