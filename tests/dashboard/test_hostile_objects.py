@@ -37,7 +37,7 @@ from quorate.kube.client import Client
 from quorate.kube.informer import Informer
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.selection import Selection, Watched
-from quorate.queueing.nodes.foreign_pods import usage_on_node
+from quorate.queueing.nodes.occupants import usage_on_node
 from tests.dashboard.objects import NOW, tenant
 from tests.fuzz.attacks import _object
 from tests.fuzz.kinds import KINDS, NAMESPACE, FuzzedKind

@@ -14,8 +14,8 @@ from quorate.api.meta import Key
 from quorate.placement.topology.tree import MAX_AMOUNT
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.ledger import Ledger
-from quorate.queueing.nodes.foreign_pods import PODS, group_of
 from quorate.queueing.nodes.model import TopologyModel
+from quorate.queueing.nodes.occupants import PODS, group_of
 from quorate.queueing.nodes.pod_constraints import PodConstraints
 from quorate.queueing.nodes.topology_flavors import mode_of
 

@@ -21,9 +21,14 @@ from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.interface import J, JobKind, ValidationScope
 from quorate.kube.patches import json_patch, merged
 from quorate.kube.resources import Json
-from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse
+from quorate.webhooks.admission_review import (
+    ALLOWED,
+    AdmissionRequest,
+    AdmissionResponse,
+    decode_object,
+    yield_to_loop,
+)
 from quorate.webhooks.cluster_reader import DEFAULT_NAME, ClusterReader
-from quorate.webhooks.decoding import decode_object, yield_to_loop
 
 _RAY_AND_SPARK: Final = ("RayCluster", "RayJob", "RayService", "SparkApplication")
 _QUEUE_ANNOTATION_WARNING: Final = (

@@ -43,9 +43,15 @@ from quorate.controllers.serving.set_templates import (
 )
 from quorate.kube.patches import json_patch
 from quorate.kube.resources import PLACEABLE_PODS, Json, Resource
-from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse, AdmissionWebhook
+from quorate.webhooks.admission_review import (
+    ALLOWED,
+    AdmissionRequest,
+    AdmissionResponse,
+    AdmissionWebhook,
+    decode_object,
+    yield_to_loop,
+)
 from quorate.webhooks.cluster_reader import ClusterReader
-from quorate.webhooks.decoding import decode_object, yield_to_loop
 
 
 class _Decoded(msgspec.Struct, frozen=True):

@@ -22,9 +22,13 @@ from quorate.webhooks.admission_review import (
     AdmissionRequest,
     AdmissionResponse,
     AdmissionWebhook,
+    decode_object,
+    decode_old,
+    defaulted,
     first_findings,
+    refuse_undecodable,
+    yield_to_loop,
 )
-from quorate.webhooks.decoding import decode_object, decode_old, defaulted, refuse_undecodable, yield_to_loop
 
 T = TypeVar("T", bound=Struct)
 

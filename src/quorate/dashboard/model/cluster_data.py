@@ -20,8 +20,8 @@ from quorate.queueing.explain import closed_queue_reason
 from quorate.queueing.explanation.scope import HIDDEN
 from quorate.queueing.inadmissible_reasons import workload_reason_text
 from quorate.queueing.ledger import Ledger
-from quorate.queueing.nodes.foreign_pods import usage_on_node
 from quorate.queueing.nodes.model import TopologyModel
+from quorate.queueing.nodes.occupants import usage_on_node
 from quorate.queueing.state import State
 
 T = TypeVar("T")

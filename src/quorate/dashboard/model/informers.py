@@ -33,7 +33,7 @@ from quorate.kube.resources import (
     Resource,
 )
 from quorate.kube.selection import Watched
-from quorate.queueing.nodes.foreign_pods import workload_of
+from quorate.queueing.nodes.occupants import workload_of
 
 Note = Callable[[Changed], object]
 

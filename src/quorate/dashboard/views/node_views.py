@@ -23,8 +23,8 @@ from quorate.placement.resources import in_base_units
 from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.request import NO_TOPOLOGY, TopologyRequest
 from quorate.placement.topology.tree import DomainTree
-from quorate.queueing.nodes.foreign_pods import PODS, offered_amounts
 from quorate.queueing.nodes.model import TopologyModel
+from quorate.queueing.nodes.occupants import PODS, offered_amounts
 from quorate.queueing.nodes.trees import labels_of
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.topology.placing import Placement, PodSetToPlace, place_pod_sets, pod_set_request

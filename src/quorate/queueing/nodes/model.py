@@ -17,8 +17,15 @@ from quorate.api.kueue.topology import HOSTNAME, Topology
 from quorate.api.meta import Key
 from quorate.placement.topology.tree import Path
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
-from quorate.queueing.nodes.foreign_pods import owner_of, usage_on_node
-from quorate.queueing.nodes.occupants import Name, Nominated, Occupant, Owner, Requests
+from quorate.queueing.nodes.occupants import (
+    Name,
+    Nominated,
+    Occupant,
+    Owner,
+    Requests,
+    owner_of,
+    usage_on_node,
+)
 from quorate.queueing.nodes.places import Place
 from quorate.queueing.nodes.pod_constraints import PodConstraints
 from quorate.queueing.nodes.trees import SLICE_SIZE, TopologyTrees

@@ -34,8 +34,7 @@ from quorate.placement.topology.pod_limits import PodLimits, limit_pods, limits_
 from quorate.placement.topology.request import PodSetRequest
 from quorate.placement.vectors import np
 from quorate.queueing.limits import MAX_TEMPLATES
-from quorate.queueing.nodes.foreign_pods import offer_the_same, offered_amounts
-from quorate.queueing.nodes.occupants import Name, Occupant, Occupants
+from quorate.queueing.nodes.occupants import Name, Occupant, Occupants, offer_the_same, offered_amounts
 from quorate.queueing.nodes.places import Amounts, Place
 from quorate.queueing.nodes.pod_templates import Template
 

@@ -52,10 +52,13 @@ from quorate.webhooks.admission_review import (
     AdmissionRequest,
     AdmissionResponse,
     Handler,
+    decode_object,
+    decode_old,
+    defaulted,
     first_findings,
     for_writes,
+    refuse_undecodable,
 )
-from quorate.webhooks.decoding import decode_object, decode_old, defaulted, refuse_undecodable
 from quorate.webhooks.limits import MAX_FINDINGS
 from quorate.webhooks.volcano import volcano_routes
 from quorate.webhooks.volcano.quota_pod import IncomingPod, pod_group_of, quota_usage_of, scope_attributes
