@@ -34,11 +34,11 @@ from quorate.dashboard.model.model import DashboardModel, run_model
 from quorate.dashboard.queries import ADMINISTRATOR, NO_ESTIMATES, PodGroupQuery, WorkloadQuery
 from quorate.dashboard.views import overview, pod_group_views, queue_views, workload_views
 from quorate.inspect.cluster_model import effective_configuration
-from quorate.inspect.cluster_reader import native_pod_groups
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.own_model import OwnModel
 from quorate.inspect.explain.served import served_estimates, served_explanation, served_summaries
 from quorate.inspect.explain.summaries import Summaries, summaries
+from quorate.inspect.listed_groups import native_pod_groups
 from quorate.inspect.live_cluster import read_objects
 from quorate.inspect.status.cluster import read_status
 from quorate.kube.client import Client

@@ -1,25 +1,21 @@
-"""Reads of pods and pod groups of both APIs, as far as they may be read, for lists and explanations."""
+"""Reads of pods and pod groups for explanations, which no model keeps."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Final, TypeVar
+from typing import Final
 
 from quorate.api.core.started_pod import FailedCreation, StartedPod
 from quorate.api.meta import Key, Uid
-from quorate.api.native_groups import PREFIX, VERSIONS
+from quorate.api.native_groups import PREFIX
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import GroupFacts, may_wait
+from quorate.inspect.listed_groups import STARTED_PODS, native_pod_group, native_pod_groups, readable_objects
 from quorate.kube.client import Client
-from quorate.kube.discovery import served_version
 from quorate.kube.errors import Forbidden, NotFound
-from quorate.kube.resources import EVENTS, NATIVE_POD_GROUPS, POD_GROUPS, HasMetadata, Json, Resource
+from quorate.kube.resources import EVENTS, POD_GROUPS
 
 _FAILED_CREATE: Final = "reason=FailedCreate"  # of the job controllers of Kubernetes and of Volcano Jobs
-
-T = TypeVar("T", bound=HasMetadata | Json)
-
-STARTED_PODS: Final = Resource("", "v1", "pods", "Pod", True, StartedPod)  # as explanations read them
 
 
 class ClusterReader:
@@ -76,59 +72,3 @@ class ClusterReader:
 
         async with self._evaluating:
             return await facts_of_group(self._client, group)
-
-
-async def readable_objects(client: Client, kind: Resource[T], namespace: str = "") -> Sequence[T] | None:
-    """Return the objects; None if the cluster does not serve the kind, or they may not be listed."""
-    try:
-        return (await client.list(kind, namespace)).items
-    except (NotFound, Forbidden):
-        return None
-
-
-async def native_pod_group(client: Client, key: Key) -> PodGroup | None:
-    """Return one of Kubernetes' own pod groups as ``native_pod_groups`` do; ``key`` is without API group.
-
-    None if it does not exist, or may not be read.
-    """
-    try:
-        groups = await served_version(client, NATIVE_POD_GROUPS, VERSIONS)
-        group = None if groups is None else await client.get(groups, key)
-    except (NotFound, Forbidden):
-        return None
-    if group is None:
-        return None
-    from quorate.gang.cache.native_groups import as_volcano_group  # with numpy, as below
-
-    return as_volcano_group(group)
-
-
-async def native_pod_groups(
-    client: Client, namespace: str, label_selector: str = ""
-) -> list[PodGroup] | None:
-    """Return Kubernetes' own pod groups as groups of Volcano, with their API group before the name.
-
-    None if the cluster does not serve them, or if they may not be listed.
-    """
-    _, listed = await stored_native_groups(client, NATIVE_POD_GROUPS, namespace, label_selector)
-    if not listed:
-        return listed if listed is None else []
-    from quorate.gang.cache.native_groups import as_volcano_group  # with numpy, which most lists do not need
-
-    return [as_volcano_group(group) for group in listed]
-
-
-async def stored_native_groups(
-    client: Client, kind: Resource[T], namespace: str, label_selector: str
-) -> tuple[Resource[T], Sequence[T] | None]:
-    """Return ``kind``, native pod groups in some form, in the version that is served, and its objects.
-
-    The objects are None if the cluster does not serve them, or if they may not be listed.
-    """
-    try:
-        served = await served_version(client, kind, VERSIONS)
-        if served is not None:
-            return served, (await client.list(served, namespace, label_selector)).items
-    except (NotFound, Forbidden):
-        pass
-    return kind, None

@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 from quorate.api.batch import JOB_COMPLETION_INDEX
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.meta import Key, Uid
-from quorate.inspect.cluster_reader import STARTED_PODS
 from quorate.inspect.connection import Connection
 from quorate.inspect.job_names import OwnerResolver
+from quorate.inspect.listed_groups import STARTED_PODS
 from quorate.kube.errors import ApiError, NotFound
 from quorate.kube.resources import PODS
 

@@ -9,9 +9,9 @@ from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_commands import in_namespaces
 from quorate.cli.verbs.listing import list_objects, listed_summaries, with_explanation
 from quorate.cli.verbs.printing import Column, age, as_untyped, is_structured, print_objects
-from quorate.inspect.cluster_reader import native_pod_groups, stored_native_groups
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.summaries import Summaries
+from quorate.inspect.listed_groups import native_pod_groups, stored_native_groups
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import NATIVE_POD_GROUPS, POD_GROUPS
 

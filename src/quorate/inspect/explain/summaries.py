@@ -18,8 +18,8 @@ from quorate.api.meta import Key, Uid
 from quorate.api.native_groups import PodGroup as NativePodGroup
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Job as VolcanoJob
-from quorate.inspect.cluster_reader import readable_objects
 from quorate.inspect.explain.served import NotServed, served_explanation, served_summaries
+from quorate.inspect.listed_groups import readable_objects
 from quorate.kube.client import Client
 from quorate.kube.resources import POD_GROUPS, WORKLOADS
 

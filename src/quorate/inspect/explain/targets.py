@@ -13,7 +13,6 @@ from quorate.api.native_groups import GROUP as NATIVE_GROUP
 from quorate.api.native_groups import PREFIX
 from quorate.api.volcano.job import GROUP as BATCH_GROUP
 from quorate.api.volcano.job import Job as VolcanoJob
-from quorate.inspect.cluster_reader import STARTED_PODS, native_pod_groups, readable_objects
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.inspect.job_names import (
@@ -23,6 +22,7 @@ from quorate.inspect.job_names import (
     workload_or_job,
     workloads_of_job,
 )
+from quorate.inspect.listed_groups import STARTED_PODS, native_pod_groups, readable_objects
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import POD_GROUPS, WORKLOADS, Json, Resource

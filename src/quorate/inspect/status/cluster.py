@@ -9,13 +9,13 @@ from quorate.api.explanation import Explanation
 from quorate.api.meta import Struct, Uid
 from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.volcano import PodGroup
-from quorate.inspect.cluster_reader import native_pod_groups, readable_objects
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.served import served_estimates
 from quorate.inspect.explain.summaries import Summaries, summaries
 from quorate.inspect.explain.targets import OfJob
+from quorate.inspect.listed_groups import native_pod_groups, readable_objects
 from quorate.inspect.status.capacity import NodesStatus, QueueStatus, nodes_status, queue_status
 from quorate.inspect.status.jobs import JobStatus, job_uids, of_pod_group, of_workload, without_workload
 from quorate.kube.client import Client

@@ -9,10 +9,10 @@ from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs import printing as p
 from quorate.cli.verbs.cluster_commands import in_namespace
-from quorate.inspect.cluster_reader import native_pod_groups
 from quorate.inspect.connection import Connection
 from quorate.inspect.explain.pod_groups import PodGroupExplanation, explain_pod_groups, named_pod_groups
 from quorate.inspect.gang_model import scheduler_settings
+from quorate.inspect.listed_groups import native_pod_groups
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import POD_GROUPS
 from quorate.scheduler.feeds import load_model
