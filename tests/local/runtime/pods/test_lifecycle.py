@@ -203,6 +203,14 @@ def test_the_backoff_doubles_from_ten_seconds_to_five_minutes_and_is_forgotten_a
     assert next_attempt(long).backoff_s == 10
 
 
+def test_a_command_that_cannot_start_is_delayed_as_one_that_fails() -> None:
+    """Its end has no time of start, and the seconds since the epoch are no run of the container."""
+    first = ContainerRecord(started_at=NOW, ended=Termination(128, "StartError", finished_at=NOW))
+    failed = replace(next_attempt(first), ended=first.ended)
+    assert backoff_left_s(failed, NOW + 1) == 9
+    assert next_attempt(failed).backoff_s == 20
+
+
 @given(
     policy=st.sampled_from(["Never", "OnFailure", "Always"]),
     own=st.sampled_from(["", "Never", "OnFailure", "Always"]),

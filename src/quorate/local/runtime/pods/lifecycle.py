@@ -78,7 +78,9 @@ def next_attempt(record: ContainerRecord | None) -> ContainerRecord:
 
 def _ran_long(record: ContainerRecord) -> bool:
     ended = record.ended
-    return ended is not None and ended.finished_at - ended.started_at > BACKOFF_RESET_S
+    if ended is None or not ended.started_at:  # its command was never started
+        return False
+    return ended.finished_at - ended.started_at > BACKOFF_RESET_S
 
 
 def restarts(pod: Pod, container: Container, record: ContainerRecord, *, is_init: bool) -> bool:
