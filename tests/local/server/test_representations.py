@@ -45,6 +45,23 @@ def test_lists_objects_and_watches_support_tables() -> None:
     run_with_server(scenario)
 
 
+@pytest.mark.parametrize("kind", ["api/v1/pods", "apis/certificates.k8s.io/v1/certificatesigningrequests"])
+def test_a_bookmark_of_a_watch_of_tables_is_a_table(kind: str) -> None:
+    async def scenario(client: ApiClient) -> None:
+        query = "watch=1&allowWatchBookmarks=1&sendInitialEvents=1&resourceVersionMatch=NotOlderThan"
+        async with client.stream(f"/{kind}?{query}", Accept=TABLE) as content:
+            bookmark = json.loads(await content.readline())
+        table = bookmark["object"]
+        assert (bookmark["type"], table["kind"]) == ("BOOKMARK", "Table")
+        assert table["columnDefinitions"][0]["name"] == "Name"
+        (row,) = table["rows"]
+        assert len(row["cells"]) == len(table["columnDefinitions"])
+        assert row["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+        assert row["object"]["metadata"]["resourceVersion"] == table["metadata"]["resourceVersion"]
+
+    run_with_server(scenario)
+
+
 def test_a_kind_that_is_not_stored_has_no_table() -> None:
     async def scenario(client: ApiClient) -> None:
         path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"

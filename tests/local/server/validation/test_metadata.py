@@ -44,6 +44,14 @@ def test_metadata_reports_every_finding() -> None:
     ]
 
 
+def test_the_finalizers_of_a_custom_resource_need_no_domain() -> None:
+    kind = Kind("example.com", "v1", "Widget", "widgets", True, custom=True)
+    finalizers = ["no-domain", "a b"]
+    assert show(metadata.validate(kind, {"metadata": {"name": "w", "finalizers": finalizers}})) == [
+        "metadata.finalizers[1] Invalid"
+    ]
+
+
 def test_a_terminating_object_accepts_no_new_finalizer() -> None:
     kind = Kind("", "v1", "ConfigMap", "configmaps", True)
     old = {"metadata": {"name": "a", "deletionTimestamp": "2024-01-01T00:00:00Z", "finalizers": ["a.b/c"]}}

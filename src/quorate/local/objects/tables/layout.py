@@ -53,14 +53,12 @@ def table(
     metadata: Json,
     include: str = "Metadata",
     version: str = "v1",
-    with_columns: bool = True,
     encoded: Callable[[Json], Any] = lambda row: row,
 ) -> Json:
     """Return a Table of objects.
 
     `metadata` is the list's; `include` is what each row contains: Metadata, Object or None; `version` is that
-    of meta.k8s.io. In a watch only the first table has column definitions. `encoded` returns what represents
-    a row.
+    of meta.k8s.io. `encoded` returns what represents a row.
     """
     rows = [encoded(_row(layout, obj, now, include, version)) for obj in objects]
     columns = [
@@ -77,7 +75,7 @@ def table(
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{version}",
         "metadata": metadata,
-        "columnDefinitions": columns if with_columns else None,
+        "columnDefinitions": columns,
         "rows": rows or None,
     }
 

@@ -82,9 +82,7 @@ DEFAULT_TABLES = ("apiextensions.k8s.io", "apiregistration.k8s.io")
 """Groups of servers behind kube-apiserver: rows are null if there are none, as for custom resources."""
 
 
-def to_table(
-    context: RequestContext, objects: Iterable[Json], metadata: Json, *, with_columns: bool = True
-) -> Json:
+def to_table(context: RequestContext, objects: Iterable[Json], metadata: Json) -> Json:
     """Return objects as a Table.  Raises StatusError(400) for an invalid includeObject."""
     include = context.query.get("includeObject") or "Metadata"
     if include not in ("Metadata", "Object", "None"):
@@ -99,7 +97,6 @@ def to_table(
         metadata=metadata,
         include=include,
         version=context.accepted.version,
-        with_columns=with_columns,
         **({"encoded": _encoded_item} if context.accepted.media_type == JSON else {}),
     )
     if not context.kind.custom and context.kind.group not in DEFAULT_TABLES:
@@ -132,11 +129,14 @@ class ResponseView:
         return _json_frame(event, with_type_meta(kind, data))
 
     def bookmark(self, metadata: Json) -> bytes:
-        """Return an event with an object that has only metadata."""
-        data = msgspec.json.encode({"metadata": metadata})
-        if self._context.accepted.representation is Representation.TABLE:
-            return _json_frame("BOOKMARK", with_type_meta(self._context.kind, data))
-        return self._frame("BOOKMARK", data)
+        """Return an event with an object that has only metadata, in a Table as its only row."""
+        obj = {"metadata": metadata}
+        if self._context.accepted.representation is not Representation.TABLE:
+            return self._frame("BOOKMARK", msgspec.json.encode(obj))
+        content = to_table(self._context, [], {"resourceVersion": metadata["resourceVersion"]})
+        cells = [0 if column["type"] == "integer" else "" for column in content["columnDefinitions"]]
+        content["rows"] = [{"cells": cells, "object": partial_object(obj, self._context.accepted.version)}]
+        return self._document_frame("BOOKMARK", self._with_columns_once(content))
 
     def error(self, error: StatusError) -> bytes:
         return self._document_frame("ERROR", error.to_json())
@@ -145,9 +145,14 @@ class ResponseView:
         if self._context.accepted.representation is not Representation.TABLE:
             return _represented(self._context, obj)
         metadata = {"resourceVersion": obj["metadata"]["resourceVersion"]}
-        rows = to_table(self._context, [obj], metadata, with_columns=not self._columns_sent)
+        return self._with_columns_once(to_table(self._context, [obj], metadata))
+
+    def _with_columns_once(self, content: Json) -> Json:
+        """Return a Table without column definitions, unless it is the first."""
+        if self._columns_sent:
+            content["columnDefinitions"] = None
         self._columns_sent = True
-        return rows
+        return content
 
     def _document_frame(self, event: str, document: Json) -> bytes:
         if self._context.accepted.media_type == PROTOBUF:

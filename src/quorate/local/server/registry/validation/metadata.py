@@ -37,7 +37,7 @@ FREE_FINALIZERS = frozenset(
         "validatingwebhookconfigurations.admissionregistration.k8s.io",
     }
 )
-"""Resources of which the finalizers need no domain."""
+"""Built-in resources of which the finalizers need no domain; those of custom resources need none."""
 
 
 def validate(kind: Kind, obj: Json) -> list[errors.Cause]:
@@ -54,7 +54,8 @@ def validate(kind: Kind, obj: Json) -> list[errors.Cause]:
     findings += _name(metadata.get("name", ""), name_format)
     findings += labels(metadata.get("labels") or {}, "metadata.labels")
     findings += annotations(metadata.get("annotations") or {}, "metadata.annotations")
-    findings += _finalizers(metadata.get("finalizers") or [], resource not in FREE_FINALIZERS)
+    needs_domain = not kind.custom and resource not in FREE_FINALIZERS
+    findings += _finalizers(metadata.get("finalizers") or [], needs_domain)
     findings += _owner_references(metadata.get("ownerReferences") or [])
     return findings
 
