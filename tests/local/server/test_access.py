@@ -212,6 +212,32 @@ def test_a_token_is_invalid_once_its_account_or_bound_pod_is_deleted() -> None:
     run_with_server(scenario)
 
 
+def test_the_token_of_a_pod_names_its_node_also_once_the_node_is_gone() -> None:
+    async def scenario(client: ApiClient) -> None:
+        async def extra(token: str) -> Json:
+            path = "/apis/authentication.k8s.io/v1/tokenreviews"
+            review = await client.create(path, {"spec": {"token": token}})
+            names = review["status"]["user"]["extra"]
+            return {
+                name.removeprefix("authentication.kubernetes.io/"): value for name, value in names.items()
+            }
+
+        node = await client.create("/api/v1/nodes", {"metadata": {"name": "n"}})
+        await client.create(ACCOUNTS, {"metadata": {"name": "robot"}})
+        spec = {"nodeName": "n", "containers": [{"name": "main", "image": "busybox"}]}
+        await client.create(PODS, {"metadata": {"name": "p"}, "spec": spec})
+        bound = {"kind": "Pod", "apiVersion": "v1", "name": "p"}
+        token = await token_of(client, "robot", boundObjectRef=bound)
+        wanted = {"node-name": ["n"], "node-uid": [node["metadata"]["uid"]]}
+        assert wanted.items() <= (await extra(token)).items()
+        await client.send("DELETE", "/api/v1/nodes/n")
+        assert wanted.items() <= (await extra(token)).items()
+        orphan = await extra(await token_of(client, "robot", boundObjectRef=bound))
+        assert (orphan["node-name"], "node-uid" in orphan) == (["n"], False)
+
+    run_with_server(scenario)
+
+
 def test_a_token_with_altered_claims_is_rejected() -> None:
     async def scenario(client: ApiClient) -> None:
         for name in ("robot", "admin"):

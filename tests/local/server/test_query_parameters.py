@@ -84,6 +84,9 @@ def test_other_options_of_a_watch(query: str, last_event: str) -> None:
         pytest.param("DELETE", "propagationPolicy=", (422, "Unsupported value"), id="an empty policy"),
         pytest.param("GET", "limit=", (400, "invalid syntax"), id="an empty limit"),
         pytest.param("GET", "timeoutSeconds=x", (400, "invalid syntax"), id="timeout of a list"),
+        pytest.param("GET", "timeout=x", (400, 'invalid duration "x"'), id="timeout of a request"),
+        pytest.param("GET", "timeout=1h30m", (200, ""), id="a long timeout of a request"),
+        pytest.param("GET", "timeout=", (200, ""), id="an empty timeout of a request"),
     ],
 )
 def test_options_of_other_requests(method: str, query: str, want: tuple[int, str]) -> None:

@@ -23,7 +23,7 @@ from quorate.kube.serving.certificates import new_client_certificate
 from quorate.local.certificates import ServerKeys, new_server_keys
 from quorate.local.objects import errors
 from quorate.local.objects.protobuf.table import find_message
-from quorate.local.server import bootstrap, connections, request_info
+from quorate.local.server import bootstrap, connections, parameters, request_info
 from quorate.local.server.admission_rules.policies import AdmissionPolicies
 from quorate.local.server.admission_rules.webhooks import WebhookConfigurations
 from quorate.local.server.aggregation import proxy
@@ -208,6 +208,8 @@ class ApiServer:
 
     async def _dispatch(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
         user = self._authorize(request, info)
+        if info.verb != "watch":
+            parameters.check_timeout(request.query)
         aggregated_version = self._api_services.find_version(info.path)
         if aggregated_version is not None:
             with self._cancelled_on_stop():

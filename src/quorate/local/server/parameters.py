@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.local.objects.errors import bad_request
 
 
@@ -33,3 +34,14 @@ def integer(query: Mapping[str, str], name: str) -> int | None:
     if len(text) > 20 or not -(1 << 63) <= int(text) < 1 << 63:
         raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
     return int(text)
+
+
+def check_timeout(query: Mapping[str, str]) -> None:
+    """Raise StatusError(400) for a ``timeout`` that is no duration.  A valid timeout has no effect."""
+    text = query.get("timeout", "")
+    try:
+        if text:
+            parse_duration(text)
+    except InvalidDuration as error:
+        message = f'invalid timeout specified in the request URL - time: invalid duration "{text}"'
+        raise bad_request(message) from error

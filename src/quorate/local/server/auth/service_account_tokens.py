@@ -83,16 +83,18 @@ class ServiceAccountTokens:
         account: Json,
         audiences: Sequence[str],
         lifetime_s: int,
-        bound_object: tuple[str, ObjectReference] | None,
+        bound_objects: Mapping[str, ObjectReference],
     ) -> IssuedToken:
-        """Issue a token for a ServiceAccount; ``bound_object``: kind and reference of the bound object."""
+        """Issue a token for a ServiceAccount.
+
+        ``bound_objects``: by kind, the object with which the token ends, and the Node of a Pod.
+        """
         now, meta = int(self._clock.now()), account["metadata"]
         identity: Json = {
             "namespace": meta["namespace"],
             "serviceaccount": {"name": meta["name"], "uid": meta["uid"]},
         }
-        if bound_object is not None:
-            kind, reference = bound_object
+        for kind, reference in bound_objects.items():
             identity[kind.lower()] = {"name": reference.name, "uid": reference.uid}
         claims = {
             "aud": list(audiences),
@@ -132,10 +134,12 @@ class ServiceAccountTokens:
             bound: ObjectReference | None = getattr(claim, kind.lower())
             if bound is None:
                 continue
-            self._require_live(resource, "" if kind == "Node" else claim.namespace, bound)
+            if kind != "Node" or claim.pod is None:  # the Node of a Pod is information only
+                self._require_live(resource, "" if kind == "Node" else claim.namespace, bound)
             if kind != "Secret":
                 extra[f"authentication.kubernetes.io/{kind.lower()}-name"] = (bound.name,)
-                extra[f"authentication.kubernetes.io/{kind.lower()}-uid"] = (bound.uid,)
+                if bound.uid:
+                    extra[f"authentication.kubernetes.io/{kind.lower()}-uid"] = (bound.uid,)
         return service_account_user(
             claim.namespace, claim.serviceaccount.name, claim.serviceaccount.uid, extra
         )

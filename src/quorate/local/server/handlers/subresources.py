@@ -37,7 +37,7 @@ async def create_token(context: RequestContext) -> ApiResponse:
     bound = spec.get("boundObjectRef")
     tokens = context.server.tokens
     issued = tokens.service_accounts.issue(
-        account, spec["audiences"], lifetime_s, _bound_object(context, bound) if bound else None
+        account, spec["audiences"], lifetime_s, _bound_objects(context, bound) if bound else {}
     )
     request["metadata"] = {
         "name": context.name,
@@ -58,8 +58,8 @@ def _check_lifetime(lifetime_s: int) -> None:
         raise errors.invalid(group, kind, "", [errors.invalid_value(path, lifetime_s, message)])
 
 
-def _bound_object(context: RequestContext, reference: Json) -> tuple[str, ObjectReference]:
-    """Return the kind and reference of the bound object."""
+def _bound_objects(context: RequestContext, reference: Json) -> dict[str, ObjectReference]:
+    """Return, by kind, the reference of the bound object and, if it is a bound Pod, of its Node."""
     kind, name, uid = (reference.get(field, "") for field in ("kind", "name", "uid"))
     resource = BOUND_RESOURCES.get(kind)
     if resource is None:
@@ -67,12 +67,18 @@ def _bound_object(context: RequestContext, reference: Json) -> tuple[str, Object
     entry = context.server.store.get(Key(resource, "" if kind == "Node" else context.namespace, name))
     if entry is None:
         raise errors.not_found("", resource, name)
-    current_uid = entry.decode()["metadata"]["uid"]
+    obj = entry.decode()
+    current_uid = obj["metadata"]["uid"]
     if uid and uid != current_uid:
         raise errors.conflict(
             "", resource, name, f"the UID in the bound object reference ({uid}) does not match"
         )
-    return kind, ObjectReference(name, current_uid)
+    bound = {kind: ObjectReference(name, current_uid)}
+    node_name = obj["spec"].get("nodeName", "") if kind == "Pod" else ""
+    if node_name:
+        node = context.server.store.get(Key(BOUND_RESOURCES["Node"], "", node_name))
+        bound["Node"] = ObjectReference(node_name, node.decode()["metadata"]["uid"] if node else "")
+    return bound
 
 
 BINDING = typed(Kind("", "v1", "Binding", "bindings", True))
