@@ -1,6 +1,7 @@
 """Containers run as a kubelet runs them: commands, environment, volumes, ends."""
 
 import asyncio
+import os
 import shlex
 from pathlib import Path
 
@@ -189,6 +190,20 @@ def test_a_file_without_a_format_is_not_run_by_a_shell(tmp_path: Path) -> None:
             ended = state_of(pod, name)["terminated"]
             assert (ended["exitCode"], ended["reason"]) == (255, "Error"), (name, ended)
             assert (await world.log("p", name)).strip() == f"exec {program}: exec format error"
+
+    run_story(tmp_path, story)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="runs containers as other users, which needs root")
+def test_probes_run_as_the_user_of_the_container(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        context = {"runAsUser": 1000, "runAsGroup": 50}
+        probe = {"exec": {"command": ["sh", "-c", "test $(id -u):$(id -g) = 1000:50"]}, "periodSeconds": 1}
+        main = container("sleep", "60", securityContext=context, readinessProbe=probe)
+        await world.run_pod("p", {"terminationGracePeriodSeconds": 0, "containers": [main]})
+        await world.until(
+            "p", lambda pod: any(c["ready"] for c in pod["status"].get("containerStatuses", ()))
+        )
 
     run_story(tmp_path, story)
 

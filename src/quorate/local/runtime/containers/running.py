@@ -44,6 +44,8 @@ class RunningContainer:
     pid: int  # as the kubelet sees it: of the init process, or of the command in a joined PID namespace
     environment: Mapping[str, str]
     working_directory: str
+    user: int | None = None  # None: that of the kubelet
+    group: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ def exec_arguments(container: RunningContainer, command: Sequence[str]) -> list[
     The caller passes ``container.environment`` as its environment.
     """
     root = f"/proc/{container.pid}/root"
+    user = [] if container.user is None else [f"--setuid={container.user}"]
+    group = [] if container.group is None else [f"--setgid={container.group}"]
     return [
         tool_path("nsenter"),
         f"--target={container.pid}",
@@ -95,6 +99,8 @@ def exec_arguments(container: RunningContainer, command: Sequence[str]) -> list[
         f"--root={root}",
         # Opened before nsenter enters the mount namespace: --wd has no other form in older versions.
         f"--wd={root}{container.working_directory}",
+        *user,
+        *group,
         "--",
         *command,
     ]
@@ -139,6 +145,8 @@ class ContainerProcess:
         self.process = process  # bubblewrap, or the shell in its place
         self.console = console
         self.joined = False  # the PID namespace of another container, or of the pod
+        self.user: int | None = None
+        self.group: int | None = None
         self._clock = clock
 
     @classmethod
@@ -165,6 +173,7 @@ class ContainerProcess:
                 os.close(stream)
         running = cls(attempt, process, console, clock)
         running.joined = sandbox.pid_namespace is not None
+        running.user, running.group = sandbox.user, sandbox.group
         runs = await wait_for_command(attempt, process, launches(sandbox))
         if not runs and (reason := running._start_failure()):
             console.finish()
@@ -193,6 +202,8 @@ class ContainerProcess:
             pid=first[0] if self.joined else init_pid,
             environment=_environment(init_pid),
             working_directory=working_directory,
+            user=self.user,
+            group=self.group,
         )
 
     async def ended(self, started_at: float, *, from_log: bool) -> Termination:

@@ -220,15 +220,14 @@ def _inner_launchers(sandbox: Sandbox) -> list[list[str]]:
         launchers.append([tool_path("nsenter"), f"--pid={JOINED_NAMESPACE}", "--"])
     if sandbox.terminal:  # in the PID namespace of the command, for its job control
         launchers.append([tool_path("setsid"), "--ctty"])
-    if sandbox.user is not None or sandbox.group is not None:
+    if sandbox.group is not None:
         launchers.append(_as_user(sandbox))
     return launchers
 
 
 def _as_user(sandbox: Sandbox) -> list[str]:
     user = [] if sandbox.user is None else [f"--reuid={sandbox.user}"]
-    group = sandbox.group if sandbox.group is not None else sandbox.user
-    return [tool_path("setpriv"), *user, f"--regid={group}", "--clear-groups", "--"]
+    return [tool_path("setpriv"), *user, f"--regid={sandbox.group}", "--clear-groups", "--"]
 
 
 class _Root:

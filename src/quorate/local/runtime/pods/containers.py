@@ -14,6 +14,7 @@ from quorate.local.runtime.containers.running import ContainerProcess, terminati
 from quorate.local.runtime.node import NodeServices
 from quorate.local.runtime.pod_types import Container, Pod
 from quorate.local.runtime.pods.probes import ContainerProber, Health, ProbeTarget, run_handler
+from quorate.local.runtime.pods.start import user_and_group
 
 SIGKILLED: Final = 137
 SHORTEST_STOP_S: Final = 2.0  # that a container gets even if its hook has used up the grace period
@@ -94,6 +95,7 @@ class PodContainers:
                 self.save_if_possible(name, replace(record, started_at=started_at))
                 self._services.devices.adopt(pod.metadata.uid, name, record.devices)
                 adopted = ContainerProcess.adopt(attempt, container, process, self._services.clock)
+                adopted.user, adopted.group = user_and_group(pod, container, is_root=self._services.is_root)
                 self.watch(container, adopted, pod.status.pod_ip, hook=False)
             elif record.started_at is not None or attempt.has_started():
                 ended_at = attempt.ended_at() or now

@@ -42,6 +42,16 @@ def why_refused(pod: Pod, container: Container) -> str:
     return ""
 
 
+def user_and_group(pod: Pod, container: Container, *, is_root: bool) -> tuple[int | None, int | None]:
+    """Return the ids with which a container runs; None for the id of the kubelet."""
+    if not is_root:
+        return None, None
+    own, of_pod = container.security_context, pod.spec.security_context
+    user = own.run_as_user if own.run_as_user is not None else of_pod.run_as_user
+    group = own.run_as_group if own.run_as_group is not None else of_pod.run_as_group
+    return user, user if group is None else group
+
+
 def ignored_fields(pod: Pod, *, is_root: bool) -> list[str]:
     """Return the fields of a pod's spec that have no effect; ``is_root``: processes may change users."""
     spec, context = pod.spec, pod.spec.security_context
@@ -124,7 +134,7 @@ class ContainerStart:
     def sandbox(self, environment: Mapping[str, str], termination_log: Path, layers: Path) -> Sandbox:
         """Return the sandbox of the container.  Raises ``VolumeError`` or OSError."""
         container, pod = self.container, self.pod
-        context = container.security_context
+        user, group = user_and_group(pod, container, is_root=self.services.is_root)
         sandbox = Sandbox(
             command=self._command(environment),
             working_directory=container.working_dir or "/",
@@ -138,11 +148,11 @@ class ContainerStart:
             layers=layers,
             image=self.services.image_root(container.image),
             home=environment["HOME"],
-            read_only=context.read_only_root_filesystem,
+            read_only=container.security_context.read_only_root_filesystem,
             devices=device_files(self.devices),
             cgroups=self.services.cgroups.create(self.attempt, container_limits(pod, container)),
-            user=self._id(context.run_as_user, pod.spec.security_context.run_as_user),
-            group=self._id(context.run_as_group, pod.spec.security_context.run_as_group),
+            user=user,
+            group=group,
             terminal=container.tty,
             pid_namespace=self.pid_namespace,
         )
@@ -150,8 +160,3 @@ class ContainerStart:
 
     def _command(self, environment: Mapping[str, str]) -> Sequence[str]:
         return [expand(word, environment) for word in (*self.container.command, *self.container.args)]
-
-    def _id(self, own: int | None, of_pod: int | None) -> int | None:
-        """Return the user or group id of the container, or None for the id of the kubelet."""
-        wanted = own if own is not None else of_pod
-        return wanted if self.services.is_root else None
