@@ -25,6 +25,8 @@ LEGACY_COUNT_NAMES: Final = (
 SERVICE_NAMES: Final = ("services.loadbalancers", "services.nodeports")
 STORAGE: Final = "requests.storage"
 CLASS_INFIX: Final = ".storageclass.storage.k8s.io/"
+DEVICES_SUFFIX: Final = ".deviceclass.resource.k8s.io/devices"
+ALL_DEVICES: Final = 32  # of a request with the allocation mode All: as many as a claim can get
 NO_AMOUNTS: Final[Mapping[str, Quantity]] = {}
 
 
@@ -51,7 +53,7 @@ def quota_usage(
             used[name] = Quantity.of_units(counts.get(name.removeprefix("count/"), 0))
         elif name in LEGACY_COUNT_NAMES:
             used[name] = Quantity.of_units(counts.get(name, 0))
-        elif name in SERVICE_NAMES or name == STORAGE or CLASS_INFIX in name:
+        elif is_object_amount(name):
             used[name] = amounts.get(name, Quantity(0))
         elif kind == "limits":
             used[name] = limits.get(resource, Quantity(0))
@@ -62,8 +64,16 @@ def quota_usage(
     return used
 
 
+def is_object_amount(name: str) -> bool:
+    """Return True for a name that ``object_amounts`` counts."""
+    return name in SERVICE_NAMES or name == STORAGE or CLASS_INFIX in name or name.endswith(DEVICES_SUFFIX)
+
+
 def object_amounts(resource: str, obj: Json) -> Resources:
-    """Return what a service or a claim uses of quotas, besides its count.  ``resource``: its plural."""
+    """Return what a service or a claim uses of quotas, besides its count.
+
+    ``resource`` is plural and group: ``services``, ``resourceclaims.resource.k8s.io``.
+    """
     spec = obj.get("spec") or {}
     if resource == "services":
         is_balanced = spec.get("type") == "LoadBalancer"
@@ -75,6 +85,8 @@ def object_amounts(resource: str, obj: Json) -> Resources:
             "services.loadbalancers": Quantity.of_units(int(is_balanced)),
             "services.nodeports": Quantity.of_units(len(ports) if has_ports else 0),
         }
+    if resource == "resourceclaims.resource.k8s.io":
+        return sum_resources(map(_devices, (spec.get("devices") or {}).get("requests") or ()))
     if resource != "persistentvolumeclaims":
         return {}
     requests = (spec.get("resources") or {}).get("requests") or {}
@@ -82,6 +94,17 @@ def object_amounts(resource: str, obj: Json) -> Resources:
     prefix = f"{spec.get('storageClassName', '')}{CLASS_INFIX}"
     by_class = {f"{prefix}{STORAGE}": size, f"{prefix}persistentvolumeclaims": Quantity.of_units(1)}
     return {STORAGE: size} | (by_class if spec.get("storageClassName") else {})
+
+
+def _devices(request: Json) -> Resources:
+    """Return the devices of a request by class: of alternatives, the most of each class."""
+    most: Resources = {}
+    for part in request.get("firstAvailable") or [request.get("exactly") or request]:
+        is_all = part.get("allocationMode") == "All"
+        devices = Quantity.of_units(ALL_DEVICES if is_all else part.get("count") or 1)
+        name = f"{part.get('deviceClassName', '')}{DEVICES_SUFFIX}"
+        most[name] = max(most.get(name, devices), devices)
+    return most
 
 
 def has_scopes(spec: ResourceQuotaSpec) -> bool:

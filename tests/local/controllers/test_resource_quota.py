@@ -46,6 +46,7 @@ def test_unknown_names_are_omitted() -> None:
 
 
 PORTS = [{"port": 80, "nodePort": 30000}, {"port": 81}]
+DEVICES = ".deviceclass.resource.k8s.io/devices"
 CLASS = "gold.storageclass.storage.k8s.io/"
 
 
@@ -77,6 +78,26 @@ CLASS = "gold.storageclass.storage.k8s.io/"
             "persistentvolumeclaims",
             {"resources": {"requests": {"storage": "2Gi"}}},
             {"requests.storage": "2Gi"},
+        ),
+        (
+            "resourceclaims.resource.k8s.io",
+            {
+                "devices": {
+                    "requests": [
+                        {"name": "a", "exactly": {"deviceClassName": "gpu", "count": 2}},
+                        {"name": "b", "exactly": {"deviceClassName": "nic", "allocationMode": "All"}},
+                        {
+                            "name": "c",
+                            "firstAvailable": [
+                                {"name": "one", "deviceClassName": "gpu", "count": 1},
+                                {"name": "four", "deviceClassName": "gpu", "count": 4},
+                                {"name": "other", "deviceClassName": "fpga", "count": 3},
+                            ],
+                        },
+                    ]
+                }
+            },
+            {f"gpu{DEVICES}": "6", f"nic{DEVICES}": "32", f"fpga{DEVICES}": "3"},
         ),
     ],
 )

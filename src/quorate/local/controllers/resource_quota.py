@@ -7,21 +7,19 @@ requests release quota.
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from quorate.api.core import Pod, ResourceQuota, ResourceQuotaStatus, Resources
 from quorate.api.core.pod_resources import sum_resources
 from quorate.api.meta import Key
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import RESOURCE_QUOTAS, SERVICES, untyped
+from quorate.kube.resources import RESOURCE_QUOTAS, SERVICES, Resource, untyped
 from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache
 from quorate.local.controllers.pod_control import is_pod_finished
 from quorate.local.resource_quota import (
-    CLASS_INFIX,
-    SERVICE_NAMES,
-    STORAGE,
     has_scopes,
+    is_object_amount,
     matches_scopes,
     object_amounts,
     quota_usage,
@@ -32,7 +30,11 @@ KINDS: Final = {
     "persistentvolumeclaims": untyped(
         "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True
     ),
+    "resourceclaims.resource.k8s.io": untyped(
+        "resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", namespaced=True
+    ),
 }
+"""By plural and group, the kinds of which objects use more than their count."""
 
 
 class QuotaController(Controller):
@@ -68,7 +70,7 @@ class QuotaController(Controller):
             self._enqueue_all(change.key.namespace)
 
     def _on_object(self, change: Change[CachedObject]) -> None:
-        if change.new is None or change.new.resource.plural in KINDS:
+        if change.new is None or _name_of(change.new.resource) in KINDS:
             self._enqueue_all(change.key.namespace)
 
     def _enqueue_all(self, namespace: str) -> None:
@@ -81,8 +83,7 @@ class QuotaController(Controller):
             return
         counts: Counter[str] = Counter()
         for entry in () if has_scopes(quota.spec) else self._metadata_cache.in_namespace(key.namespace):
-            kind = entry.resource
-            counts[f"{kind.plural}.{kind.group}" if kind.group else kind.plural] += 1
+            counts[_name_of(entry.resource)] += 1
         pods = [
             pod for pod in self._pods.by_index("namespace", key.namespace) if matches_scopes(quota.spec, pod)
         ]
@@ -93,16 +94,19 @@ class QuotaController(Controller):
 
     async def _amounts(self, quota: ResourceQuota, counts: Mapping[str, int]) -> Resources:
         """Return the sums of what services and claims use, if the quota limits such amounts."""
-        names = quota.spec.hard
-        if not any(name in (*SERVICE_NAMES, STORAGE) or CLASS_INFIX in name for name in names):
+        if not any(map(is_object_amount, quota.spec.hard)):
             return {}
         objects = [
-            object_amounts(plural, obj)
-            for plural, kind in KINDS.items()
-            if counts[plural]
+            object_amounts(name, obj)
+            for name, kind in KINDS.items()
+            if counts[name]
             for obj in (await self._client.list(kind, quota.metadata.namespace)).items
         ]
         return sum_resources(objects)
+
+
+def _name_of(kind: Resource[Any]) -> str:
+    return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
 
 
 def _request(pod: Pod) -> tuple[object, ...]:
