@@ -3,6 +3,7 @@
 import asyncio
 import os
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -190,6 +191,20 @@ def test_a_file_without_a_format_is_not_run_by_a_shell(tmp_path: Path) -> None:
             ended = state_of(pod, name)["terminated"]
             assert (ended["exitCode"], ended["reason"]) == (255, "Error"), (name, ended)
             assert (await world.log("p", name)).strip() == f"exec {program}: exec format error"
+
+    run_story(tmp_path, story)
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="a shell starts the command without bubblewrap")
+def test_names_of_variables_need_not_be_those_of_a_shell(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        data = {"metadata": {"name": "c"}, "data": {"spring.profile": "a b", "data-1": "one", "PLAIN": "x"}}
+        await world.client.create(CONFIG_MAPS, data, "default")
+        main = container("env", envFrom=[{"configMapRef": {"name": "c"}}])
+        await world.run_pod("p", {"restartPolicy": "Never", "containers": [main]})
+        await world.ended("p")
+        lines = (await world.log("p")).splitlines()
+        assert {"spring.profile=a b", "data-1=one", "PLAIN=x"} <= set(lines)
 
     run_story(tmp_path, story)
 

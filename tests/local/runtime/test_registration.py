@@ -34,7 +34,10 @@ async def last_renewal(directory: Path) -> str:
             asyncio.timeout(DEADLINE_S),
         ):
             await running.nodes_registered()
-            return (await client.get(LEASES, Key(LEASE_NAMESPACE, NODE))).spec.renew_time
+            lease = await client.get(LEASES, Key(LEASE_NAMESPACE, NODE))
+            (owner,) = lease.metadata.owner_references
+            assert (owner.kind, owner.name) == ("Node", NODE)
+            return lease.spec.renew_time
 
 
 def test_a_node_of_an_earlier_start_is_registered_again(tmp_path: Path) -> None:

@@ -53,6 +53,9 @@ def test_parameters_of_a_policy_are_objects_that_its_binding_names() -> None:
         code, refusal = await client.send("POST", MAPS, a_map("two", a="1", b="2"))
         denial = "ValidatingAdmissionPolicy 'keys' with binding 'keys' denied request: too many"
         assert (code, refusal["details"]["causes"]) == (422, [{"message": denial}])
+        stale = a_map("two", a="1", b="2")
+        stale["metadata"]["resourceVersion"] = "1"  # which is refused after the policy
+        assert (await client.send("POST", MAPS, stale))[1]["details"]["causes"] == [{"message": denial}]
         await client.send("DELETE", f"{MAPS}/limits")
         code, refusal = await client.send("POST", MAPS, a_map("three", a="1"))
         assert (code, "no params found" in refusal["message"]) == (422, True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,29 @@ def test_a_simulated_container_that_restarts_has_a_previous_log() -> None:
         assert await client.send("GET", f"{PODS}/web/log?follow=true") == (200, LINE)
 
     run_with_server(scenario)
+
+
+@pytest.mark.parametrize(
+    ("protocols", "message"),
+    [
+        ((), LINE.encode()),
+        (("binary.k8s.io",), LINE.encode()),
+        (("base64.binary.k8s.io",), b64encode(LINE.encode()).decode()),
+    ],
+)
+def test_a_log_is_also_messages_of_a_websocket(protocols: tuple[str, ...], message: str | bytes) -> None:
+    async def scenario() -> None:
+        async with asyncio.timeout(DEADLINE_S), api_server() as server, connect(server) as client:
+            await create_pod(client, "simulated://0")
+            await set_state(client, ENDED)
+            headers = {"Authorization": f"Bearer {server.token}"}
+            async with (
+                aiohttp.ClientSession(server.url, headers=headers) as session,
+                session.ws_connect(f"{PODS}/web/log?follow=true", protocols=protocols) as websocket,
+            ):
+                assert [received.data async for received in websocket] == [message]
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("is_deleted", [False, True], ids=["the container ends", "the pod is deleted"])

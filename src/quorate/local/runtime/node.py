@@ -241,9 +241,14 @@ async def _renew(client: Client, clock: Clock, name: str) -> None:
     try:
         await client.patch(LEASES, Key(LEASE_NAMESPACE, name), {"spec": spec}, kind=PatchKind.MERGE)
     except NotFound:
+        node = await client.find(NODES, Key("", name))
+        if node is None:
+            return  # deleted, and the lease with it
         with contextlib.suppress(AlreadyExists):
             await client.create(NAMESPACES, {"metadata": {"name": LEASE_NAMESPACE}})
-        await client.create(LEASES, {"metadata": {"name": name}, "spec": spec}, LEASE_NAMESPACE)
+        owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node.metadata.uid}
+        metadata = {"name": name, "ownerReferences": [owner]}
+        await client.create(LEASES, {"metadata": metadata, "spec": spec}, LEASE_NAMESPACE)
 
 
 @dataclass(slots=True)

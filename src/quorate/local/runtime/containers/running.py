@@ -164,7 +164,9 @@ class ContainerProcess:
         try:
             attempt.status_file.write_bytes(b"")
             attempt.status_file.chmod(0o600)
-            process = start(attempt, arguments(sandbox, tools, attempt.status_file), environment, streams)
+            process = start(
+                attempt, arguments(sandbox, tools, attempt.status_file, environment), environment, streams
+            )
         except BaseException:
             console.close()
             raise

@@ -6,11 +6,12 @@ directory; their changes end with the container. The root of an image that has a
 """
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -102,6 +103,10 @@ def resolve_in(root: Path, path: str) -> str:
     return str(resolved)
 
 
+NO_VARIABLES: Final[Mapping[str, str]] = {}
+_SHELL_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+
+
 def with_format_error(sandbox: Sandbox, search_path: str) -> Sandbox:
     """Return ``sandbox``, with a command that fails if the kernel has no format for the program's file.
 
@@ -140,8 +145,13 @@ def _on_host(sandbox: Sandbox, path: str) -> Path:
     return mount.source / resolved.relative_to(mount.target)
 
 
-def arguments(sandbox: Sandbox, tools: Tools, status: Path) -> list[str]:
-    """Return the arguments of the process of a container, which writes bubblewrap's JSON status to a file."""
+def arguments(
+    sandbox: Sandbox, tools: Tools, status: Path, environment: Mapping[str, str] = NO_VARIABLES
+) -> list[str]:
+    """Return the arguments of the process of a container, which writes bubblewrap's JSON status to a file.
+
+    The process gets ``environment``.
+    """
     plan = _Root(sandbox)
     launcher: list[str] = []
     if sandbox.network is not None:
@@ -171,6 +181,10 @@ def arguments(sandbox: Sandbox, tools: Tools, status: Path) -> list[str]:
             *launcher,
             *arguments_without_bubblewrap(options, command, root, str(status), tool_path("unshare")),
         ]
+    # The shell passes on no variable with a name that is not one of its own, such as data-1 or a.b.
+    dropped = [f"{name}={value}" for name, value in environment.items() if not _SHELL_NAME.fullmatch(name)]
+    if dropped:
+        launcher += [tool_path("env"), *dropped]
     return [*launcher, tools.bwrap, "--json-status-fd", STATUS_FD, *options, "--", *command]
 
 

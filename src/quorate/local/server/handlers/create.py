@@ -32,9 +32,8 @@ async def create(context: RequestContext) -> ApiResponse:
     obj = await read_object(context, context.kind, "CreateOptions")
     check_namespace(context, obj)
     revision = obj["metadata"].get("resourceVersion", "")
-    if not dry_run and re.fullmatch("[0-9]{1,19}", revision) and int(revision):
-        raise internal("resourceVersion should not be set on objects to be created")
-    return await create_object(context, obj, dry_run)
+    has_revision = re.fullmatch("[0-9]{1,19}", revision) is not None and int(revision) > 0
+    return await create_object(context, obj, dry_run, has_revision=has_revision)
 
 
 def check_namespace(context: RequestContext, obj: Json) -> None:
@@ -48,11 +47,17 @@ def check_namespace(context: RequestContext, obj: Json) -> None:
 
 
 async def create_object(
-    context: RequestContext, obj: Json, dry_run: bool, fields_tracked: bool = False
+    context: RequestContext,
+    obj: Json,
+    dry_run: bool,
+    fields_tracked: bool = False,
+    *,
+    has_revision: bool = False,
 ) -> ApiResponse:
     """Admit, validate and store an object with a checked namespace.
 
-    ``fields_tracked``: managedFields are already set.
+    ``fields_tracked``: managedFields are already set.  ``has_revision``: the client has set the
+    resourceVersion, which is refused after admission.
     """
     for name in SERVER_SET_METADATA:
         obj["metadata"].pop(name, None)
@@ -72,6 +77,8 @@ async def create_object(
     await context.check(context.body_size, _prepare, context, obj)
     plugins.run_validating_plugins(context, obj)
     await webhooks.validate(context, "CREATE", obj)
+    if has_revision and not dry_run:
+        raise internal("resourceVersion should not be set on objects to be created")
     context.kind.strategy.default_on_read(obj)
     key = Key(context.kind.resource, context.namespace, obj["metadata"]["name"])
     require_absent(context, key)

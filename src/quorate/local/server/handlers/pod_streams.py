@@ -1,7 +1,10 @@
 """log, exec, attach, portforward and proxy: requests that the kubelet of the pod's node answers."""
 
+from base64 import b64encode
+from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Final
 from urllib.parse import quote
 
@@ -15,6 +18,7 @@ from quorate.local.container_logs import InvalidLogOption, LogOptions, one_line,
 from quorate.local.objects.errors import StatusError, bad_request, not_found
 from quorate.local.server.aggregation.proxy import forwarded_headers
 from quorate.local.server.backend_client import SERVICE_NAME_LABEL
+from quorate.local.server.handlers import watch
 from quorate.local.server.kubelet_client import KubeletClient, is_simulated, request_head
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.requests.usage import PodUsage, read_summary
@@ -22,6 +26,9 @@ from quorate.local.server.storage.store import Key, Store
 
 STREAMS: Final = frozenset({"attach", "exec", "log", "portforward"})
 PROXIED: Final = frozenset({"nodes", "pods", "services"})
+BASE64_PROTOCOL: Final = "base64.binary.k8s.io"
+LOG_PROTOCOLS: Final = ("binary.k8s.io", BASE64_PROTOCOL)
+"""The subprotocols of a log over a WebSocket: bytes, also without a subprotocol, or text."""
 UPGRADE_HEADERS: Final = ("connection", "origin", "upgrade", "x-stream-protocol-version")
 
 
@@ -79,13 +86,28 @@ async def _log(
         return await simulated_log(request, context, pod, container)
     path = f"/containerLogs/{context.namespace}/{context.name}/{quote(container, safe='')}"
     async with kubelet.get(path, request.rel_url.raw_query_string) as upstream:
-        response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: "text/plain"})
-        response.enable_chunked_encoding()
-        with suppress(ConnectionResetError):  # the client has disconnected
-            await response.prepare(request)
-            async for chunk in upstream.content.iter_any():
-                await response.write(chunk)
-        return response
+        return await _send_log(request, upstream.content.iter_any())
+
+
+async def _send_log(request: web.BaseRequest, chunks: AsyncIterable[bytes]) -> web.StreamResponse:
+    """Send a log as the body of the response or, if the client upgrades, as messages of a WebSocket."""
+    if watch.is_websocket(request):
+        return await watch.send_messages(request, LOG_PROTOCOLS, partial(_send_messages, chunks))
+    response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: "text/plain"})
+    response.enable_chunked_encoding()
+    with suppress(ConnectionResetError):  # the client has disconnected
+        await response.prepare(request)
+        async for chunk in chunks:
+            await response.write(chunk)
+    return response
+
+
+async def _send_messages(chunks: AsyncIterable[bytes], websocket: web.WebSocketResponse) -> None:
+    async for chunk in chunks:
+        if websocket.ws_protocol == BASE64_PROTOCOL:
+            await websocket.send_str(b64encode(chunk).decode())
+        else:
+            await websocket.send_bytes(chunk)
 
 
 def _get(context: RequestContext, resource: str, namespace: str, name: str) -> Json:
@@ -249,15 +271,14 @@ async def simulated_log(
         "(quorate local up --runtime process runs pods as processes)"
     )
     line = one_line(_started_at(pod, container, options) or now, text, options)
-    response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: "text/plain"})
-    response.enable_chunked_encoding()
-    with suppress(ConnectionResetError):  # the client has disconnected
-        await response.prepare(request)
+
+    async def chunks() -> AsyncIterator[bytes]:
         if line:
-            await response.write(line)
+            yield line
         if options.follow and not options.previous:
             await _end(context, pod["metadata"]["uid"], container)
-    return response
+
+    return await _send_log(request, chunks())
 
 
 def _started_at(pod: Json, container: str, options: LogOptions) -> datetime | None:

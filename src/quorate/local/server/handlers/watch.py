@@ -1,9 +1,11 @@
 """GET with watch: changes as events, one JSON document per line, or one message of a WebSocket each."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import msgspec
 from aiohttp import WSCloseCode, web
@@ -198,9 +200,18 @@ async def send_events(request: web.BaseRequest, frames: AsyncIterator[bytes]) ->
     protocols = [name.strip() for name in request.headers.get("Sec-WebSocket-Protocol", "").split(",")]
     if len(protocols) > 1:
         raise errors.bad_request("a watch has at most one WebSocket subprotocol")
-    websocket = web.WebSocketResponse(protocols=protocols if protocols[0] else (), compress=False)
+    return await send_messages(request, protocols if protocols[0] else (), partial(_send, frames))
+
+
+async def send_messages(
+    request: web.BaseRequest,
+    protocols: Iterable[str],
+    send: Callable[[web.WebSocketResponse], Coroutine[Any, Any, None]],
+) -> web.WebSocketResponse:
+    """Run ``send`` until it returns or the client closes the connection; then close the connection."""
+    websocket = web.WebSocketResponse(protocols=protocols, compress=False)
     await websocket.prepare(request)
-    sending = asyncio.create_task(_send(websocket, frames))
+    sending = asyncio.create_task(send(websocket))
     receiving = asyncio.create_task(_until_closed(websocket))
     try:
         await asyncio.wait((sending, receiving), return_when=asyncio.FIRST_COMPLETED)
@@ -215,7 +226,7 @@ async def send_events(request: web.BaseRequest, frames: AsyncIterator[bytes]) ->
     return websocket
 
 
-async def _send(websocket: web.WebSocketResponse, frames: AsyncIterator[bytes]) -> None:
+async def _send(frames: AsyncIterator[bytes], websocket: web.WebSocketResponse) -> None:
     async for frame in frames:
         for line in frame.splitlines(keepends=True):
             await websocket.send_str(line.decode())
