@@ -117,19 +117,33 @@ def test_next_actions(pod: Pod, records: dict[str, ContainerRecord], want: Actio
 RESTARTS_ALL = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [88]}}]
 
 
+@pytest.mark.parametrize(("main", "restarts"), [(ended(0, NOW - 1), False), (running(), True)])
+def test_a_sidecar_that_ends_after_the_pod_restarts_nothing(main: ContainerRecord, restarts: bool) -> None:
+    side = SIDECAR | {"restartPolicyRules": RESTARTS_ALL}
+    pod = a_pod("Never", inits=(side,), containers=[{"name": "main"}])
+    records = {"side": ended(88), "main": main}
+    if restarts:
+        assert next_actions(pod, records, {}, None, NOW).stop == {"main": "killing"}
+        records["main"] = ended(137, NOW + 1)
+    assert bool(next_actions(pod, records, {}, None, NOW).reset) is restarts
+
+
 @given(
     policy=st.sampled_from(["Always", "OnFailure", "Never"]),
     beside=st.sampled_from([None, "running", 0, 1]),
-    source=st.sampled_from(["first", "main"]),
+    source=st.sampled_from(["side", "first", "main"]),
 )
 def test_a_pod_that_restarts_all_containers_begins_anew(
     policy: str, beside: str | int | None, source: str
 ) -> None:
     ruled = {"restartPolicy": "Never", "restartPolicyRules": RESTARTS_ALL}
     first, main = ({"name": name, **(ruled if name == source else {})} for name in ("first", "main"))
-    pod = a_pod(policy, inits=(SIDECAR, first), containers=[main, {"name": "beside"}])
+    side = ruled | SIDECAR if source == "side" else SIDECAR
+    pod = a_pod(policy, inits=(side, first), containers=[main, {"name": "beside"}])
     records = {"side": running(), source: ended(88)}
-    if source == "main":
+    if source == "side":
+        records["main"] = running()
+    if source != "first":
         records["first"] = ended(0)
         if beside is not None:
             records["beside"] = running() if beside == "running" else ended(int(beside))

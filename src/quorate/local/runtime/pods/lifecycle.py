@@ -113,12 +113,25 @@ def may_restart_all(pod: Pod) -> bool:
 
 
 def restarts_all(pod: Pod, records: Records) -> bool:
-    """Return True if a container has ended so that all containers of the pod are to begin anew."""
+    """Return True if a container has ended so that all containers of the pod are to begin anew.
+
+    A sidecar that ends after the pod, because it is stopped then, restarts nothing.
+    """
     return any(
         (record := records.get(container.name)) is not None
+        and record.ended is not None
         and _matching_action(container, record) == RESTART_ALL
+        and not _has_ended(pod, _ended_before(records, record.ended.finished_at))
         for container in (*pod.spec.init_containers, *pod.spec.containers)
     )
+
+
+def _ended_before(records: Records, moment: float) -> Records:
+    return {
+        name: record
+        for name, record in records.items()
+        if record.ended is not None and record.ended.finished_at < moment
+    }
 
 
 def reset_record(record: ContainerRecord) -> ContainerRecord:
@@ -155,6 +168,11 @@ def init_failed(pod: Pod, records: Records) -> bool:
 
 def mains_ended(pod: Pod, records: Records) -> bool:
     """Return True if no main container runs or will start."""
+    return _has_ended(pod, records) and not restarts_all(pod, records)
+
+
+def _has_ended(pod: Pod, records: Records) -> bool:
+    """Return True if no main container runs or will start, unless all containers begin anew."""
     if init_failed(pod, records):
         return True
     return all(
