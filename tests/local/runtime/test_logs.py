@@ -4,6 +4,7 @@ import asyncio
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,15 +51,15 @@ def test_a_log_has_every_byte_in_order(tmp_path_factory: object, pieces: list[by
     text = b"".join(
         (fields[3] if len(fields) == 4 else b"") + (b"\n" if fields[2] == b"F" else b"") for fields in lines
     )
-    written = b"".join(pieces)
-    assert text == written if written.endswith(b"\n") or not written else text == written + b"\n"
+    assert text == b"".join(pieces)
     assert all(len(fields[3]) <= LONGEST_LINE_BYTES for fields in lines if len(fields) == 4)
     assert {fields[1] for fields in lines} <= {b"stdout"}
 
 
-def test_the_end_of_a_log_is_a_message(tmp_path: Path) -> None:
-    log_of(tmp_path, [b"one\ntwo ", b"words\n"])
-    assert last_lines(Attempt(tmp_path, "uid", "main", 0).log) == "one\ntwo words\n"
+@pytest.mark.parametrize("text", [b"one\ntwo words\n", b"one\ntwo words", b"one", b""])
+def test_the_end_of_a_log_is_a_message(tmp_path: Path, text: bytes) -> None:
+    log_of(tmp_path, [text[:8], text[8:]])
+    assert last_lines(Attempt(tmp_path, "uid", "main", 0).log) == text.decode()
 
 
 def test_a_log_that_cannot_be_rotated_grows_on(tmp_path: Path) -> None:

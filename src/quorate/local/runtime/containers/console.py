@@ -61,10 +61,12 @@ class LogWriter:
         self._log = new
 
     def end_lines(self) -> None:
-        """End a last line that has no newline."""
+        """Write a last line that has no newline."""
         for stream, partial in self._partial.items():
             if partial:
-                self.append(stream, b"\n")
+                prefix = f"{time_stamp(self._clock.now())} {stream} ".encode()
+                _write(self._log, prefix + b"P " + partial + b"\n")
+        self._partial.clear()
 
     def close(self) -> None:
         if self._log >= 0:
@@ -103,9 +105,9 @@ def last_lines(log: Path) -> str:
             lines = file.read().split(b"\n")
     except OSError:
         return ""
-    texts = [line.split(b" ", 3)[-1] for line in lines if line.count(b" ") >= 3]
-    joined = b"\n".join(texts[-FALLBACK_LINES:])
-    return (joined + b"\n" if joined else b"")[-FALLBACK_BYTES:].decode(errors="replace")
+    parts = [line.split(b" ", 3) for line in lines if line.count(b" ") >= 3]
+    texts = [text if tag == b"P" else text + b"\n" for _, _, tag, text in parts[-FALLBACK_LINES:]]
+    return b"".join(texts)[-FALLBACK_BYTES:].decode(errors="replace")
 
 
 OUTPUTS: Final = ("stdout", "stderr")
