@@ -44,6 +44,13 @@ def test_a_conversion_webhook_is_installed_and_survives_a_restart(tmp_path: Path
         assert kubectl(data_dir, *strategies) == installed
 
 
+def test_pods_of_the_default_scheduler_are_placed_by_the_gang_scheduler(tmp_path: Path) -> None:
+    with cluster(tmp_path / "cluster", "--scheduling", "gang", "--nodes", "1"):
+        kubectl(tmp_path / "cluster", "run", "plain", "--image=x")
+        node = ("get", "pod", "plain", "-o", "jsonpath={.spec.nodeName}")
+        poll(lambda: kubectl(tmp_path / "cluster", *node), bool, WITHIN_S)
+
+
 @pytest.mark.parametrize(
     ("name", "group"), [("podgroups", "scheduling.volcano.sh"), ("workloads", "kueue.x-k8s.io")]
 )

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 import uvloop
+from msgspec.structs import replace
 
 from quorate.api.configuration import Configuration
 from quorate.api.meta import Key
@@ -40,6 +41,7 @@ from quorate.kube.errors import Invalid
 from quorate.kube.log import configure
 from quorate.kube.resources import RESOURCE_FLAVORS, TOPOLOGIES
 from quorate.local.cluster import Settings
+from quorate.local.controllers.scheduler import SCHEDULER_NAME
 from quorate.local.directory import CONTEXT, DESCRIPTION, ClusterDirectory, LockedDirectory
 from quorate.local.server.registry.feature_gates import GATES, InvalidGate, disabled_gates
 from quorate.processes.configuration_reload import ConfigurationInForce
@@ -177,7 +179,7 @@ def up(
     start = _Start(
         place,
         config,
-        None if without_controllers else _configuration(config),
+        None if without_controllers else _configuration(config, scheduling),
         _gang_scheduler_settings(scheduling, scheduler_conf),
         merge,
         dashboard_port if dashboard else None,
@@ -310,11 +312,19 @@ def _earlier_description(directory: LockedDirectory) -> ClusterDescription:
     return read_description_file(path) if path.exists() else ClusterDescription()
 
 
-def _configuration(path: Path | None) -> ConfigurationInForce:
+def _configuration(path: Path | None, scheduling: Scheduling) -> ConfigurationInForce:
     text, loaded = read_configuration_text(path)
     for warning in loaded.warnings:
         typer.echo(f"warning: {path}: {warning}", err=True)
-    return ConfigurationInForce(path, text, loaded.configuration)
+    if scheduling is not Scheduling.GANG:
+        return ConfigurationInForce(path, text, loaded.configuration)
+    return ConfigurationInForce(path, text, loaded.configuration, _with_groups_of_default_scheduler)
+
+
+def _with_groups_of_default_scheduler(configuration: Configuration) -> Configuration:
+    """Add pod groups for pods of default-scheduler: the gang scheduler places no pod without a group."""
+    names = dict.fromkeys((*configuration.gang.scheduler_names, SCHEDULER_NAME))
+    return replace(configuration, gang=replace(configuration.gang, scheduler_names=tuple(names)))
 
 
 def _gang_scheduler_settings(scheduling: Scheduling, path: Path | None) -> GangSchedulerSettings | None:
@@ -323,7 +333,7 @@ def _gang_scheduler_settings(scheduling: Scheduling, path: Path | None) -> GangS
     text, loaded = read_scheduler_configuration_text(path)
     for warning in loaded.warnings:
         typer.echo(f"warning: {path}: {warning}", err=True)
-    names = (*SCHEDULER_NAMES, "default-scheduler") if scheduling is Scheduling.GANG else SCHEDULER_NAMES
+    names = (*SCHEDULER_NAMES, SCHEDULER_NAME) if scheduling is Scheduling.GANG else SCHEDULER_NAMES
     return GangSchedulerSettings(loaded.configuration, text, Options(names=names))
 
 
