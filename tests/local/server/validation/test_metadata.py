@@ -25,6 +25,21 @@ def test_label_keys(key: str, good: bool) -> None:
     assert (list(formats.qualified(key)) == []) is good
 
 
+@pytest.mark.parametrize(
+    ("path", "findings"),
+    [
+        ("", []),
+        ("/", []),
+        ("/validate/v1/", []),
+        ("validate", ["must start with a '/'"]),
+        ("//", ["segment[0] may not be empty"]),
+        ("/a//b", ["segment[1] may not be empty"]),
+    ],
+)
+def test_the_path_of_a_webhook_service(path: str, findings: list[str]) -> None:
+    assert list(formats.url_path(path))[: len(findings) or 1] == findings
+
+
 def test_metadata_reports_every_finding() -> None:
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}
     meta = {

@@ -262,10 +262,15 @@ def absolute_path(value: str) -> Iterator[str]:
 
 
 def url_path(value: str) -> Iterator[str]:
+    if value in ("", "/"):
+        return
     if not value.startswith("/"):
         yield "must start with a '/'"
-    elif "//" in value:
-        yield "segment must not be empty"
+    for index, segment in enumerate(value[1:].removesuffix("/").split("/")):
+        findings = subdomain(segment) if segment else ()
+        yield from (f"segment[{index}]: {finding}" for finding in findings)
+        if not segment:
+            yield f"segment[{index}] may not be empty"
 
 
 def ingress_host(value: str) -> Iterator[str]:
