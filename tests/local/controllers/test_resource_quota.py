@@ -1,11 +1,16 @@
 """Usage of a namespace by limited name."""
 
+import asyncio
+
 import pytest
 
 from quorate.api import codec
 from quorate.api.codec import Json
 from quorate.api.core import Pod, ResourceQuotaSpec
+from quorate.api.meta import Key
+from quorate.kube.resources import RESOURCE_QUOTAS
 from quorate.local.resource_quota import matches_scopes, object_amounts, quota_usage
+from tests.local.controllers.running_cluster import local_cluster
 
 
 def a_pod(phase: str = "Running") -> Pod:
@@ -161,3 +166,23 @@ def scoped_pod(cpu: str = "", **spec: object) -> Pod:
 )
 def test_scopes_select_pods(spec: ResourceQuotaSpec, pod: Pod, want: bool) -> None:
     assert matches_scopes(spec, pod) is want
+
+
+@pytest.mark.slow
+def test_limits_in_a_status_that_are_not_those_of_the_spec_are_restored() -> None:
+    async def story() -> None:
+        async with local_cluster() as cluster:
+            key, hard = Key("default", "q"), {"pods": "2"}
+            quota = {"metadata": {"name": "q"}, "spec": {"hard": hard}}
+            await cluster.client.create(RESOURCE_QUOTAS, quota, "default")
+            for changed in ({}, {"status": {"hard": {"pods": "7"}}}):
+                if changed:
+                    await cluster.client.patch(RESOURCE_QUOTAS, key, changed, subresource="status")
+
+                async def is_restored() -> bool:
+                    status = (await cluster.client.get(RESOURCE_QUOTAS, key)).status
+                    return {name: str(amount) for name, amount in status.hard.items()} == hard
+
+                await cluster.until("the limits are those of the spec", is_restored)
+
+    asyncio.run(story())

@@ -59,9 +59,9 @@ class QuotaController(Controller):
             tasks.create_task(super().run())
 
     def _on_quota(self, change: Change[ResourceQuota]) -> None:
-        # Ignore status changes: the server updates the status at each creation.
+        # Ignore changes of the usage: the server updates it at each creation.
         new, old = change.new, change.old
-        if new is not None and (old is None or old.spec != new.spec):
+        if new is not None and (old is None or old.spec != new.spec or new.status.hard != new.spec.hard):
             self._reconciler.enqueue(new.metadata.key)
 
     def _on_pod(self, change: Change[Pod]) -> None:
