@@ -442,3 +442,32 @@ def test_a_status_of_a_pod(status: Json, want: list[str]) -> None:
     old = a_pod() | {"status": {"qosClass": "BestEffort"}}
     new = old | {"status": {"qosClass": "BestEffort"} | status}
     assert show(POD.validate_status(new, old)) == want
+
+
+RESTARTS = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
+RESTARTS_ALL = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [42]}}]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "code", "allowed"),
+    [
+        pytest.param({}, {}, 42, False, id="policy of the pod"),
+        pytest.param({"restartPolicy": "Always"}, {}, 0, True, id="policy of the container"),
+        pytest.param({"restartPolicy": "OnFailure"}, {}, 0, False, id="policy of success"),
+        pytest.param({"restartPolicy": "Never", "restartPolicyRules": RESTARTS}, {}, 42, True, id="rule"),
+        pytest.param({"restartPolicy": "Never", "restartPolicyRules": RESTARTS}, {}, 1, False, id="no rule"),
+        pytest.param({}, {"restartPolicyRules": RESTARTS_ALL}, 1, True, id="rule of another container"),
+    ],
+)
+def test_an_ended_container_starts_again_as_its_policy_and_rules_say(
+    first: Json, second: Json, code: int, allowed: bool
+) -> None:
+    spec = {"restartPolicy": "Never", "containers": [{"name": "a", **first}, {"name": "b", **second}]}
+
+    def in_state(state: Json) -> Json:
+        status = {"containerStatuses": [{"name": "a", "state": state}]}
+        return {"metadata": {"name": "p"}, "spec": spec, "status": status}
+
+    ended, running = in_state({"terminated": {"exitCode": code}}), in_state({"running": {}})
+    want = [] if allowed else ["status.containerStatuses[0].state Forbidden"]
+    assert show(POD.validate_status(running, ended)) == want

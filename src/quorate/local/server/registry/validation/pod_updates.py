@@ -203,16 +203,32 @@ def _status_fields(now: Json, was: Json) -> Causes:
 
 
 def _ended_containers(new: Json, old: Json) -> Causes:
-    restart_policy = old["spec"].get("restartPolicy", "Always")
-    if restart_policy == "Always":
+    spec = old["spec"]
+    containers = {container.get("name", ""): container for container in spec.get("containers", ())}
+    everywhere = (*spec.get("initContainers", ()), *containers.values())
+    rules = (rule for container in everywhere for rule in container.get("restartPolicyRules", ()))
+    if any(rule.get("action") == "RestartAllContainers" for rule in rules):
         return
     old_statuses = {
         status.get("name", ""): status for status in old.get("status", {}).get("containerStatuses", ())
     }
     for index, status in enumerate(new.get("status", {}).get("containerStatuses", ())):
-        terminated = old_statuses.get(status.get("name", ""), {}).get("state", {}).get("terminated")
+        name = status.get("name", "")
+        terminated = old_statuses.get(name, {}).get("state", {}).get("terminated")
         if terminated is None or "terminated" in status.get("state", {}):
             continue
-        if restart_policy == "Never" or terminated.get("exitCode", 0) == 0:
+        if not _restarts(
+            containers.get(name, {}), spec.get("restartPolicy", "Always"), terminated.get("exitCode", 0)
+        ):
             message = "may not be transitioned to non-terminated state"
             yield forbidden_field(f"status.containerStatuses[{index}].state", message)
+
+
+def _restarts(container: Json, policy_of_pod: str, exit_code: int) -> bool:
+    """Return True if a container that ended with the exit code starts again."""
+    for rule in container.get("restartPolicyRules", ()):
+        codes = rule.get("exitCodes") or {}
+        if (exit_code in codes.get("values", ())) is (codes.get("operator") == "In"):
+            return True
+    policy = container.get("restartPolicy", policy_of_pod)
+    return bool(policy == "Always" or (policy == "OnFailure" and exit_code != 0))
