@@ -270,15 +270,20 @@ class ConstraintEngine:
         return not self._unread_usage
 
     def _refresh_pods(self, node: int) -> None:
-        """Update the index with the difference between the node's pods now and as they were indexed."""
+        """Update the index with the difference between the node's pods now and as they were indexed.
+
+        Fewer pods come before more: what some of them give back can be chosen for others.
+        """
         before = self._pod_counts[node]
         now = NO_PODS if self._cluster.nodes[node] is None else self._cluster.pod_counts(node)
-        for key in before.keys() | now.keys():
+        changes: dict[Shape, list[int]] = {}  # how many more stay, and leave
+        for key in {**before, **now}:
             more = now.get(key, 0) - before.get(key, 0)
             if more:
                 shape, state = key
-                releasing = state is AllocationState.RELEASING
-                self._index.add(node, self._requirements_of(shape), releasing, more)
+                changes.setdefault(shape, [0, 0])[state is AllocationState.RELEASING] += more
+        for shape, (staying, leaving) in sorted(changes.items(), key=lambda change: sum(change[1])):
+            self._index.add(node, self._requirements_of(shape), staying, leaving)
         self._pod_counts[node] = dict(now)
 
 

@@ -38,15 +38,17 @@ class NodeConstraintIndex:
         self.devices = DeviceIndex(self.nodes)
         self.images = ImageIndex(self.nodes)
 
-    def add(self, node: int, requirements: PodRequirements, releasing: bool, count: int) -> None:
-        """Add ``count`` pods with ``requirements`` on the node; remove them if it is negative."""
-        self.pods.add(node, requirements.label_set, requirements.own_terms, releasing, count)
-        if requirements.host_ports:
-            self.host_ports.add(node, requirements.host_ports, releasing, count)
-        if requirements.volumes.attachments:
-            self.volumes.add(node, requirements.volumes.attachments, releasing, count)
+    def add(self, node: int, requirements: PodRequirements, staying: int, leaving: int) -> None:
+        """Add pods with ``requirements`` on the node that stay, and that leave; a negative number removes."""
+        for releasing, count in ((False, staying), (True, leaving)):
+            if count:
+                self.pods.add(node, requirements.label_set, requirements.own_terms, releasing, count)
+                if requirements.host_ports:
+                    self.host_ports.add(node, requirements.host_ports, releasing, count)
+                if requirements.volumes.attachments:
+                    self.volumes.add(node, requirements.volumes.attachments, releasing, count)
         if requirements.devices is not NO_DEVICES:
-            self.devices.add(node, requirements.devices, releasing, count)
+            self.devices.add(node, requirements.devices, staying, leaving)
 
     def retain(self, wanted: Iterable[PodRequirements]) -> None:
         """Drop index entries that no requirement in ``wanted`` uses."""

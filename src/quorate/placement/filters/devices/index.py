@@ -164,36 +164,56 @@ class DeviceIndex:
 
     # Placed pods.
 
-    def add(self, node: int, demand: DeviceDemand, releasing: bool, count: int) -> None:
-        """Add ``count`` pods with ``demand`` on the node; remove them if it is negative."""
+    def add(self, node: int, demand: DeviceDemand, staying: int, leaving: int) -> None:
+        """Add pods with ``demand`` on the node that stay, and that leave; a negative number removes.
+
+        A pod that leaves now, or stays after all, keeps its devices.
+        """
         self.version += 1
-        held = self._releasing if releasing else self._staying
+        self._hold(demand, staying, leaving)
+        if not demand.claims:
+            return
+        moved = max(0, min(staying, -leaving), min(-staying, leaving))
+        for _ in range(moved):
+            placed = self._give_back(node, demand, releasing=leaving < 0)
+            self._keep(node, demand, _Placed(placed.chosen, leaving > 0))
+        for releasing, count in ((False, staying), (True, leaving)):
+            for _ in range(abs(count) - moved):
+                if count < 0:
+                    self._give_back(node, demand, releasing)
+                else:
+                    self._keep(node, demand, _Placed(self._chosen_for(node, demand), releasing))
+
+    def _hold(self, demand: DeviceDemand, staying: int, leaving: int) -> None:
+        """Count the devices of allocated claims."""
         for device in demand.held:
-            _count(held, device, count)
-            if count > 0:
+            _count(self._staying, device, staying)
+            _count(self._releasing, device, leaving)
+            if staying > 0 or leaving > 0:
                 self._left.discard(device)
-            elif releasing and not held[device] and not self._staying[device]:
+            elif leaving < 0 and not self._releasing[device] and not self._staying[device]:
                 self._left.add(device)
             self._device_changed(device)
-        if demand.claims:
-            for _ in range(abs(count)):
-                (self._keep if count > 0 else self._give_back)(node, demand, releasing)
 
-    def _keep(self, node: int, demand: DeviceDemand, releasing: bool) -> None:
+    def _chosen_for(self, node: int, demand: DeviceDemand) -> Chosen:
+        """Choose devices for one more pod; nothing if there are not enough."""
         chosen = self._choose(node, demand, Capacity.IDLE)
         if isinstance(chosen, DeviceShortage):
             chosen = self._choose(node, demand, Capacity.FUTURE_IDLE)
-        placed = _Placed(() if isinstance(chosen, DeviceShortage) else chosen, releasing)
+        return () if isinstance(chosen, DeviceShortage) else chosen
+
+    def _keep(self, node: int, demand: DeviceDemand, placed: _Placed) -> None:
         self._placed.setdefault((node, demand), []).append(placed)
         self._count_placed(node, demand, placed, 1)
 
-    def _give_back(self, node: int, demand: DeviceDemand, releasing: bool) -> None:
+    def _give_back(self, node: int, demand: DeviceDemand, releasing: bool) -> _Placed:
         of_demand = self._placed[node, demand]
         at = next(at for at, taken in enumerate(of_demand) if taken.releasing == releasing)
         placed = of_demand.pop(at)
         if not of_demand:
             del self._placed[node, demand]
         self._count_placed(node, demand, placed, -1)
+        return placed
 
     def _count_placed(self, node: int, demand: DeviceDemand, placed: _Placed, count: int) -> None:
         kept = self._kept_releasing if placed.releasing else self._kept
