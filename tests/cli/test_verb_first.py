@@ -65,6 +65,7 @@ def test_kubectl_does_what_no_command_does(written: str, kubectl: str) -> None:
         ("queue list --as-group=a --server x --as b", "--as-group=a --server x --as b queue list"),
         ("submit --token t -- run --token mine", "--token t submit -- run --token mine"),
         ("status --as", "--as status"),
+        ("cluster kubeconfig --server x --token t", "--token t cluster kubeconfig --server x"),
     ],
 )
 def test_options_of_the_connection_may_stand_anywhere_before_the_command_of_a_job(

@@ -10,7 +10,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Final
 
 import typer
@@ -220,19 +220,22 @@ def kubectl_arguments(args: Sequence[str]) -> list[str]:
 
 # Options of all commands on a cluster, in any place of the command line as with kubectl.
 _OF_CONNECTIONS: Final = ("--as", "--as-group", "--server", "--token")
+_WITH_OWN_SERVER: Final = ("cluster", "kubeconfig")  # its --server is the address that it writes
 
 
 def connection_options_first(args: Sequence[str]) -> list[str]:
     """Return the arguments with the options of ``quorate`` itself before the command; ``--`` ends them."""
+    keeps_server = _WITH_OWN_SERVER in pairwise(args)
+    moved = [name for name in _OF_CONNECTIONS if not (keeps_server and name == "--server")]
     first: list[str] = []
     others: list[str] = []
     remaining = iter(args)
     for word in remaining:
         if word == "--":
             others += (word, *remaining)
-        elif word in _OF_CONNECTIONS:
+        elif word in moved:
             first += (word, *islice(remaining, 1))
-        elif word.partition("=")[0] in _OF_CONNECTIONS:
+        elif word.partition("=")[0] in moved:
             first.append(word)
         else:
             others.append(word)
