@@ -43,7 +43,7 @@ def test_a_command_becomes_a_job_in_the_only_queue(tmp_path: Path, monkeypatch: 
         await world.until("the job is gone", is_gone)
         missing = await command("logs", *where, "train")
         assert (missing.code, missing.out) == (2, "")
-        assert "no job 'train'" in missing.err
+        assert "no workload or job 'train' in namespace default (quorate status" in missing.err
 
     story_runner(tmp_path, monkeypatch)(story)
 

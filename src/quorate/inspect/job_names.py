@@ -106,7 +106,7 @@ async def _no_job(connection: Connection, name: str) -> str:
     with suppress(ApiError):
         for workload in (await connection.client.list(WORKLOADS, connection.namespace)).items:
             names |= {workload.metadata.name, *(owner.name for owner in workload.metadata.owner_references)}
-    hint = suggestion(name, names) or " (quorate status lists the jobs)"
+    hint = suggestion(name, names - {name}) or " (quorate status lists the jobs)"
     return f"no workload or job {name!r} in {connection.scope}{hint}"
 
 
