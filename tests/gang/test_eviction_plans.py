@@ -70,6 +70,7 @@ def test_a_search_leaves_nothing_behind() -> None:
     used, shares = dict(model.cluster.total_used), session.queue_accounts["default"].allocated.copy()
     with EvictionPlans(session) as plans:
         enqueue = EnqueuePass(session, plans)
+        enqueue.recheck_admitted()
         for gang in enqueue.waiting():
             enqueue.evaluate(gang)
         assert model.gangs[key_of("high")].phase == "Inqueue"
