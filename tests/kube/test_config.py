@@ -15,6 +15,8 @@ from quorate.kube.clock import WallClock
 from quorate.kube.errors import Unreachable
 from quorate.kube.resources import PODS
 from quorate.kube.rest.config import (
+    OVERRIDES,
+    Overrides,
     RestConfig,
     in_cluster_config,
     load_anonymous_config,
@@ -22,7 +24,6 @@ from quorate.kube.rest.config import (
 )
 from quorate.kube.rest.credentials import Token, TokenFile
 from quorate.kube.rest.kubeconfig import InvalidKubeconfig
-from quorate.kube.rest.overrides import OVERRIDES, Overrides
 from quorate.kube.serving import certificates
 from quorate.kube.serving.tls import KeyPair, load_certificate
 from quorate.local.certificates import new_authority, new_server_certificate

@@ -299,7 +299,7 @@ def quorate(
         raise UsageError("--as, --as-group, --server and --token take one line of text")
     if groups and not user:
         raise UsageError("--as-group needs --as (write --as USER, too)")
-    from quorate.kube.rest.overrides import OVERRIDES, Overrides
+    from quorate.kube.rest.config import OVERRIDES, Overrides
 
     OVERRIDES.set(Overrides(server, token, user, tuple(groups)))
 

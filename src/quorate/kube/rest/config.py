@@ -8,8 +8,10 @@ import socket
 import ssl
 import tempfile
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 from msgspec import structs
@@ -29,12 +31,24 @@ from quorate.kube.rest.kubeconfig import (
     UserFields,
     read_kubeconfigs,
 )
-from quorate.kube.rest.overrides import OVERRIDES
 
 # Returns one end of a socket pair (AF_UNIX); the server has the other one.  Raises OSError.
 Connect = Callable[[], Awaitable[socket.socket]]
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What replaces the values of every kubeconfig that is loaded; an empty value replaces nothing."""
+
+    server: str = ""
+    token: str = field(default="", repr=False)
+    user: str = ""  # for which requests are made, with ``groups``
+    groups: tuple[str, ...] = ()
+
+
+OVERRIDES: Final = ContextVar("OVERRIDES", default=Overrides())  # noqa: B039  it is frozen
 
 
 @dataclass(frozen=True, slots=True)
