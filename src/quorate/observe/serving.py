@@ -88,7 +88,7 @@ def health_checks(
 
 
 class HttpsEndpoints:
-    """Serves the endpoints of one process.
+    """Serves the HTTP endpoints of one process, such as its metrics, over TLS.
 
     A loopback address is served over plain HTTP without authorization: users of this machine can read the
     kubeconfig as well.

@@ -111,7 +111,7 @@ def _consumer(bind: Bind) -> dict[str, str]:
 
 
 class VolumeBinder:
-    """Binds the volumes of one pod at a time, so that pods that share a claim find it bound by the first.
+    """Binds the volumes of pods, one pod after the other: a claim that several pods share is bound once.
 
     Provisioners wait for the selected node of a claim, and a volume that is reserved for one claim is not
     given to another.

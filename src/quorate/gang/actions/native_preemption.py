@@ -64,7 +64,7 @@ class _Victims(NamedTuple):
 
 
 class NativeVictims:
-    """The possible victims of native groups in one action; groups of one queue and priority share them."""
+    """The pods that native groups may preempt in one action, found once for each queue and priority."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

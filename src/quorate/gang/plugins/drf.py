@@ -79,7 +79,7 @@ class GangUsage:
 
 @dataclass(frozen=True, slots=True)
 class TreeShare:
-    """The share of one node of the tree; see ``sort_key``."""
+    """How well one node of the tree of queues and gangs is served; ``sort_key`` orders nodes by it."""
 
     saturated: bool
     share: Fraction  # without its weight

@@ -299,9 +299,9 @@ def member_names(hyper_node: HyperNode) -> Iterator[str]:
 
 
 class LabelDomains:
-    """The domains of one node label: a snapshot of the nodes at its creation.
+    """The nodes by their values of one label, as they were when this was created.
 
-    A node without the label is in no domain.
+    Each value is a domain.  A node without the label is in no domain.
     """
 
     def __init__(self, cluster: Cluster, label: str) -> None:

@@ -95,10 +95,8 @@ def _place_smaller_slice(
         alone = replace(workers.topology, layers=(layer._replace(size=rest),))
         return placed(replace(workers, topology=alone), leader, slice(0, tree.leaf_count))
     for before, own, slices in _last_domains(capacity, workers, parameters, within):
-        count, topology = (
-            slices * layer.size + rest,
-            TopologyRequest(required=layer.level, layers=tuple(inner)),
-        )
+        count = slices * layer.size + rest
+        topology = TopologyRequest(required=layer.level, layers=tuple(inner))
         last = replace(workers, count=count, topology=topology)
         if slices == whole:
             outcome = placed(last, leader, own)

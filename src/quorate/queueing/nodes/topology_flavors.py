@@ -159,9 +159,10 @@ def has_other_nodes(
     checks: Mapping[str, AdmissionCheck],
     controllers: Collection[str] = (PROVISIONING, MULTIKUEUE),
 ) -> bool:
-    """Return True if a check of the queue brings the nodes of one of ``flavors``, or uses those elsewhere.
+    """Return True if the nodes of one of ``flavors`` need not exist in this cluster yet.
 
-    ``controllers``: of the checks that count.
+    An admission check of the queue then provides the nodes, or the pods run in another cluster.
+    ``controllers``: the controllers of such checks.
     """
     rules = queue.admission_checks_strategy.admission_checks
     return bool(rules) and any(
