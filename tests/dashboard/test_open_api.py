@@ -1,7 +1,17 @@
 import re
+from pathlib import Path
+
+import msgspec
 
 from quorate.api import codec
 from quorate.dashboard.serving.operations import OPERATIONS, PREFIX, open_api_document
+
+COMMITTED = Path(__file__).parents[2] / "dashboard" / "openapi.json"
+
+
+def test_the_committed_document_of_the_page_types_is_that_of_the_code() -> None:
+    document = msgspec.json.decode(msgspec.json.encode(open_api_document()))
+    assert msgspec.json.decode(COMMITTED.read_bytes()) == document, "run make dashboard"
 
 
 def test_each_reference_of_the_document_leads_to_a_schema() -> None:

@@ -1290,12 +1290,12 @@ export interface components {
             name: string;
             before: components["schemas"]["Summary"];
             after: components["schemas"]["Summary"];
-            jobs: components["schemas"]["quorate.simulate.results.comparison.Change"];
+            jobs: components["schemas"]["quorate.simulate.results.summary.Change"];
             byQueue: {
-                [key: string]: components["schemas"]["quorate.simulate.results.comparison.Change"];
+                [key: string]: components["schemas"]["quorate.simulate.results.summary.Change"];
             };
             byClass: {
-                [key: string]: components["schemas"]["quorate.simulate.results.comparison.Change"];
+                [key: string]: components["schemas"]["quorate.simulate.results.summary.Change"];
             };
         };
         /** Summary */
@@ -1372,7 +1372,7 @@ export interface components {
          * Change
          * @description How the jobs of a queue or class fare, compared with the first run.
          */
-        "quorate.simulate.results.comparison.Change": {
+        "quorate.simulate.results.summary.Change": {
             before: components["schemas"]["Waits"];
             after: components["schemas"]["Waits"];
             sooner: number | null;
