@@ -68,11 +68,17 @@ def check(state: Any, **fields: Any) -> AdmissionCheckState:
 
 
 def queues(
-    local_stop: Any = "None", stop: Any = "None", *, local: bool = True, cluster: bool = True, **fields: Any
+    local_stop: Any = "None",
+    stop: Any = "None",
+    *,
+    local: bool = True,
+    local_terminating: bool = False,
+    cluster: bool = True,
+    **fields: Any,
 ) -> QueueView:
     fields = {"active": stop == "None", **fields}
     return QueueView(
-        LocalQueueView("lq", found=local, stop_policy=local_stop),
+        LocalQueueView("lq", found=local, terminating=local_terminating, stop_policy=local_stop),
         ClusterQueueView("cq", found=cluster, stop_policy=stop, **fields),
     )
 

@@ -119,6 +119,24 @@ QUEUE_INACTIVE = "not QuotaReserved Inadmissible, quorate.dev/Waiting QueueInact
             id="a terminating queue cancels a reservation",
         ),
         pytest.param(
+            a_workload(RESERVED, admission_checks=(check("Pending"),)),
+            queues(local_terminating=True, checks=("c",)),
+            "not QuotaReserved Inadmissible, released",
+            id="a terminating local queue cancels a reservation",
+        ),
+        pytest.param(
+            a_workload(RESERVED, ADMITTED),
+            queues(local_terminating=True),
+            "wake 1200",
+            id="a terminating local queue keeps admitted workloads",
+        ),
+        pytest.param(
+            a_workload(),
+            queues(local_terminating=True),
+            QUEUE_INACTIVE,
+            id="a terminating local queue is inactive",
+        ),
+        pytest.param(
             a_workload(RESERVED),
             queues(stop="HoldAndDrain"),
             "Admitted Admitted",

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.kueue import AdmissionCheck, AdmissionChecksStrategy
-from quorate.api.meta import Key, find_condition
+from quorate.api.meta import Key, at_epoch, find_condition
+from quorate.queueing.explanation.queues import explain_local_queue
 from tests.queueing.world import World
 
 
@@ -52,6 +53,23 @@ def test_counts_and_usage_are_those_of_the_workloads() -> None:
 def test_workloads_wait_in_a_local_queue_of_which_the_cluster_queue_does_not_exist() -> None:
     world = a_world(local={"clusterQueue": "gone"})
     assert world.state.local_queue_status(Key("default", "lq"), world.now).pending_workloads == 2
+
+
+def test_a_local_queue_that_is_being_deleted_admits_nothing() -> None:
+    world = a_world()
+    key = Key("default", "lq")
+    local_queue = world.state.ledger.local_queues[key].object
+    assert local_queue is not None
+    metadata = replace(local_queue.metadata, deletion_timestamp=at_epoch(world.now))
+    world.state.put_local_queue(replace(local_queue, metadata=metadata))
+    world.run({"cycle": 2})
+    assert world.state.cluster_queue_status("cq", world.now).reserving_workloads == 0
+    active = find_condition(world.state.local_queue_status(key, world.now).conditions, "Active")
+    assert active is not None
+    assert (active.status, active.reason) == ("False", "Terminating")
+    explanation = explain_local_queue(world.state, key)
+    assert explanation is not None
+    assert explanation.enough == ("create it again after it is gone",)
 
 
 def test_zeros_are_written() -> None:

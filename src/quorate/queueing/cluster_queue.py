@@ -22,7 +22,7 @@ from quorate.api.quantity import NANOS, Quantity
 from quorate.api.validation.queues import stored_cluster_queue_findings
 from quorate.queueing import conditions as c
 from quorate.queueing.consumed_usage import ConsumedUsage
-from quorate.queueing.inactive_reasons import InactiveReason
+from quorate.queueing.inactive_reasons import InactiveReason, is_terminating
 from quorate.queueing.limits import MAX_MESSAGE_FINDINGS, MAX_QUEUE_FINDINGS
 from quorate.queueing.nodes.places import NO_PLACES
 from quorate.queueing.pending.effective_requests import held_count, needed_counts
@@ -268,11 +268,16 @@ class LocalQueueState:
 
     @property
     def is_running(self) -> bool:
-        return self.object is not None and self.object.spec.stop_policy == "None"
+        """Return True if its workloads may be admitted: it exists, and is neither stopped nor deleted."""
+        return self.object is not None and self.object.spec.stop_policy == "None" and not self.is_terminating
+
+    @property
+    def is_terminating(self) -> bool:
+        return self.object is not None and is_terminating(self.object)
 
     @property
     def pending_count(self) -> int:
-        """Return the number of pending workloads in its status: none if it is stopped, as in Kueue."""
+        """Return the number of pending workloads in its status: none if it does not run, as in Kueue."""
         return len(self.entries) if self.is_running else 0
 
     @property

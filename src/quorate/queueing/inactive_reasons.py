@@ -8,7 +8,14 @@ from typing import Literal
 
 import msgspec
 
-from quorate.api.kueue import ACTIVE, AdmissionCheck, ClusterQueue, ClusterQueueSpec, ResourceFlavor
+from quorate.api.kueue import (
+    ACTIVE,
+    AdmissionCheck,
+    ClusterQueue,
+    ClusterQueueSpec,
+    LocalQueue,
+    ResourceFlavor,
+)
 from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
 from quorate.api.meta import is_true
 from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
@@ -120,5 +127,5 @@ def _check_problems(
         yield InactiveReason("MultiKueueWithProvisioningRequest", text)
 
 
-def is_terminating(cluster_queue: ClusterQueue) -> bool:
-    return cluster_queue.metadata.deletion_timestamp is not None
+def is_terminating(queue: ClusterQueue | LocalQueue) -> bool:
+    return queue.metadata.deletion_timestamp is not None

@@ -115,6 +115,8 @@ def _cluster_queue_active(queue: ClusterQueueState) -> tuple[ConditionStatus, st
 def _local_queue_active(
     queue: LocalQueueState, cluster_queue: ClusterQueueState | None
 ) -> tuple[ConditionStatus, str, str]:
+    if queue.is_terminating:
+        return "False", "Terminating", "LocalQueue is terminating"
     if not queue.is_running:
         return "False", "Stopped", "LocalQueue is stopped"
     if cluster_queue is None:

@@ -182,6 +182,8 @@ def _queue_changes(state: State, queue: ClusterQueueState, entry: Entry) -> tupl
         return None
     if any(reason.code != "Stopped" for reason in queue.inactive_reasons):
         return None
+    if state.ledger.local_queues[entry.local_queue].is_terminating:
+        return None
     if state.ledger.pod_misconfiguration(entry) is not None:
         return None
     mismatch = state.ledger.misconfiguration(queue, entry)

@@ -288,14 +288,20 @@ class State(QueueObjects):
         """Return what ``lifecycle.rules.decide_workload`` needs to know of the queues of ``workload``."""
         key = Key(workload.metadata.namespace, workload.spec.queue_name)
         stored = self.ledger.local_queues.get(key)
-        local_queue = stored.object if stored is not None else None
         admission = workload.status.admission
-        if local_queue is None:
+        if stored is None or stored.object is None:
             local_view = LocalQueueView(key.name, found=False)
-            name = admission.cluster_queue if admission is not None else ""
+            name = ""
         else:
-            local_view = LocalQueueView(key.name, found=True, stop_policy=local_queue.spec.stop_policy)
-            name = admission.cluster_queue if admission is not None else local_queue.spec.cluster_queue
+            local_view = LocalQueueView(
+                key.name,
+                found=True,
+                terminating=stored.is_terminating,
+                stop_policy=stored.object.spec.stop_policy,
+            )
+            name = stored.cluster_queue
+        if admission is not None:
+            name = admission.cluster_queue
         cluster_view = self._cluster_queue_view(name, workload) if name else None
         return QueueView(local_view, cluster_view, self._misconfiguration(workload.metadata.key, name))
 

@@ -90,11 +90,19 @@ def _inactive(queue: ClusterQueueState, subject: str) -> Iterator[Reason]:
 def _inactive_local(
     key: Key, queue: LocalQueueState, cluster_queue: ClusterQueueState | None
 ) -> Iterator[Reason]:
-    if not queue.is_running:
+    name = ObjectName(kind="LocalQueue", name=key.name, namespace=key.namespace)
+    if queue.is_terminating:
+        yield Reason(
+            code="Terminating",
+            text="it is being deleted",
+            object=name,
+            enough="create it again after it is gone",
+        )
+    elif not queue.is_running:
         yield Reason(
             code="Stopped",
             text="it is stopped",
-            object=ObjectName(kind="LocalQueue", name=key.name, namespace=key.namespace),
+            object=name,
             enough=f"quorate queue resume lq/{key.name} --namespace {key.namespace} (spec.stopPolicy: None)",
         )
     if cluster_queue is None:

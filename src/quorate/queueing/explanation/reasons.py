@@ -360,6 +360,8 @@ def _labels(state: State, flavor: str) -> Iterable[str]:
 
 
 def _resumption(state: State, key: Key, kind: str, name: str) -> str:
+    if kind == "LocalQueue" and state.ledger.local_queues[Key(key.namespace, name)].is_terminating:
+        return f"create local queue {name} again after it is gone, or use another one"
     if kind == "LocalQueue":
         return f"resume the local queue (quorate queue resume lq/{name} --namespace {key.namespace})"
     queue = state.ledger.cluster_queues.get(name)

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from quorate.api.configuration import Configuration
-from quorate.api.kueue import UNREADABLE, RequeueState, StopPolicy, Workload, WorkloadStatus
+from quorate.api.kueue import UNREADABLE, RequeueState, Workload, WorkloadStatus
 from quorate.api.meta import Condition, find_condition, is_true
 from quorate.api.names.kueue import ADMISSION_GATED_BY, JOB_UID, RESOURCE_IN_USE
 from quorate.queueing import conditions as c
@@ -24,8 +24,10 @@ from quorate.queueing.lifecycle.statuses import (
     unset_quota_reservation,
 )
 from quorate.queueing.lifecycle.transition import (
+    ClusterQueueView,
     Event,
     LifecycleRule,
+    LocalQueueView,
     QueueView,
     Transition,
     WorkloadContext,
@@ -243,18 +245,17 @@ def _reconcile_stopped_queues(context: WorkloadContext) -> Transition | None:
         if cluster is not None and cluster.found and cluster.stop_policy == "HoldAndDrain":
             return evict(workload, c.CLUSTER_QUEUE_STOPPED, "The ClusterQueue is stopped", now)
         return None
-    release = _release_reason("LocalQueue", local.name, local.found, local.stop_policy)
+    release = _release_reason("LocalQueue", local)
     if release is None and cluster is not None:
-        present = cluster.found and not cluster.terminating
-        release = _release_reason("ClusterQueue", cluster.name, present, cluster.stop_policy)
+        release = _release_reason("ClusterQueue", cluster)
     return None if release is None else Transition(unset_quota_reservation(workload, *release, now, gates))
 
 
-def _release_reason(kind: str, name: str, present: bool, stop_policy: StopPolicy) -> tuple[str, str] | None:
+def _release_reason(kind: str, queue: LocalQueueView | ClusterQueueView) -> tuple[str, str] | None:
     """Return reason and message if the queue cancels a reservation that is not admitted; otherwise None."""
-    if not present:
-        return c.MISCONFIGURED, f"{kind} {name} is terminating or missing"
-    return None if stop_policy == "None" else (c.SUSPENDED, f"{kind} {name} is stopped")
+    if not queue.found or queue.terminating:
+        return c.MISCONFIGURED, f"{kind} {queue.name} is terminating or missing"
+    return None if queue.stop_policy == "None" else (c.SUSPENDED, f"{kind} {queue.name} is stopped")
 
 
 def _update_unadmitted_conditions(context: WorkloadContext) -> Transition | None:
@@ -371,7 +372,7 @@ def _blocked_by(queues: QueueView) -> r.QueueMissing | r.QueueInactive | r.Misco
     local, cluster = queues.local_queue, queues.cluster_queue
     if not local.found:
         return r.QueueMissing("LocalQueue", local.name)
-    if local.stop_policy != "None":
+    if local.terminating or local.stop_policy != "None":
         return r.QueueInactive("LocalQueue", local.name)
     if cluster is None or not cluster.found:
         return r.QueueMissing("ClusterQueue", cluster.name if cluster is not None else "")

@@ -16,6 +16,7 @@ from quorate.queueing.pods_ready import TimeoutOverrides
 class LocalQueueView(msgspec.Struct, frozen=True):
     name: str
     found: bool
+    terminating: bool = False
     stop_policy: StopPolicy = "None"
 
 
