@@ -1,7 +1,7 @@
 """Usage of ResourceQuotas: which pods a quota counts, and how much of its limits is used.
 
-The server enforces quotas with it on admission, and a controller recomputes usage. Not supported: the scope
-``CrossNamespacePodAffinity`` matches no pod.
+The server enforces quotas with it on admission, and a controller recomputes usage.  Not supported: the scope
+``VolumeAttributesClass`` matches nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,6 +27,9 @@ STORAGE: Final = "requests.storage"
 CLASS_INFIX: Final = ".storageclass.storage.k8s.io/"
 DEVICES_SUFFIX: Final = ".deviceclass.resource.k8s.io/devices"
 ALL_DEVICES: Final = 32  # of a request with the allocation mode All: as many as a claim can get
+CROSS_NAMESPACE: Final = "CrossNamespacePodAffinity"
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 NO_AMOUNTS: Final[Mapping[str, Quantity]] = {}
 
 
@@ -111,11 +114,26 @@ def has_scopes(spec: ResourceQuotaSpec) -> bool:
     return bool(spec.scopes or spec.scope_selector is not None)
 
 
-def matches_scopes(spec: ResourceQuotaSpec, pod: Pod) -> bool:
-    return all(_matches(scope, pod) for scope in spec.scope_requirements)
+def matches_scopes(spec: ResourceQuotaSpec, pod: Pod, *, crosses: bool = False) -> bool:
+    """Return True if a quota counts the pod; ``crosses``: what ``crosses_namespaces`` returns for it."""
+    return all(_matches(scope, pod, crosses) for scope in spec.scope_requirements)
 
 
-def _matches(scope: ScopeRequirement, pod: Pod) -> bool:
+def counts_crossing(spec: ResourceQuotaSpec) -> bool:
+    """Return True if the quota counts only pods for which ``crosses_namespaces`` returns True."""
+    return any(scope.scope_name == CROSS_NAMESPACE for scope in spec.scope_requirements)
+
+
+def crosses_namespaces(pod: Json) -> bool:
+    """Return True if a term of affinity to pods names or selects namespaces."""
+    affinity = pod["spec"].get("affinity") or {}
+    sides = [affinity.get(side) or {} for side in ("podAffinity", "podAntiAffinity")]
+    terms = [term for side in sides for term in side.get(REQUIRED) or ()]
+    terms += [weighted["podAffinityTerm"] for side in sides for weighted in side.get(PREFERRED) or ()]
+    return any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms)
+
+
+def _matches(scope: ScopeRequirement, pod: Pod, crosses: bool) -> bool:
     match scope.scope_name:
         case "Terminating":
             return _is_terminating(pod)
@@ -129,6 +147,8 @@ def _matches(scope: ScopeRequirement, pod: Pod) -> bool:
             class_name = pod.spec.priority_class_name
             requirement = SelectorRequirement(key="class", operator=scope.operator, values=scope.values)
             return matches_requirement(requirement, {"class": class_name} if class_name else {})
+        case "CrossNamespacePodAffinity":
+            return crosses
         case _:
             return False
 

@@ -8,6 +8,8 @@ from quorate.api import codec
 from quorate.api.codec import Json
 from quorate.api.core import Pod, ResourceQuotaSpec
 from quorate.api.meta import Key
+from quorate.kube.errors import Forbidden
+from quorate.kube.resources import PODS as ALL_PODS
 from quorate.kube.resources import RESOURCE_QUOTAS
 from quorate.local.resource_quota import matches_scopes, object_amounts, quota_usage
 from tests.local.controllers.running_cluster import local_cluster
@@ -50,6 +52,8 @@ def test_unknown_names_are_omitted() -> None:
     assert quota_usage(["services.other"], PODS, {}) == {}
 
 
+IGNORED = "DuringSchedulingIgnoredDuringExecution"
+MAIN = {"name": "main", "image": "i"}
 PORTS = [{"port": 80, "nodePort": 30000}, {"port": 81}]
 DEVICES = ".deviceclass.resource.k8s.io/devices"
 CLASS = "gold.storageclass.storage.k8s.io/"
@@ -184,5 +188,48 @@ def test_limits_in_a_status_that_are_not_those_of_the_spec_are_restored() -> Non
                     return {name: str(amount) for name, amount in status.hard.items()} == hard
 
                 await cluster.until("the limits are those of the spec", is_restored)
+
+    asyncio.run(story())
+
+
+@pytest.mark.slow
+def test_a_quota_for_affinity_across_namespaces_counts_and_limits_such_pods() -> None:
+    selector: Json = {"labelSelector": {}, "topologyKey": "zone"}
+    required, preferred = f"required{IGNORED}", f"preferred{IGNORED}"
+    affinities: dict[str, Json] = {
+        "own-namespace": {"podAffinity": {required: [selector]}},
+        "named": {"podAffinity": {required: [selector | {"namespaces": ["other"]}]}},
+        "selected": {
+            "podAntiAffinity": {
+                preferred: [{"weight": 1, "podAffinityTerm": selector | {"namespaceSelector": {}}}]
+            }
+        },
+        "one-too-many": {"podAntiAffinity": {required: [selector | {"namespaces": ["other"]}]}},
+    }
+
+    async def story() -> None:
+        async with local_cluster() as cluster:
+            key = Key("default", "q")
+            spec = {"hard": {"pods": "2"}, "scopes": ["CrossNamespacePodAffinity"]}
+            await cluster.client.create(RESOURCE_QUOTAS, {"metadata": {"name": "q"}, "spec": spec}, "default")
+
+            async def used() -> str:
+                return str((await cluster.client.get(RESOURCE_QUOTAS, key)).status.used.get("pods"))
+
+            async def is_used(amount: str) -> bool:
+                return await used() == amount
+
+            await cluster.until("the quota is enforced", lambda: is_used("0"))
+            for name, affinity in affinities.items():
+                pod = {"spec": {"schedulerName": "none", "affinity": affinity, "containers": [MAIN]}}
+                pod["metadata"] = {"name": name}
+                if name == "one-too-many":
+                    with pytest.raises(Forbidden, match="exceeded quota: q"):
+                        await cluster.client.create(ALL_PODS, pod, "default")
+                else:
+                    await cluster.client.create(ALL_PODS, pod, "default")
+            assert await used() == "2"
+            await cluster.client.delete(ALL_PODS, Key("default", "named"))
+            await cluster.until("the deleted pod is not counted", lambda: is_used("1"))
 
     asyncio.run(story())

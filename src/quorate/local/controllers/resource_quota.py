@@ -18,6 +18,8 @@ from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache
 from quorate.local.controllers.pod_control import is_pod_finished
 from quorate.local.resource_quota import (
+    counts_crossing,
+    crosses_namespaces,
     has_scopes,
     is_object_amount,
     matches_scopes,
@@ -25,6 +27,7 @@ from quorate.local.resource_quota import (
     quota_usage,
 )
 
+UNTYPED_PODS: Final = untyped("", "v1", "pods", "Pod", namespaced=True)
 KINDS: Final = {
     "services": SERVICES,
     "persistentvolumeclaims": untyped(
@@ -84,13 +87,23 @@ class QuotaController(Controller):
         counts: Counter[str] = Counter()
         for entry in () if has_scopes(quota.spec) else self._metadata_cache.in_namespace(key.namespace):
             counts[_name_of(entry.resource)] += 1
+        crossing = await self._crossing(quota)
         pods = [
-            pod for pod in self._pods.by_index("namespace", key.namespace) if matches_scopes(quota.spec, pod)
+            pod
+            for pod in self._pods.by_index("namespace", key.namespace)
+            if matches_scopes(quota.spec, pod, crosses=pod.metadata.name in crossing)
         ]
         amounts = {} if has_scopes(quota.spec) else await self._amounts(quota, counts)
         used = quota_usage(quota.spec.hard, pods, counts, amounts)
         status = ResourceQuotaStatus(hard=quota.spec.hard, used=used)
         await self._write_status(RESOURCE_QUOTAS, quota, status)
+
+    async def _crossing(self, quota: ResourceQuota) -> set[str]:
+        """Return the pods for which ``crosses_namespaces`` returns True, if the quota counts only them."""
+        if not counts_crossing(quota.spec):
+            return set()
+        pods = (await self._client.list(UNTYPED_PODS, quota.metadata.namespace)).items
+        return {pod["metadata"]["name"] for pod in pods if crosses_namespaces(pod)}
 
     async def _amounts(self, quota: ResourceQuota, counts: Mapping[str, int]) -> Resources:
         """Return the sums of what services and claims use, if the quota limits such amounts."""

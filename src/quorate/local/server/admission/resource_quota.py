@@ -12,7 +12,13 @@ from quorate.api import codec
 from quorate.api.codec import Json
 from quorate.api.core import Pod, ResourceQuotaSpec, Resources
 from quorate.api.quantity import Quantity, parse_quantity
-from quorate.local.resource_quota import has_scopes, matches_scopes, object_amounts, quota_usage
+from quorate.local.resource_quota import (
+    crosses_namespaces,
+    has_scopes,
+    matches_scopes,
+    object_amounts,
+    quota_usage,
+)
 from quorate.local.server.registry.defaults.pod_resources import is_pod_level
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.storage.store import Entry, StaleRevision
@@ -107,7 +113,7 @@ def _matches(spec: ResourceQuotaSpec, context: RequestContext, obj: Json) -> boo
         return True
     if context.kind.resource != "pods":
         return False
-    return matches_scopes(spec, codec.convert(Pod, obj))
+    return matches_scopes(spec, codec.convert(Pod, obj), crosses=crosses_namespaces(obj))
 
 
 def parse_amounts(amounts: dict[str, str]) -> Resources:
