@@ -1,3 +1,4 @@
+import os
 import shutil
 import sys
 from dataclasses import replace
@@ -5,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.local.runtime.containers.sandbox import Mount, Sandbox, Tools, arguments
+from quorate.local.runtime.containers.sandbox import Mount, Sandbox, Tools, arguments, variables_file
 
 TOOLS = Tools(bwrap="/usr/bin/bwrap", own_proc=True)
 PLAIN = Sandbox(
@@ -48,3 +49,13 @@ def test_the_python_that_is_offered_can_be_read(
     monkeypatch.setattr(sys, "base_prefix", "/usr")
     started = arguments(replace(PLAIN, mounts=mounts), TOOLS, Path("/state/status"))
     assert (f"--ro-bind {prefix} {prefix}" in " ".join(started)) is is_mounted
+
+
+def test_values_of_variables_are_in_no_argument() -> None:
+    variables = variables_file({"pass.word": "hidden", "KEY": "plain"})
+    assert variables is not None
+    started = arguments(PLAIN, TOOLS, Path("/state/status"), variables)
+    with os.fdopen(variables, "rb") as file:
+        assert file.read() == b"--setenv\0pass.word\0hidden\0"
+    assert started[-4:] == ["--args", str(variables), "--", "true"]
+    assert variables_file({"KEY": "plain"}) is None

@@ -101,11 +101,15 @@ def tool_path(name: str) -> str:
 
 
 def start(
-    attempt: Attempt, arguments: Sequence[str], environment: Mapping[str, str], streams: Sequence[int]
+    attempt: Attempt,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    streams: Sequence[int],
+    inherited: Sequence[int] = (),
 ) -> int:
     """Start the process of an attempt and return its id.
 
-    ``streams``: its stdin, stdout and stderr. Raises OSError.
+    ``streams``: its stdin, stdout and stderr; ``inherited``: other files open in it.  Raises OSError.
     """
     stdin, stdout, stderr = streams
     process = subprocess.Popen(
@@ -114,6 +118,7 @@ def start(
         stdout=stdout,
         stderr=stderr,
         env={**environment, MARKER: attempt.marker},
+        pass_fds=inherited,
         start_new_session=True,  # a Ctrl-C of the terminal is for the kubelet
         cwd="/",
     )

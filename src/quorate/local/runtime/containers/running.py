@@ -32,7 +32,7 @@ from quorate.local.runtime.containers.processes import (
     wait_for_command,
     wait_for_end,
 )
-from quorate.local.runtime.containers.sandbox import Sandbox, Tools, arguments, launches
+from quorate.local.runtime.containers.sandbox import Sandbox, Tools, arguments, launches, variables_file
 from quorate.local.runtime.containers.unshare_launcher import REAPER_NAME
 from quorate.local.runtime.pod_types import Container
 
@@ -161,18 +161,21 @@ class ContainerProcess:
     ) -> "ContainerProcess":
         """Start the process, and return once the command runs.  Raises ``StartFailed`` or OSError."""
         console, streams = Console.create(attempt, container, clock)
+        opened = set(streams)
         try:
             attempt.status_file.write_bytes(b"")
             attempt.status_file.chmod(0o600)
-            process = start(
-                attempt, arguments(sandbox, tools, attempt.status_file, environment), environment, streams
-            )
+            variables = variables_file(environment) if tools.bwrap else None
+            inherited = [] if variables is None else [variables]
+            opened.update(inherited)
+            command_line = arguments(sandbox, tools, attempt.status_file, variables)
+            process = start(attempt, command_line, environment, streams, inherited)
         except BaseException:
             console.close()
             raise
         finally:
-            for stream in set(streams):
-                os.close(stream)
+            for descriptor in opened:
+                os.close(descriptor)
         running = cls(attempt, process, console, clock)
         running.joined = sandbox.pid_namespace is not None
         running.user, running.group = sandbox.user, sandbox.group

@@ -103,7 +103,6 @@ def resolve_in(root: Path, path: str) -> str:
     return str(resolved)
 
 
-NO_VARIABLES: Final[Mapping[str, str]] = {}
 _SHELL_NAME: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -145,12 +144,27 @@ def _on_host(sandbox: Sandbox, path: str) -> Path:
     return mount.source / resolved.relative_to(mount.target)
 
 
-def arguments(
-    sandbox: Sandbox, tools: Tools, status: Path, environment: Mapping[str, str] = NO_VARIABLES
-) -> list[str]:
+def variables_file(environment: Mapping[str, str]) -> int | None:
+    """Return a file descriptor of options for ``arguments`` that set the variables which a shell drops.
+
+    A shell passes on no variable with a name that is not one of its own, such as data-1 or a.b, and arguments
+    can be read by other users. Return None if the environment has no such variable.
+    """
+    dropped = [item for item in environment.items() if not _SHELL_NAME.fullmatch(item[0])]
+    if not dropped:
+        return None
+    options = "".join(f"--setenv\0{name}\0{value}\0" for name, value in dropped)
+    descriptor = os.memfd_create("variables")
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.write(os.fsencode(options))
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def arguments(sandbox: Sandbox, tools: Tools, status: Path, variables: int | None = None) -> list[str]:
     """Return the arguments of the process of a container, which writes bubblewrap's JSON status to a file.
 
-    The process gets ``environment``.
+    ``variables``: what ``variables_file`` returns, open in the process.
     """
     plan = _Root(sandbox)
     launcher: list[str] = []
@@ -181,10 +195,8 @@ def arguments(
             *launcher,
             *arguments_without_bubblewrap(options, command, root, str(status), tool_path("unshare")),
         ]
-    # The shell passes on no variable with a name that is not one of its own, such as data-1 or a.b.
-    dropped = [f"{name}={value}" for name, value in environment.items() if not _SHELL_NAME.fullmatch(name)]
-    if dropped:
-        launcher += [tool_path("env"), *dropped]
+    if variables is not None:
+        options += ["--args", str(variables)]
     return [*launcher, tools.bwrap, "--json-status-fd", STATUS_FD, *options, "--", *command]
 
 
