@@ -16,6 +16,7 @@ from tests.local.runtime.world import (
     DEADLINE_S,
     NODE,
     NODES,
+    PODS,
     SECRETS,
     Json,
     World,
@@ -395,5 +396,25 @@ def test_no_pod_holds_up_others(tmp_path: Path) -> None:
         uid = (await world.pod("loud"))["metadata"]["uid"]
         logs = list((world.state / "pods" / uid / "containers/main").glob("0.log*"))
         assert sum(log.stat().st_size for log in logs) < 40_000_000
+
+    run_story(tmp_path, story)
+
+
+def test_downward_files_follow_the_labels_of_a_running_pod(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        fields = [
+            {"path": name, "fieldRef": {"fieldPath": f"metadata.{name}"}}
+            for name in ("labels", "annotations")
+        ]
+        text = "until grep -q two /facts/labels && grep -q note /facts/annotations; do sleep 0.1; done"
+        mount = {"name": "facts", "mountPath": "/facts"}
+        volumes = [{"name": "facts", "downwardAPI": {"items": fields}}]
+        await world.run_pod(
+            "p", {**one_container(text, volumeMounts=[mount]), "volumes": volumes}, labels={"step": "one"}
+        )
+        await world.running("p")
+        changed = {"metadata": {"labels": {"step": "two"}, "annotations": {"a": "note"}}}
+        await world.client.patch(PODS, Key("default", "p"), changed)
+        await world.ended("p")
 
     run_story(tmp_path, story)

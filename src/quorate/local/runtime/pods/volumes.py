@@ -231,6 +231,12 @@ def _downward_files(source: DownwardSource, mode: int, context: VolumeContext) -
     return files
 
 
+def downward_facts(pod: Pod) -> tuple[object, ...]:
+    """Return what files of the downward API show and an update of the pod may change."""
+    metadata = pod.metadata
+    return metadata.labels, metadata.annotations, [container.resources for container in pod.spec.containers]
+
+
 TOKEN_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 TOKEN_VOLUME: Final = "kube-api-access"
 TOKEN_LIFETIME_S: Final = 3607

@@ -63,6 +63,7 @@ from quorate.local.runtime.pods.status import (
 from quorate.local.runtime.pods.volumes import (
     PodVolumes,
     VolumeContext,
+    downward_facts,
     prepare_volumes,
     remove_volumes,
     with_service_account,
@@ -435,6 +436,8 @@ class PodWorker:
     def _take(self, pod: Pod) -> None:
         """Keep a newer version of the pod, with the volume of its service account."""
         if int(pod.metadata.resource_version) > int(self.pod.metadata.resource_version):
+            if downward_facts(pod) != downward_facts(self.pod):
+                self._are_volumes_current = False
             self.pod = with_service_account(pod) if self._mounts_account else pod
 
     async def _finish(self) -> None:
