@@ -18,6 +18,7 @@ from tests.local.server.test_custom_resources import define
 pytestmark = pytest.mark.slow
 
 Json = dict[str, Any]
+PATCHES = ("json-patch+json", "merge-patch+json")
 
 
 def fields(message: bytes) -> Iterator[tuple[int, bytes]]:
@@ -69,6 +70,26 @@ def test_the_parameters_of_each_path_are_declared(document: str) -> None:
             assert declared == set(re.findall(r"{(\w+)}", path))
             types = {each.get("type") or each["schema"]["type"] for each in item["parameters"]}
             assert types <= {"string"}
+
+    run_with_server(scenario)
+
+
+def test_the_documents_name_the_media_types_of_patches() -> None:
+    async def scenario(client: ApiClient) -> None:
+        await define(client)
+        _, version_2 = await client.send("GET", "/openapi/v2")
+        for group, plural, want in (
+            ("apis/batch/v1", "jobs", ["apply-patch+yaml", *PATCHES, "strategic-merge-patch+json"]),
+            ("apis/example.com/v1", "widgets", ["apply-patch+yaml", *PATCHES]),
+        ):
+            path = f"/{group}/namespaces/{{namespace}}/{plural}/{{name}}"
+            types = [f"application/{name}" for name in want]
+            _, version_3 = await client.send("GET", f"/openapi/v3/{group}")
+            item = version_3["paths"][path]
+            assert list(item["patch"]["requestBody"]["content"]) == types
+            assert list(item["put"]["requestBody"]["content"]) == ["*/*"]
+            assert "requestBody" not in item["get"]
+            assert version_2["paths"][path]["patch"]["consumes"] == types
 
     run_with_server(scenario)
 

@@ -11,6 +11,7 @@ from quorate.local.objects import schema_types
 from quorate.local.objects.schema_types import ListOf, MapOf, Scalar, Type, Untyped
 from quorate.local.server.discovery.groups import SERVER_VERSION
 from quorate.local.server.registry.kinds import Kind, Registry
+from quorate.local.server.requests.media_types import PATCHES, PATCHES_OF_CUSTOM_RESOURCES
 from quorate.local.server.storage.store import Entry, Store
 
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
@@ -96,9 +97,25 @@ def _operations(kind: Kind, methods: Mapping[str, tuple[str, str]]) -> Json:
             "responses": {"200": {"description": "OK"}},
         }
         | ({} if method == "get" else {"parameters": options})
+        | _body(kind, method)
         for method, (verb, action) in methods.items()
         if verb in kind.verbs
     }
+
+
+def _body(kind: Kind, method: str) -> Json:
+    """Return the media types of the body of an operation, with the schema of each; empty without a body."""
+    match method:
+        case "patch":
+            types: tuple[str, ...] = PATCHES_OF_CUSTOM_RESOURCES if kind.custom else PATCHES
+            schema: Json = {"type": "object"}
+        case "post" | "put":
+            types = ("*/*",)
+            name = _schema_name(kind) if kind.custom else _type_name(kind.type)
+            schema = {"$ref": f"{REFERENCE_PREFIX}{name}"} if name else {"type": "object"}
+        case _:
+            return {}
+    return {"requestBody": {"required": True, "content": {type_: {"schema": schema} for type_ in types}}}
 
 
 def _group_version_kind(kind: Kind) -> Json:

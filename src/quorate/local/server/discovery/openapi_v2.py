@@ -36,13 +36,17 @@ def document(kinds: Iterable[Kind], store: Store) -> Json:
 
 def _path_item(item: Json) -> Json:
     return {
-        name: _parameters(part) if name == "parameters" else part | _own_parameters(part)
-        for name, part in item.items()
+        name: _parameters(part) if name == "parameters" else _operation(part) for name, part in item.items()
     }
 
 
-def _own_parameters(operation: Json) -> Json:
-    return {"parameters": _parameters(operation["parameters"])} if "parameters" in operation else {}
+def _operation(operation: Json) -> Json:
+    kept = {name: part for name, part in operation.items() if name != "requestBody"}
+    if "parameters" in kept:
+        kept["parameters"] = _parameters(kept["parameters"])
+    if "requestBody" in operation:
+        kept["consumes"] = list(operation["requestBody"]["content"])
+    return kept
 
 
 def _parameters(parameters: Iterable[Json]) -> list[Json]:

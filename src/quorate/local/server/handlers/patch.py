@@ -16,12 +16,9 @@ from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests import media_types
 from quorate.local.server.requests.body import field_validation
 from quorate.local.server.requests.context import RequestContext, invalid_options
+from quorate.local.server.requests.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from quorate.local.server.requests.responses import ApiResponse
 
-JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
 OPTIONS = "PatchOptions"
 
 

@@ -15,6 +15,7 @@ from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.registry.validation.field_rules import NOT_NEGATIVE
 from quorate.local.server.requests import body, responses
 from quorate.local.server.requests.context import RequestContext
+from quorate.local.server.requests.media_types import APPLY_PATCH
 from quorate.local.server.requests.responses import ApiResponse
 
 ATTEMPTS = 6  # of a patch, while other writes come between: Kubernetes repeats it five times
@@ -35,7 +36,7 @@ async def replace(context: RequestContext) -> ApiResponse:
 async def patch(context: RequestContext) -> ApiResponse:
     """Patch the scale.  Raises StatusError as other patches do; 409 if the patch names an older version."""
     of_scale, dry_run = dataclasses.replace(context, kind=SCALE), context.dry_run("PatchOptions")
-    if patches.media_type_of(context) == patches.APPLY_PATCH:
+    if patches.media_type_of(context) == APPLY_PATCH:
         return await _apply(context, patches.applied_configuration(of_scale), dry_run)
     patched = await patches.patch_function(of_scale)
     for _ in range(ATTEMPTS - 1):

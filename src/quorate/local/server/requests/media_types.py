@@ -20,6 +20,12 @@ from quorate.local.objects.nesting import MAX_DEPTH, exceeds_depth
 from quorate.local.objects.protobuf import envelope
 from quorate.local.server.requests.yaml_bodies import read_yaml, write_yaml
 
+APPLY_PATCH = "application/apply-patch+yaml"
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+PATCHES = (APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH)
+PATCHES_OF_CUSTOM_RESOURCES = PATCHES[:-1]
 JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
