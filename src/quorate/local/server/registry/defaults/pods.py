@@ -135,8 +135,7 @@ def default_pod_on_read(pod: Json) -> None:
 def prepare_pod_for_create(pod: Json) -> None:
     """Set the status of a new pod: Pending, its QoS class, and whether it is gated."""
     pod["status"] = {"phase": "Pending"}
-    if pod["spec"]["terminationGracePeriodSeconds"] < 0:
-        pod["spec"]["terminationGracePeriodSeconds"] = 1
+    _correct_grace_period(pod["spec"])
     if pod["spec"].get("schedulingGates"):
         gated_condition = {
             "type": "PodScheduled",
@@ -155,7 +154,13 @@ def prepare_pod_for_update(new: Json, old: Json) -> None:
     for name in ("priority", "preemptionPolicy"):
         if name in old["spec"]:
             new["spec"].setdefault(name, old["spec"][name])
+    _correct_grace_period(new["spec"])
     add_default_tolerations(new["spec"])
+
+
+def _correct_grace_period(spec: Json) -> None:
+    if spec.get("terminationGracePeriodSeconds", 0) < 0:
+        spec["terminationGracePeriodSeconds"] = 1
 
 
 def prepare_pod_for_resize(new: Json, old: Json) -> None:
