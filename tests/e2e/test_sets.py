@@ -385,7 +385,7 @@ def test_a_group_that_cannot_get_its_workload_does_not_delay_the_others() -> Non
         await imitate(world)
         note = await until_event(world, "WorkloadNameConflict", "serve")
         assert re.fullmatch(
-            r'A Workload named "leaderworkerset-serve-\w+" already exists and belongs to another object',
+            r'A Workload named "leaderworkerset-serve-0-\w+" already exists and belongs to another object',
             note,
         )
         await world.until("the other group runs", lambda: gated_are(world, 2))

@@ -25,6 +25,7 @@ from tests.controllers.pods.notation import NOW, a_group_workload, a_pod, show
 
 NOTHING = ReconcileContext(flavors={}, workload_classes={}, pod_classes={})
 STATEFUL_SET = SETS["statefulset"]
+LWS, LWS_GROUP = "LeaderWorkerSet", "leaderworkerset.x-k8s.io"
 LEADER_WORKER_SET = SETS["leaderworkerset.x-k8s.io/leaderworkerset"]
 QUEUE = {"kueue.x-k8s.io/queue-name": "queue"}
 DB = "statefulset-db-f9210"
@@ -208,7 +209,24 @@ def test_pods_get_the_labels_of_their_group() -> None:
 def test_a_leader_worker_set_has_one_workload_for_each_replica() -> None:
     assert decide(groups_of(3, 2), kind=LEADER_WORKER_SET).count("leader=1 worker=2") == 2
     assert decide(groups_of(3, 1, leader=False), kind=LEADER_WORKER_SET).count("main=3") == 1
-    assert decide(groups_of(1, 1), kind=LEADER_WORKER_SET).count("leader=1;") == 1
+    assert decide(groups_of(1, 1), kind=LEADER_WORKER_SET).count("leader=1 worker=0") == 1
+
+
+def test_workloads_of_a_leader_worker_set_have_the_names_that_kueue_gives_them() -> None:
+    """Otherwise the groups of a set that Kueue has started would lose their workloads."""
+    kind = LEADER_WORKER_SET.serving
+    assert kind is not None
+    groups = kind.groups(groups_of(2, 2), short_names=True)
+    named = [workload_name(LWS, LWS_GROUP, f"serve-{index}", Uid("uid-serve")) for index in (0, 1)]
+    assert [group.workload for group in groups] == named
+    assert named[1].startswith("leaderworkerset-serve-1-")
+
+
+@pytest.mark.parametrize("workload_pods", ["leader=1 worker=0", "leader=1"])
+def test_a_group_of_a_leader_worker_set_keeps_the_workload_of_an_earlier_version(workload_pods: str) -> None:
+    earlier = workload_name(LWS, LWS_GROUP, "serve", Uid("uid-serve"), "0")
+    workload = a_group_workload(workload_pods, "QuotaReserved", name=earlier)
+    assert decide(groups_of(1, 1), workload, kind=LEADER_WORKER_SET) == ""
 
 
 def test_a_leader_worker_set_with_too_many_replicas_stops_no_controller() -> None:

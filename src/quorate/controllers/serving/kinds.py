@@ -110,9 +110,9 @@ class ServingKind(ABC):
     def position_of(self, pod: Pod) -> PodPosition | None:
         """Return the position of a pod; None if its labels are missing."""
 
-    def _name(self, obj: ServingSet, short: bool, extra: str = "") -> str:
-        kind, group = self.resource.kind, self.resource.group
-        return workload_name(kind, group, obj.metadata.name, obj.naming_uid, extra, short=short)
+    def _name(self, obj: ServingSet, short: bool, suffix: str = "", extra: str = "") -> str:
+        kind, group, name = self.resource.kind, self.resource.group, f"{obj.metadata.name}{suffix}"
+        return workload_name(kind, group, name, obj.naming_uid, extra, short=short)
 
 
 class StatefulSets(ServingKind):
@@ -144,7 +144,12 @@ class LeaderWorkerSets(ServingKind):
         present = read_count(obj.document, ("status", "replicas"), 0)
         surge = min(present, 2 * MAX_REPLICAS)  # temporarily more during a rolling update
         return tuple(
-            ServingGroup(self._name(obj, short_names, str(index)), pod_sets, index)
+            ServingGroup(
+                self._name(obj, short_names, suffix=f"-{index}"),
+                pod_sets,
+                index,
+                older_name=self._name(obj, short_names, extra=str(index)),  # of Quorate up to 0.2
+            )
             for index in range(max(wanted, surge))
         )
 
@@ -195,7 +200,7 @@ def _pod_sets_of_a_replica(obj: ServingSet) -> tuple[PodSet, ...]:
     if look_up(obj.document, (*_TEMPLATES, "leaderTemplate")) is None:
         return (_pod_set(MAIN, obj, workers, size),)
     leader = _pod_set(LEADER, obj, (*_TEMPLATES, "leaderTemplate"), 1)
-    return (leader, _pod_set(WORKER, obj, workers, size - 1)) if size > 1 else (leader,)
+    return leader, _pod_set(WORKER, obj, workers, size - 1)
 
 
 def _pod_set(name: str, obj: ServingSet, path: tuple[str, ...], count: int) -> PodSet:

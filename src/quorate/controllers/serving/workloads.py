@@ -217,7 +217,7 @@ def _without_class(about: ObjectReference, missing: MissingPriorityClass) -> Pla
 
 
 def _counts(pod_sets: Sequence[PodSet]) -> list[tuple[str, int]]:
-    return [(pod_set.name, pod_set.count) for pod_set in pod_sets]
+    return [(pod_set.name, pod_set.count) for pod_set in pod_sets if pod_set.count]
 
 
 def _not_resized_text(group: ServingGroup, workload: Workload) -> str:
