@@ -1,5 +1,6 @@
 """The status of queues: usage, counts, and why a queue is inactive."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -219,6 +220,32 @@ def test_the_status_contains_the_share_with_fair_sharing() -> None:
 MULTIKUEUE, PROVISIONING = "kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/provisioning-request"
 
 
+def add_checks(world: World, controllers: dict[str, str], on_flavors: Sequence[str] = ()) -> None:
+    """Add active admission checks, given their controllers, to cluster queue cq."""
+    active = [{"type": "Active", "status": "True"}]
+    for name, controller in controllers.items():
+        spec = {"controllerName": controller}
+        body = {"metadata": {"name": name}, "spec": spec, "status": {"conditions": active}}
+        world.state.put_admission_check(codec.convert(AdmissionCheck, body))
+    queue = world.state.ledger.cluster_queues["cq"].object
+    rules = [{"name": name, "onFlavors": on_flavors} for name in controllers]
+    strategy = codec.convert(AdmissionChecksStrategy, {"admissionChecks": rules})
+    spec_with_checks = replace(queue.spec, admission_checks_strategy=strategy)
+    world.state.put_cluster_queue(replace(queue, spec=spec_with_checks))
+
+
+@pytest.mark.parametrize(("controller", "reserving"), [(MULTIKUEUE, 1), (PROVISIONING, 0)])
+def test_a_queue_that_dispatches_needs_no_topology_of_its_own(controller: str, reserving: int) -> None:
+    """The worker clusters place the pods; here the workload gets the flavor without a topology."""
+    racks = {"topologyName": "racks", "nodeLabels": {"pool": "a"}}
+    world = a_world(
+        {"quota": [{"spot": {"cpu": 4}}, {"dear": {"cpu": 4}}]}, flavors={"spot": racks, "dear": {}}
+    )
+    add_checks(world, {"check": controller})
+    world.run({"cycle": 1})
+    assert world.state.cluster_queue_status("cq", world.now).reserving_workloads == reserving
+
+
 @pytest.mark.parametrize(
     ("controllers", "on_flavors", "reason", "message"),
     [
@@ -251,16 +278,7 @@ def test_conflicts_of_admission_checks(
     controllers: dict[str, str], on_flavors: list[str], reason: str, message: str
 ) -> None:
     world = a_world({"quota": [{"spot": {"cpu": 2}}, {"dear": {"cpu": 2}}]}, flavors=["spot", "dear"])
-    active = [{"type": "Active", "status": "True"}]
-    for name, controller in controllers.items():
-        spec = {"controllerName": controller}
-        body = {"metadata": {"name": name}, "spec": spec, "status": {"conditions": active}}
-        world.state.put_admission_check(codec.convert(AdmissionCheck, body))
-    queue = world.state.ledger.cluster_queues["cq"].object
-    rules = [{"name": name, "onFlavors": on_flavors} for name in controllers]
-    strategy = codec.convert(AdmissionChecksStrategy, {"admissionChecks": rules})
-    spec_with_checks = replace(queue.spec, admission_checks_strategy=strategy)
-    world.state.put_cluster_queue(replace(queue, spec=spec_with_checks))
+    add_checks(world, controllers, on_flavors)
     condition = find_condition(world.state.cluster_queue_status("cq", world.now).conditions, "Active")
     assert condition is not None
     want = f"Can't admit new workloads: {message}." if message else "Can admit new workloads"

@@ -20,6 +20,7 @@ from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
 from quorate.api.meta import is_true
 from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
 from quorate.queueing.limits import MAX_MESSAGE_FINDINGS
+from quorate.queueing.nodes.topology_flavors import runs_elsewhere
 
 InactiveCode = Literal[
     "Terminating",  # the queue has a deletion timestamp
@@ -84,7 +85,7 @@ def inactive_reasons(
     absent = {
         flavor: name
         for flavor, name in by_flavor.items()
-        if name and topologies is not None and name not in topologies
+        if name and topologies is not None and name not in topologies and not runs_elsewhere(spec, checks)
     }
     if absent:
         text = ", ".join(
