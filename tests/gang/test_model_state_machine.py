@@ -6,7 +6,7 @@ new leader.  They must never differ.  The invariants are checked against the obj
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -406,11 +406,7 @@ def _leaves_victims_whole(before: SessionStart, world: World, outcome: Outcome) 
 
 def _active(before: SessionStart, world: World) -> tuple[list[Key], list[Key]]:
     """Return the groups charged by admissions: all, and those that had not started."""
-    unstarted = [
-        key
-        for key in before.groups
-        if key not in before.started and world.groups[key].status.phase == "Inqueue"
-    ]
+    unstarted = [key for key in before.groups if key not in before.started and _is_inqueue(world, key)]
     started = [
         key
         for key in before.started & set(before.groups)
@@ -420,11 +416,16 @@ def _active(before: SessionStart, world: World) -> tuple[list[Key], list[Key]]:
     return [*started, *unstarted], unstarted
 
 
+def _is_inqueue(world: World, key: Key) -> bool:
+    return world.groups[key].status.phase == "Inqueue"
+
+
 def _admits_what_there_is_room_for(before: SessionStart, world: World) -> None:
     active, unstarted = _active(before, world)
     for resource in {resource for key in unstarted for resource in +Counter(before.claims[key])}:
         claimed = sum(before.claims[key].get(resource, 0) for key in active)
-        asking = [key for key in unstarted if before.claims[key].get(resource)]
+        admitted_anew = [key for key in active if not before.ready[key] and _is_inqueue(world, key)]
+        asking = [key for key in (*unstarted, *admitted_anew) if before.claims[key].get(resource)]
         freed = max(before.evictable[key][resource] for key in asking)
         assert claimed <= before.room[resource] + freed, (
             f"{resource}: {claimed} of {before.room[resource]}+{freed}"
@@ -479,3 +480,25 @@ def _admits_the_older_of_equals(before: SessionStart, world: World) -> None:
 
 TestMachine = pytest.mark.slow(Machine.TestCase)
 TestMachine.settings = examples(100, steps=30)
+
+
+def test_a_gang_that_lost_all_pods_is_admitted_for_pods_that_are_evicted_for_it() -> None:
+    """An example of the search: ``b`` is admitted anew beside ``a``, for the pod of ``c``."""
+    machine = Machine()
+    one = Request("default", "", least=2, extra=0, cpu=1, reserves=9)
+    machine.begin(
+        conf=CONFIGURATIONS[1],
+        nodes=[2, 2],
+        group_requests=[
+            one,
+            replace(one, cls="high", least=1, extra=1),
+            replace(one, cls="low", least=1, extra=2),
+        ],
+    )
+    for _ in range(5):
+        machine.live()
+    assert [machine._phase(name) for name in "abc"] == ["Inqueue", "Running", "Running"]
+    machine.do("deletePods", ["b2-1"])
+    machine.do("removeNodes", ["n0"])
+    machine.live()
+    assert machine._phase("b") == "Inqueue"
