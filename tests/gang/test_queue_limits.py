@@ -130,3 +130,45 @@ def test_a_group_beyond_the_capability_of_its_queue_says_so_before_what_the_node
     outcome = opened(given_, plugin, profile).session()
     of_queue = str(outcome.pending_reasons[key_of("a")]).startswith("queue ")
     assert of_queue == (capability == 4), outcome.pending_reasons
+
+
+@pytest.mark.parametrize("hard", [False, True], ids=["plain", "within a HyperNode"])
+@pytest.mark.parametrize("profile", ["compat", "design"])
+@pytest.mark.parametrize(
+    ("plugin", "parent"),
+    [("proportion", "root"), ("capacity", "root"), (HIERARCHY, "above")],
+    ids=["proportion", "capacity", "parent"],
+)
+@pytest.mark.parametrize(
+    ("capability", "cpus", "text"),
+    [
+        pytest.param(1, [2, 2], "cpu: need 4, have 1 of 1 now", id="no member"),
+        pytest.param(3, [2, 2], "cpu: need 4, have 3 of 3 now", id="not all members"),
+        pytest.param(3, [1, 3], "cpu: need 4, have 3 of 3 now", id="unequal members"),
+        pytest.param(4, [2, 2], "", id="all members"),
+        pytest.param(4, [1, 3, 4], "", id="the smallest members"),
+    ],
+)
+def test_members_that_no_node_takes_name_the_limit_of_their_queue_too(
+    capability: int, cpus: list[int], text: str, plugin: str | Json, parent: str, profile: str, *, hard: bool
+) -> None:
+    """The group is admitted, as it has no minResources; nodes may become free, and the limit stays."""
+    limit = {"capability": {"cpu": capability}}
+    queue = {"name": "q", "parent": parent, **(limit if parent == "root" else {})}
+    topology = {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}} if hard else {}
+    given_ = {
+        "nodes": [{"name": "n", "cpu": 8}],
+        "hyperNodes": [{"name": "h", "tier": 1, "nodes": "n"}],
+        "queues": [queue, {"name": "above", **limit}, {"name": "other"}],
+        "podGroups": [
+            {"name": "busy", "queue": "other", "minMember": 1, "phase": "Running"},
+            {"name": "a", "queue": "q", "minMember": 2, "phase": "Inqueue", **topology},
+        ],
+        "pods": [
+            {"name": "busy", "group": "busy", "cpu": 8, "node": "n", "phase": "Running"},
+            *({"name": f"a-{at}", "group": "a", "cpu": cpu} for at, cpu in enumerate(cpus)),
+        ],
+    }
+    reason = str(opened(given_, plugin, profile).session().pending_reasons[key_of("a")])
+    assert ("their queue may not allocate more now" in reason) == bool(text), reason
+    assert text in reason

@@ -397,7 +397,8 @@ class GangPlacement:
 
     def _cause(self, *, never_fits: bool = False, is_placed: bool = False) -> Cause:
         """Return why members have no node.  ``is_placed``: the members before them keep theirs."""
-        refused, no_fits = self._refused_requests, self._failed_shapes.values()
-        is_of_queue = refused is not None and not (no_fits and never_fits)
-        by_queue = refused[0 if is_placed else 1] if refused is not None and is_of_queue else None
-        return cause_of_refusals(self._session, self._gang, no_fits, by_queue)
+        refused = (
+            self._refused_requests[0 if is_placed else 1] if self._refused_requests is not None else None
+        )
+        no_fits = self._failed_shapes.values()
+        return cause_of_refusals(self._session, self._gang, no_fits, refused, never_fits=never_fits)

@@ -25,11 +25,11 @@ from quorate.gang.actions.refused_placements import Trials
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.sub_groups import SubGroup, SubGroupKey, TierLimit, tier_limit
 from quorate.gang.cache.task import Task, TaskStatus
-from quorate.gang.pending_reasons import Cause, GangUnschedulable, PendingReason
+from quorate.gang.pending_reasons import Cause, GangUnschedulable, PendingReason, can_never_fit
 from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Move, Statement
-from quorate.gang.session.waiting_causes import cause_of_refusals, requests_until
+from quorate.gang.session.waiting_causes import beyond_limit, cause_of_refusals, requests_until
 from quorate.gang.topology_reasons import NetworkTopologyUnsatisfied
 from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.framework import Capacity
@@ -338,6 +338,10 @@ class TopologyPlacement:
             return self._sub_group_reason
         if self._limit is not None and self._limit.is_hard:
             reason = self._unsatisfied(self._limit, self._gang_room(), None, "")
+            limit = None if reason is None or reason.never_fits else beyond_limit(self._session, gang)
+            if limit is not None and can_never_fit(limit[1]):
+                cause = cause_of_refusals(self._session, gang, (), limit[0])
+                return GangUnschedulable(self._least_shortage, gang.min_member, cause)
             if reason is not None:
                 return reason
         never = sum(
@@ -345,17 +349,15 @@ class TopologyPlacement:
             for shape, diagnosis in self._failed.items()
             if diagnosis is not None and diagnosis.never_fits
         )
-        return GangUnschedulable(
-            self._least_shortage,
-            gang.min_member,
-            cause=self._cause(self._refused[1] if self._refused is not None else None),
-            never_fits=counts.valid - never < gang.min_member,
-        )
+        never_fits = counts.valid - never < gang.min_member
+        refused = self._refused[1] if self._refused is not None else None
+        cause = self._cause(refused, never_fits=never_fits)
+        return GangUnschedulable(self._least_shortage, gang.min_member, cause, never_fits)
 
-    def _cause(self, refused: Amounts | None) -> Cause:
+    def _cause(self, refused: Amounts | None, *, never_fits: bool = False) -> Cause:
         """Return why members have no node.  ``refused``: the request that the queue may not allocate."""
         refusals = [diagnosis for diagnosis in self._failed.values() if diagnosis is not None]
-        return cause_of_refusals(self._session, self._gang, refusals, refused)
+        return cause_of_refusals(self._session, self._gang, refusals, refused, never_fits=never_fits)
 
     def _unsatisfied(
         self, limit: TierLimit, room: PodGroupRoom, within: Mask | None, sub_group: str

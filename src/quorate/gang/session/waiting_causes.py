@@ -4,13 +4,21 @@ from collections import Counter
 from collections.abc import Collection
 
 from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.task import Task, TaskStatus
-from quorate.gang.pending_reasons import Cause, QueueNotOpen, can_never_fit, no_share_message
+from quorate.gang.pending_reasons import (
+    Cause,
+    QueueNotOpen,
+    QueueQuotaExceeded,
+    can_never_fit,
+    no_share_message,
+)
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Statement
 from quorate.gang.shortage import no_fit_message
 from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.resources import Amounts
+from quorate.placement.shapes import Shape
 
 
 def refusal_by_queue(session: Session, gang: Gang, request: Amounts | None = None) -> Cause:
@@ -20,8 +28,7 @@ def refusal_by_queue(session: Session, gang: Gang, request: Amounts | None = Non
         return Cause(str(QueueNotOpen(queue.name)))
     if request is None:
         request = dict(min((sorted(shape.amounts.items()) for shape in gang.shapes), default=()))
-    shortages = (callback(queue, request) for callback in session.callbacks.share_shortage)
-    share = next((shortage for shortage in shortages if shortage is not None), None)
+    share = _share_shortage(session, queue, request)
     text = no_share_message(share)
     if gang.quota_admission is not None:
         text = f"they request more than minResources, or {text}"
@@ -38,12 +45,64 @@ def requests_until(session: Session, task: Task, statement: Statement) -> tuple[
     return charge, together
 
 
+def beyond_limit(session: Session, gang: Gang) -> tuple[Amounts, QueueQuotaExceeded] | None:
+    """Return what the missing members request at least, and what their queue lacks for it.
+
+    Return None if nothing is lacking, or if the limit is all that the nodes have, as without a capability.
+    Claims of equal members may be shared, and count for one member.
+    """
+    queue, missing = session.queue_of(gang), max(1, gang.missing_members(with_best_effort=False))
+    least = _least_requests(gang.shapes, missing)
+    if len(gang.shapes) == 1:
+        least = {**session.charge_of(queue, next(iter(gang.schedulable.values()))), **least}
+    share = None if session.allows(queue, least) else _share_shortage(session, queue, least)
+    if share is None:
+        return None
+    of_nodes = session.cluster.total
+    is_of_nodes = all(
+        shortage.resource in of_nodes and shortage.at_most >= of_nodes[shortage.resource]
+        for shortage in share.shortages
+    )
+    return None if is_of_nodes else (least, share)
+
+
+def _share_shortage(session: Session, queue: Queue, request: Amounts) -> QueueQuotaExceeded | None:
+    shortages = (callback(queue, request) for callback in session.callbacks.share_shortage)
+    return next((shortage for shortage in shortages if shortage is not None), None)
+
+
+def _least_requests(shapes: Counter[Shape], members: int) -> Amounts:
+    """Return the least that ``members`` pods of ``shapes`` request, of each resource."""
+    least: dict[str, int] = {}
+    for resource in {name for shape in shapes for name in shape.amounts}:
+        amounts = sorted((shape.amounts.get(resource, 0), pods) for shape, pods in shapes.items())
+        left, least[resource] = members, 0
+        for amount, pods in amounts:
+            least[resource] += amount * min(left, pods)
+            left -= min(left, pods)
+    return least
+
+
 def cause_of_refusals(
-    session: Session, gang: Gang, refusals: Collection[Diagnosis], refused: Amounts | None
+    session: Session,
+    gang: Gang,
+    refusals: Collection[Diagnosis],
+    refused: Amounts | None,
+    *,
+    never_fits: bool = False,
 ) -> Cause:
-    """Return why members have no node.  ``refused``: the request that the queue may not allocate, if any."""
+    """Return why members have no node.
+
+    ``refused``: the request that the queue may not allocate; None if no member was refused by the queue yet.
+    ``never_fits``: only other nodes can help, so the queue does not matter.
+    """
     causes = sorted(set(map(no_fit_message, refusals)))
     share = None
+    if refusals and never_fits:
+        refused = None
+    elif refusals and refused is None:
+        limit = beyond_limit(session, gang)
+        refused = None if limit is None else limit[0]
     if refused is not None:
         by_queue = refusal_by_queue(session, gang, refused)
         share = by_queue.share
