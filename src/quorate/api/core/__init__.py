@@ -1,5 +1,6 @@
 """Fields of core/v1, scheduling.k8s.io/v1 and node.k8s.io/v1 objects that Quorate reads."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Final, Literal
 
@@ -57,6 +58,22 @@ class Taint(Struct):
     key: str
     effect: str
     value: str = ""
+
+
+def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
+    """Return True if one of ``tolerations`` covers ``taint``.
+
+    The operators ``Lt`` and ``Gt`` (KEP-5471) cover nothing: they are alpha and off in Kubernetes 1.36.
+    """
+    return any(
+        toleration.effect in ("", taint.effect)
+        and toleration.key in ("", taint.key)
+        and (
+            toleration.operator == "Exists"
+            or (toleration.operator in ("", "Equal") and toleration.value == taint.value)
+        )
+        for toleration in tolerations
+    )
 
 
 class NodeSelectorTerm(Struct):

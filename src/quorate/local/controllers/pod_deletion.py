@@ -10,14 +10,13 @@ from contextlib import suppress
 from typing import Final
 
 from quorate.api.codec import Json
-from quorate.api.core import Node, Pod, Taint, Toleration
+from quorate.api.core import Node, Pod, Taint, Toleration, tolerates
 from quorate.api.meta import Key, Uid, find_condition
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import NODES, PODS
 from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.pod_control import disruption_patch, is_pod_finished
-from quorate.local.controllers.scheduler_filters import tolerates
 
 QUARANTINE_S: Final = 40.0  # a node that is created just now may be announced later than its pods
 TERMINATED_THRESHOLD: Final = 12_500  # finished pods that are kept

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from quorate.api.core import Node, NodeSelectorTerm, Pod, PodSpec, Taint, Toleration
+from quorate.api.core import Node, NodeSelectorTerm, Pod, PodSpec, tolerates
 from quorate.api.core.pod_resources import pod_requests
 from quorate.api.meta import find_condition, matches_requirement
 
@@ -107,15 +107,6 @@ def _filter_failures(spec: PodSpec, amounts: ResourceAmounts, node_info: NodeInf
         for resource, amount in sorted(amounts.items())
         if amount > 0 and node_info.used[resource] + amount > node_info.allocatable(resource)
     ]
-
-
-def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
-    return any(
-        toleration.effect in ("", taint.effect)
-        and (toleration.key == taint.key or (toleration.key == "" and toleration.operator == "Exists"))
-        and (toleration.operator == "Exists" or toleration.value == taint.value)
-        for toleration in tolerations
-    )
 
 
 def matches_node_affinity(spec: PodSpec, node: Node) -> bool:

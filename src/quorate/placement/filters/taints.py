@@ -1,14 +1,12 @@
 """Filter and score by taints and tolerations; a cordoned node counts as tainted.
 
 Source: the Kubernetes page "Taints and Tolerations" and kube-scheduler's plugins TaintToleration and
-NodeUnschedulable.  The operators ``Lt`` and ``Gt`` (KEP-5471) are alpha and off in 1.36; as there, they
-tolerate nothing.
+NodeUnschedulable.
 """
 
-from collections.abc import Iterable
 from typing import Final
 
-from quorate.api.core import Taint, Toleration
+from quorate.api.core import Taint, Toleration, tolerates
 from quorate.placement.failures import UNSCHEDULABLE, NodeStatuses, untolerated_taint
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.vectors import Mask, Vector, np
@@ -60,19 +58,3 @@ def prefer_no_schedule_counts(nodes: NodeColumns, tolerations: Tolerations) -> V
 
 def _prefer_no_schedule_count(taints: Taints, tolerations: Tolerations) -> int:
     return sum(taint.effect == PREFER_NO_SCHEDULE and not tolerates(tolerations, taint) for taint in taints)
-
-
-def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
-    return any(_tolerates(toleration, taint) for toleration in tolerations)
-
-
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
-        return False
-    match toleration.operator:
-        case "" | "Equal":
-            return toleration.value == taint.value
-        case "Exists":
-            return True
-        case _:
-            return False

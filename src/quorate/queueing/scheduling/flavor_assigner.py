@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from quorate.api.core import NodeSelectorTerm, Taint, Toleration
+from quorate.api.core import NodeSelectorTerm, tolerates
 from quorate.api.kueue import FlavorFungibility, Preemption, ResourceFlavor
 from quorate.api.meta import matches_requirement
 from quorate.queueing import inadmissible_reasons as r
@@ -388,8 +388,8 @@ def flavor_incompatibility(
     if flavor is None:
         return r.FlavorMissing(pod_set.name, name)
     for taint in flavor.spec.node_taints:
-        if taint.effect in ("NoSchedule", "NoExecute") and not any(
-            tolerates(toleration, taint) for toleration in (*pod_set.tolerations, *flavor.spec.tolerations)
+        if taint.effect in ("NoSchedule", "NoExecute") and not tolerates(
+            (*pod_set.tolerations, *flavor.spec.tolerations), taint
         ):
             return r.TaintUntolerated(pod_set.name, name, taint.key, taint.value, taint.effect)
     if not pod_set.node_selector and pod_set.affinity is None:
@@ -401,20 +401,6 @@ def flavor_incompatibility(
     if contradicts_selector or not _matches_affinity(pod_set.affinity, labels):
         return r.AffinityMismatched(pod_set.name, name)
     return None
-
-
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    match toleration.operator:
-        case "Exists":
-            return True
-        case "" | "Equal":
-            return bool(toleration.key) and toleration.value == taint.value
-        case _:
-            return False
 
 
 def _matches_affinity(terms: tuple[NodeSelectorTerm, ...] | None, labels: dict[str, str]) -> bool:

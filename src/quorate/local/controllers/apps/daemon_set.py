@@ -11,7 +11,7 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.codec import Json
-from quorate.api.core import Node, Pod, PodSpec, Toleration
+from quorate.api.core import Node, Pod, PodSpec, Toleration, tolerates
 from quorate.api.meta import Key, Struct, scaled_value
 from quorate.kube.informer import Change, Informer
 from quorate.local.controllers import pod_control as control
@@ -19,7 +19,7 @@ from quorate.local.controllers.apps.revisions import ControllerRevision, Revisio
 from quorate.local.controllers.apps.types import DAEMON_SETS, PODS, DaemonSet, DaemonSetStatus
 from quorate.local.controllers.claims import pod_claims
 from quorate.local.controllers.controller import Controller, ControllerContext
-from quorate.local.controllers.scheduler_filters import matches_node_affinity, tolerates
+from quorate.local.controllers.scheduler_filters import matches_node_affinity
 from quorate.local.own_writes import MutationCache
 
 _NODE: Final = "node.kubernetes.io/"
