@@ -37,9 +37,9 @@ def test_a_check_is_active_with_its_configuration(
 ) -> None:
     check = a_named_check(parameters)
     (patch,) = decide_active(check, a_config() if exists else None, 1_000.0)
-    (active,) = patch.body["status"].conditions
-    assert f"{active.status} {active.reason}" == want
-    unchanged = a_named_check(parameters, conditions=[codec.to_builtins(active)])
+    (active,) = patch.body["status"]["conditions"]
+    assert f"{active['status']} {active['reason']}" == want
+    unchanged = a_named_check(parameters, conditions=[active])
     assert decide_active(unchanged, a_config() if exists else None, 2_000.0) == ()
 
 
@@ -52,9 +52,9 @@ def test_checks_of_other_controllers_are_ignored() -> None:
 def test_a_check_that_stays_active_has_the_generation_that_was_observed() -> None:
     check = a_named_check(VALID)
     (patch,) = decide_active(check, a_config(), 1_000.0)
-    (active,) = patch.body["status"].conditions
-    told = a_named_check(VALID, conditions=[codec.to_builtins(active)])
+    (active,) = patch.body["status"]["conditions"]
+    told = a_named_check(VALID, conditions=[active])
     changed = msgspec.structs.replace(told, metadata=msgspec.structs.replace(told.metadata, generation=2))
     (patch,) = decide_active(changed, a_config(), 2_000.0)
-    (again,) = patch.body["status"].conditions
-    assert (again.observed_generation, again.last_transition_time) == (2, active.last_transition_time)
+    (again,) = patch.body["status"]["conditions"]
+    assert (again["observedGeneration"], again["lastTransitionTime"]) == (2, active["lastTransitionTime"])

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from quorate.api.kueue import (
     AdmissionCheck,
     ClusterQueue,
@@ -28,7 +30,7 @@ from quorate.controllers.multikueue.connection.check_controller import config_of
 from quorate.controllers.multikueue.workers import Worker, Workers
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
-from quorate.kube.writes import Patch, send
+from quorate.kube.writes import Patch, send, status_patch
 from quorate.queueing import conditions as c
 
 AUTOMATION: Final = "MultiKueueManagerQuotaAutomation"  # a condition of cluster queues
@@ -233,17 +235,13 @@ class QuotaController:
         if plan.resource_groups is not None:
             spec = {"resourceGroups": plan.resource_groups}
             writes.append(Patch(CLUSTER_QUEUES, metadata.key, metadata.resource_version, {"spec": spec}))
-        old, new = find_condition(queue.status.conditions, AUTOMATION), plan.condition
-        if new is None and old is not None:
-            conditions = c.without_condition(queue.status.conditions, AUTOMATION)
-        elif new is not None and not c.is_unchanged(old, new):
-            conditions = with_condition(queue.status.conditions, new)
-        else:
-            conditions = queue.status.conditions
-        if conditions != queue.status.conditions:
-            body = {"status": {"conditions": conditions}}
-            writes.append(Patch(CLUSTER_QUEUES, metadata.key, metadata.resource_version, body, "status"))
-        await send(self._context.client, writes)
+        conditions = queue.status.conditions
+        if plan.condition is None:
+            conditions = c.without_condition(conditions, AUTOMATION)
+        elif not c.is_unchanged(find_condition(conditions, AUTOMATION), plan.condition):
+            conditions = with_condition(conditions, plan.condition)
+        status = replace(queue.status, conditions=conditions)
+        await send(self._context.client, (*writes, *status_patch(CLUSTER_QUEUES, queue, status)))
 
 
 async def _run(*informers: Informer[Any]) -> None:

@@ -24,7 +24,7 @@ from quorate.api.kueue.provisioning import (
 from quorate.api.meta import Condition, at_epoch, find_condition, is_true, true_condition, with_condition
 from quorate.controllers.provisioning.requested_pods import CLASS_NAME, CONSUMES
 from quorate.kube.resources import ADMISSION_CHECKS
-from quorate.kube.writes import Patch
+from quorate.kube.writes import Patch, status_patch
 from quorate.queueing import conditions as c
 
 CONFIG_KIND: Final = "ProvisioningRequestConfig"
@@ -47,14 +47,8 @@ def decide_active(
     """Return the patch of a check's Active condition; empty if unchanged or not ours."""
     if check.spec.controller_name != CONTROLLER:
         return ()
-    new = _active_condition(check, config, now)
-    conditions = check.status.conditions
-    old = find_condition(conditions, new.type)
-    if old is not None and c.is_unchanged(old, new) and old.observed_generation == new.observed_generation:
-        return ()
-    metadata = check.metadata
-    status = replace(check.status, conditions=with_condition(conditions, new))
-    return (Patch(ADMISSION_CHECKS, metadata.key, metadata.resource_version, {"status": status}, "status"),)
+    conditions = with_condition(check.status.conditions, _active_condition(check, config, now))
+    return status_patch(ADMISSION_CHECKS, check, replace(check.status, conditions=conditions))
 
 
 def _active_condition(

@@ -14,7 +14,7 @@ from quorate.controllers.informers import ByName
 from quorate.controllers.limits import FEW_WORKERS
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import ADMISSION_CHECKS, MULTIKUEUE_CONFIGS
-from quorate.kube.writes import Patch, send
+from quorate.kube.writes import send, status_patch
 from quorate.queueing import conditions as c
 
 _BY_CONFIG: Final = "multikueue checks by configuration"  # index of checks by the name of their configuration
@@ -68,19 +68,8 @@ class CheckController:
             return
         now = self._context.clock.now()
         new = active_condition(check, ByName(self._configs), ByName(self._clusters), now)
-        conditions = check.status.conditions
-        old = find_condition(conditions, new.type)
-        if (
-            old is not None
-            and c.is_unchanged(old, new)
-            and old.observed_generation == new.observed_generation
-        ):
-            return
-        status = replace(check.status, conditions=with_condition(conditions, new))
-        version = check.metadata.resource_version
-        await send(
-            self._context.client, (Patch(ADMISSION_CHECKS, key, version, {"status": status}, "status"),)
-        )
+        status = replace(check.status, conditions=with_condition(check.status.conditions, new))
+        await send(self._context.client, status_patch(ADMISSION_CHECKS, check, status))
 
 
 def active_condition(

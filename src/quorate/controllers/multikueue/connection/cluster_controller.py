@@ -5,7 +5,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from quorate.api.kueue.multikueue import MultiKueueCluster
-from quorate.api.meta import ConditionStatus, Key, at_epoch, find_condition, with_condition
+from quorate.api.meta import ConditionStatus, Key, at_epoch, with_condition
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.limits import FEW_WORKERS
 from quorate.controllers.multikueue.connection.connection import Connection, Failure
@@ -105,11 +105,7 @@ class ClusterController:
     ) -> None:
         generation, now = cluster.metadata.generation, self._context.clock.now()
         new = c.new_condition("Active", status, reason, message, now, generation)
-        conditions = cluster.status.conditions
-        old = find_condition(conditions, new.type)
-        if old is not None and c.is_unchanged(old, new) and old.observed_generation == generation:
-            return
-        wanted = replace(cluster.status, conditions=with_condition(conditions, new))
+        wanted = replace(cluster.status, conditions=with_condition(cluster.status.conditions, new))
         await send(self._context.client, status_patch(MULTIKUEUE_CLUSTERS, cluster, wanted))
 
 
