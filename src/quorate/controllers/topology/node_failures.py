@@ -50,6 +50,7 @@ from quorate.queueing.topology.node_failures import (
     NodeHealth,
     Tolerations,
     host_state,
+    hosts_by_pod_set,
     node_failures,
     tolerations_of,
 )
@@ -84,11 +85,7 @@ class AssignedHosts:
 
 
 def assigned_hosts(admission: Admission) -> AssignedHosts:
-    by_pod_set = {
-        assigned.name: frozenset(values[-1] for values, _ in assignment.domains() if values)
-        for assigned in admission.pod_set_assignments
-        if (assignment := assigned.topology_assignment) is not None and assignment.levels[-1:] == (HOSTNAME,)
-    }
+    by_pod_set = hosts_by_pod_set(admission)
     return AssignedHosts(admission, by_pod_set, frozenset().union(*by_pod_set.values()))
 
 

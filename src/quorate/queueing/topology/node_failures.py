@@ -10,7 +10,15 @@ from typing import Final, NamedTuple
 from quorate.api.batch import decode_template
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.core import Taint, Toleration
-from quorate.api.kueue import PodSetAssignment, PodSetUpdate, ResourceFlavor, UnhealthyNode, Workload
+from quorate.api.kueue import (
+    Admission,
+    PodSetAssignment,
+    PodSetUpdate,
+    ResourceFlavor,
+    UnhealthyNode,
+    Workload,
+)
+from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Condition
 from quorate.placement.filters.taints import FILTERED_EFFECTS, first_untolerated
 from quorate.queueing.conditions import transition_time
@@ -35,6 +43,15 @@ class NodeHealth(NamedTuple):
     def is_healthy(self) -> bool:
         """True if no workload can find the node failed."""
         return self.is_ready and not any(taint.effect in FILTERED_EFFECTS for taint in self.taints)
+
+
+def hosts_by_pod_set(admission: Admission) -> dict[str, frozenset[str]]:
+    """Return the hosts of the pods by pod set; only pod sets that are placed on hosts."""
+    return {
+        assigned.name: frozenset(values[-1] for values, _ in places.domains() if values)
+        for assigned in admission.pod_set_assignments
+        if (places := assigned.topology_assignment) is not None and places.levels[-1:] == (HOSTNAME,)
+    }
 
 
 class HostState(NamedTuple):

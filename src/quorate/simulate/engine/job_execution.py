@@ -15,9 +15,10 @@ from quorate.queueing import conditions as c
 from quorate.queueing.lifecycle.statuses import evict_status
 from quorate.queueing.pods_ready import pods_ready_condition
 from quorate.queueing.state import State
+from quorate.queueing.topology.node_failures import hosts_by_pod_set
 from quorate.simulate.engine.recorder import Recorder
 from quorate.simulate.engine.simulated_job import SimulatedJob, granted_counts, shrunk_ms, stretched_ms
-from quorate.simulate.engine.simulated_nodes import SimulatedNodes, assigned_hosts
+from quorate.simulate.engine.simulated_nodes import SimulatedNodes
 from quorate.simulate.engine.virtual_time import EventKind, EventQueue, VirtualClock
 from quorate.simulate.inputs.submissions import MS, Submission
 from quorate.simulate.inputs.world import World
@@ -230,7 +231,8 @@ class JobExecution:
 
     def check_hosts(self, job: SimulatedJob) -> None:
         """Record the failed nodes of a running job in its workload, or evict it, as the controller would."""
-        hosts = assigned_hosts(job.workload)
+        admission = job.workload.status.admission
+        hosts = {} if admission is None else hosts_by_pod_set(admission)
         is_down = any(not self._nodes.down.isdisjoint(hosts_of_set) for hosts_of_set in hosts.values())
         if is_down and job.works:
             self._interrupt(job)

@@ -170,16 +170,6 @@ class SimulatedNodes:
         return NodeHealth(find_condition(node.status.conditions, "Ready"), node.spec.taints)
 
 
-def assigned_hosts(workload: Workload) -> dict[str, frozenset[str]]:
-    """Return the hosts of the pods by pod set; only pod sets that are placed on hosts."""
-    admission = workload.status.admission
-    return {
-        assigned.name: frozenset(values[-1] for values, _ in places.domains() if values)
-        for assigned in (() if admission is None else admission.pod_set_assignments)
-        if (places := assigned.topology_assignment) is not None and places.levels[-1:] == (HOSTNAME,)
-    }
-
-
 def _outages(scenario: Scenario) -> Iterator[tuple[str, Outages]]:
     """Yield the nodes that fail."""
     for pool in scenario.nodes:
