@@ -105,12 +105,12 @@ def decode(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
     except msgspec.ValidationError as error:
         if TOO_MANY_QUANTITIES in str(error) or not has_nulls(data):
             raise
-        return decode_as_given(type_, without_nulls(data))
+        return decode_as_given(type_, json_without_nulls(data))
 
 
 def decode_any_quantities(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
     """Decode like ``decode``, but as many quantities as there are: for threads beside an event loop."""
-    return decode_as_given(type_, without_nulls(data) if has_nulls(data) else data, math.inf)
+    return decode_as_given(type_, json_without_nulls(data) if has_nulls(data) else data, math.inf)
 
 
 def decode_as_given(
@@ -148,7 +148,7 @@ def has_nulls(data: bytes | str | msgspec.Raw) -> bool:
     return "null" in data if isinstance(data, str) else b"null" in bytes(data)
 
 
-def without_nulls(data: bytes | str | msgspec.Raw) -> bytes:
+def json_without_nulls(data: bytes | str | msgspec.Raw) -> bytes:
     """Return a JSON text without the fields that are null.
 
     The API treats null and absent alike, and some servers and clients write null for an empty map or list.
@@ -160,16 +160,17 @@ def without_nulls(data: bytes | str | msgspec.Raw) -> bytes:
 def encode_without_nulls(document: object) -> bytes:
     """Encode a decoded document without the fields that are null.  Raises like ``decode``."""
     try:
-        return encode(_without_nulls(document))
+        return encode(without_nulls(document))
     except RecursionError as error:
         raise msgspec.ValidationError(NESTED_TOO_DEEPLY) from error
 
 
-def _without_nulls(value: Any) -> Any:
+def without_nulls(value: Any) -> Any:
+    """Return decoded JSON without the fields that are null."""
     if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
+        return [without_nulls(item) for item in value]
     return value
 
 

@@ -21,7 +21,7 @@ from quorate.kube.rest.config import load_rest_config
 
 T = TypeVar("T")
 
-_MAX_NAMES: Final = "1000"  # that are compared with one that does not exist
+_MAX_NAMES: Final = 1000  # that are compared with one that does not exist
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,14 @@ async def missing_namespace(client: Client, namespace: str) -> str:
 async def _names(client: Client, collection: str) -> list[str]:
     """Return names of objects to compare with one that does not exist; none if they may not be listed."""
     with suppress(ApiError, Unreachable):
-        listed = codec.decode(_List, await client.request("GET", collection, query={"limit": _MAX_NAMES}))
-        return [item.metadata.name for item in listed.items]
+        return await listed_names(client, collection, _MAX_NAMES)
     return []
+
+
+async def listed_names(client: Client, collection: str, most: int) -> list[str]:
+    """Return the names of at most ``most`` objects at the path ``collection``."""
+    listed = codec.decode(_List, await client.request("GET", collection, query={"limit": str(most)}))
+    return [item.metadata.name for item in listed.items]
 
 
 def with_cluster(cluster_options: ClusterOptions, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import typer
 
-from quorate.api import codec
-from quorate.api.meta import ObjectMeta, Struct
+from quorate.inspect.connection import listed_names
 from quorate.inspect.errors import user_message
 from quorate.kube.client import Client
 from quorate.kube.resources import (
@@ -27,15 +26,7 @@ from quorate.kube.rest.config import load_rest_config
 Complete = Callable[[typer.Context, str], list[str]]
 
 TIMEOUT_S: Final = 2.0  # the user is waiting for the completion
-_MAX_NAMES: Final = "500"
-
-
-class _Named(Struct):
-    metadata: ObjectMeta
-
-
-class _List(Struct):
-    items: tuple[_Named, ...] = ()
+_MAX_NAMES: Final = 500
 
 
 def _names_of(resource: Resource[Any]) -> Complete:
@@ -87,5 +78,4 @@ async def _list_names(
         cluster = await load_rest_config(kubeconfig, context)
         selected = "" if all_namespaces or not resource.namespaced else namespace or cluster.namespace
         async with Client(cluster, random.Random(), deadline_s=TIMEOUT_S) as client:
-            body = await client.request("GET", resource.path(selected), query={"limit": _MAX_NAMES})
-    return sorted(item.metadata.name for item in codec.decode(_List, body).items)
+            return sorted(await listed_names(client, resource.path(selected), _MAX_NAMES))

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from quorate.api import codec
 from quorate.api.batch import decode_template
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import PodSet, Workload
@@ -304,21 +305,11 @@ def _shape(template: msgspec.Raw, tolerations: bool) -> tuple[Any, ...]:
     shape = (
         _containers(spec.get("initContainers")),
         _containers(spec.get("containers")),
-        *(_without_nulls(spec.get(field)) or None for field in _REQUESTING),
+        *(codec.without_nulls(spec.get(field)) or None for field in _REQUESTING),
     )
     return (*shape, spec.get("tolerations") or []) if tolerations else shape
 
 
 def _containers(containers: list[dict[str, Any]] | None) -> list[Any]:
-    return [_without_nulls(container) for container in containers or []]
-
-
-def _without_nulls(value: Any) -> Any:
-    """Remove nulls: the API server does not distinguish null from an absent field."""
-    match value:
-        case dict():
-            return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-        case list():
-            return [_without_nulls(item) for item in value]
-        case _:
-            return value
+    """Return containers without null fields: to the API server, null is the same as an absent field."""
+    return [codec.without_nulls(container) for container in containers or []]
