@@ -5,14 +5,13 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.api.core import Node, Pod, Taint, Toleration
+from quorate.api.core import Node, Pod, Taint, Toleration, tolerates
 from quorate.local.controllers.scheduler_filters import (
     FitError,
     NodeInfo,
     SelectedNode,
     pod_amounts,
     select_node,
-    tolerates,
 )
 
 
