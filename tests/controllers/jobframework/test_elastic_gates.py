@@ -12,7 +12,7 @@ from quorate.api.kueue import (
 )
 from quorate.api.kueue.topology import topology_assignment
 from quorate.api.meta import at_epoch
-from quorate.api.names.kueue import TOPOLOGY_GATE
+from quorate.api.names.kueue import TOPOLOGY_GATE, WORKLOAD_ANNOTATION
 from quorate.api.names.topology import UNCONSTRAINED
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE, pods_of_job, ungate, ungating_slices
 from quorate.controllers.jobframework.podset_info import PodSetInfo
@@ -163,6 +163,14 @@ def test_ungated_pods_get_the_nodes_of_their_flavor() -> None:
         {"spec": {"nodeSelector": {"zone": "b"}, "tolerations": tolerations, **gates}},
         {"spec": {"tolerations": tolerations, **gates}},
     ]
+
+
+def test_ungated_pods_use_the_capacity_that_was_requested_for_their_slice() -> None:
+    """The template may have the annotations of the first slice."""
+    wanted = {"autoscaling.x-k8s.io/consume-provisioning-request": "second-request"}
+    info = PodSetInfo(name="main", count=1, annotations={**wanted, WORKLOAD_ANNOTATION: "second"})
+    (patch,) = ungate([a_pod("new")], {"main": 1}, [info])
+    assert patch.body["metadata"] == {"annotations": wanted}
 
 
 def test_an_annotation_names_the_slices_of_pods_created_by_hand() -> None:

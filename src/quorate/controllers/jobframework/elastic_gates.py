@@ -9,7 +9,7 @@ from quorate.api import codec
 from quorate.api.core.pod import Pod
 from quorate.api.kueue import ResourceFlavor, Workload
 from quorate.api.kueue.topology import TopologyAssignment
-from quorate.api.names.kueue import ELASTIC_JOB, POD_SET, SLICE_NAME, TOPOLOGY_GATE
+from quorate.api.names.kueue import ELASTIC_JOB, POD_SET, SLICE_NAME, TOPOLOGY_GATE, WORKLOAD_ANNOTATION
 from quorate.api.names.topology import PREFERRED, REQUIRED, UNCONSTRAINED
 from quorate.controllers.informers import slices_of, unscheduled_of_slices
 from quorate.controllers.jobframework.interface import J, JobKind
@@ -30,6 +30,7 @@ from quorate.queueing.conditions import is_admitted, is_evicted, is_finished
 from quorate.queueing.topology.ungating import PodPlace, choose_domains
 
 ELASTIC_GATE: Final = ELASTIC_JOB  # the gate has the name of the annotation
+_OF_WORKLOAD: Final = (WORKLOAD_ANNOTATION, SLICE_NAME)  # annotations that a pod has from its creation
 _NO_PLACES: Final[Mapping[str, TopologyAssignment]] = {}
 _NO_DOMAIN: Final[Mapping[str, str]] = {}
 
@@ -162,11 +163,14 @@ def pods_of_job(pods: Iterable[Pod], label: tuple[str, str], slices: str) -> lis
 def _without_gate(pod: Pod, info: PodSetInfo | None, domain: Mapping[str, str] = _NO_DOMAIN) -> Patch:
     """Return the patch that ungates a pod, with the node selector and the tolerations that it lacks.
 
-    ``domain``: the node selectors of its place, if it gets one now.
+    It also gets the annotations of admission checks: those of its template may name the ProvisioningRequest
+    of an earlier slice.  ``domain``: the node selectors of its place, if it gets one now.
     """
     left = [gate for gate in pod.spec.scheduling_gates if gate.name != ELASTIC_GATE]
     missing: dict[str, Any] = {}
+    annotations: dict[str, str] = {}
     if info is not None:
+        annotations = {key: value for key, value in info.annotations.items() if key not in _OF_WORKLOAD}
         written = {"nodeSelector": pod.spec.node_selector, "tolerations": pod.spec.tolerations}
         scheduling = PodSetInfo(
             name=info.name, count=1, node_selector=info.node_selector, tolerations=info.tolerations
@@ -178,5 +182,7 @@ def _without_gate(pod: Pod, info: PodSetInfo | None, domain: Mapping[str, str] =
     if domain:
         body["spec"]["nodeSelector"] = {**missing.get("nodeSelector", {}), **domain}
         if not any(name in pod.metadata.annotations for name in (REQUIRED, PREFERRED, UNCONSTRAINED)):
-            body["metadata"] = {"annotations": {UNCONSTRAINED: "true"}}  # it is counted by its place
+            annotations[UNCONSTRAINED] = "true"  # it is counted by its place
+    if annotations:
+        body["metadata"] = {"annotations": annotations}
     return Patch(PLACEABLE_PODS, pod.metadata.key, pod.metadata.resource_version, body)
