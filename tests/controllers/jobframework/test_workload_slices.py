@@ -319,6 +319,14 @@ def test_slices_are_ordered_by_replacement_not_by_name() -> None:
     assert written(got, "Finished")[:2] == ("True", "WorkloadSliceReplaced")
 
 
+def test_of_two_replacements_one_is_finished_and_not_the_slice_that_runs() -> None:
+    slices = (running(2), *(a_slice(3, name=name, replaces="first") for name in ("second", "third")))
+    (write,) = plan(a_growing_job(), *slices).writes
+    assert isinstance(write, Patch)
+    assert write.key.name == "second"
+    assert write.body["status"]["conditions"][-1]["reason"] == "OutOfSync"
+
+
 def test_a_job_stops_when_its_first_slice_is_evicted() -> None:
     pending = a_slice(5, name="second", replaces="first")
     evicted = running(3)

@@ -68,8 +68,9 @@ def ensure_slice(state: JobState[J], owned: Sequence[Workload]) -> JobPlan | Wor
             return _create_first(state)
         case [only]:
             return _with_one(state, only)
-        case [*surplus, old, new]:
-            if surplus:
+        case [*earlier, new]:  # two leaders may have created replacements of the same slice
+            old = next(filter(c.has_quota_reservation, reversed(earlier)), earlier[-1])
+            if surplus := [workload for workload in earlier if workload is not old]:
                 return JobPlan(writes=_finish_out_of_sync(state, surplus))
             return _with_two(state, old, new)
     raise AssertionError(f"{state.job.metadata.key}: unexpected slices {slices}")
