@@ -53,11 +53,11 @@ CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage":
             ["webhooks[0].clientConfig.url Invalid"],
         ),
         ("namespaces", {"spec": {"finalizers": ["a b"]}}, ["spec.finalizers[0] Invalid"]),
-        ("nodes", {"spec": {"taints": [{"key": "a"}]}}, ["spec.taints[0].effect Required"]),
+        ("nodes", {"spec": {"taints": [{"key": "a"}]}}, ["metadata.taints[0].effect Required"]),
         (
             "nodes",
             {"spec": {"taints": [{"key": "a", "effect": "X"}]}},
-            ["spec.taints[0].effect NotSupported"],
+            ["metadata.taints[0].effect NotSupported"],
         ),
         ("nodes", {"status": {"capacity": {"cpu": "-1"}}}, ["status.capacity.cpu Invalid"]),
         (
@@ -160,7 +160,8 @@ CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage":
 )
 def test_creation_of_other_kinds(resource: str, obj: Json, want: list[str]) -> None:
     named = {"metadata": {"name": "n", "namespace": "default"}} | obj
-    assert show(STRATEGIES[resource].validate(named)) == want
+    strategy = STRATEGIES[resource]
+    assert show([*strategy.validate(named), *strategy.validate_create(named)]) == want
 
 
 @pytest.mark.parametrize(

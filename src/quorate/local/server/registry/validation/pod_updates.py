@@ -4,7 +4,7 @@ from quorate.api.codec import Json
 from quorate.local.objects.errors import Cause, forbidden_field, invalid_value
 from quorate.local.server.registry.defaults.pod_resources import qos_class
 from quorate.local.server.registry.validation.field_rules import MAX_INT32, Causes, check
-from quorate.local.server.registry.validation.formats import check_format, subdomain
+from quorate.local.server.registry.validation.formats import check_format, qualified, subdomain
 
 IMMUTABLE = "field is immutable"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -188,7 +188,11 @@ def validate_status(new: Json, old: Json) -> list[Cause]:
 
 
 def _status_fields(now: Json, was: Json) -> Causes:
-    """Check the node that a preemption nominates, the addresses and the QoS class."""
+    """Check the conditions, the node that a preemption nominates, the addresses and the QoS class."""
+    yield from _generation(now, "status")
+    for index, condition in enumerate(now.get("conditions", ())):
+        yield from _generation(condition, f"status.conditions[{index}]")
+        yield from check_format(condition.get("type", ""), f"status.conditions[{index}].Type", qualified)
     node = now.get("nominatedNodeName", "")
     if node and node != was.get("nominatedNodeName"):
         yield from check_format(node, "status.nominatedNodeName", subdomain)
@@ -200,6 +204,12 @@ def _status_fields(now: Json, was: Json) -> Causes:
         )
     if was.get("qosClass") and now.get("qosClass") != was["qosClass"]:
         yield invalid_value("status.qosClass", now.get("qosClass", ""), IMMUTABLE)
+
+
+def _generation(part: Json, path: str) -> Causes:
+    generation = part.get("observedGeneration", 0)
+    if generation < 0:
+        yield invalid_value(f"{path}.observedGeneration", generation, "must be a non-negative integer")
 
 
 def _ended_containers(new: Json, old: Json) -> Causes:

@@ -31,18 +31,41 @@ MANY_COMPLETIONS = 100_000
 MAX_PARALLELISM_OF_MANY = 10_000
 """The same for a job with more than MANY_COMPLETIONS and a backoff limit per index."""
 
+COUNTS = {
+    "Deployment.status": ("updatedReplicas", "readyReplicas", "availableReplicas"),
+    "ReplicaSet.status": ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
+    "ReplicationController.status": ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
+    "StatefulSet.status": ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"),
+}
+"""By rules of a status, its counts that are parts of ``replicas``."""
+
 
 @relation
 def selector_selects_template(spec: Json, path: str, scope: Scope) -> Causes:
     selector = spec.get("selector")
-    if selector is None:
+    labels = spec["template"]["metadata"].get("labels", {})
+    if selector is None:  # selects nothing
+        yield errors.invalid_value(f"{path}.template.metadata.labels", labels, SELECTOR_MISMATCH)
         return
     if not (selector.get("matchLabels") or selector.get("matchExpressions")):
-        kind = scope.type.removesuffix("Spec").lower()
+        kind = "deployment" if scope.type == "ReplicaSetSpec" else scope.type.removesuffix("Spec").lower()
         yield errors.invalid_value(f"{path}.selector", selector, f"empty selector is invalid for {kind}")
-    labels = spec["template"]["metadata"].get("labels", {})
     if not selector_matches(selector, labels):
         yield errors.invalid_value(f"{path}.template.metadata.labels", labels, SELECTOR_MISMATCH)
+
+
+@relation
+def replica_counts(obj: Json, path: str, scope: Scope) -> Causes:
+    """Check that the counts of a status are parts of its replicas."""
+    status, too_many = obj.get("status", {}), "cannot be greater than {}"
+    for field in COUNTS[scope.type]:
+        count = status.get(field, 0)
+        if count > status.get("replicas", 0):
+            yield errors.invalid_value(f"status.{field}", count, too_many.format("status.replicas"))
+    available = status.get("availableReplicas", 0)
+    if available > status.get("readyReplicas", 0):
+        whole = "status.readyReplicas" if scope.type == "StatefulSet.status" else "readyReplicas"
+        yield errors.invalid_value("status.availableReplicas", available, too_many.format(whole))
 
 
 @relation
