@@ -2,7 +2,8 @@
 
 Directives, as `kubectl apply` and `kubectl patch` send them:
 
-    $patch: replace | delete | merge        in an object: the whole object, or one item of a list
+    $patch: replace | delete                in an object: the whole object; in an item of a list: the whole
+                                            list without this item, or one item
     $retainKeys: [name, ...]                only these fields of the object survive
     $deleteFromPrimitiveList/FIELD: [...]   remove these values from the list FIELD
     $setElementOrder/FIELD: [...]           the order of the list FIELD afterwards
@@ -44,7 +45,7 @@ def _merge_map(target: Json, patch: Json, kind: MapOf | None) -> Json:
         return replacement
     if directive == "delete":
         return {}
-    if directive not in (None, "merge"):
+    if directive is not None:
         raise internal(f"unknown patch type: {directive} in map: {_go_map(patch)}")
 
     merged = dict(target)
@@ -81,8 +82,8 @@ def _merge_field(merged: Json, name: str, part: Any, patch: Json, kind: MapOf | 
         order = _listed(patch.get(_ORDER + name, []), _ORDER + name)
         if order:
             _check_order(part, order, declared.merge_key if isinstance(declared, ListOf) else "")
-        if name not in merged and not any(isinstance(item, dict) and "$patch" in item for item in part):
-            merged[name] = [_without_directives(item) for item in part]  # equal merge keys stay
+        if name not in merged:
+            merged[name] = _without_directives(part)  # equal merge keys stay
         else:
             merged[name] = _merge_list(present if isinstance(present, list) else [], part, order, declared)
     else:
@@ -105,7 +106,7 @@ def _check_order(items: list[Any], order: list[Any], key: str) -> None:
 
 def _merge_list(target: list[Any], patch: list[Any], order: list[Any], declared: Type | None) -> list[Any]:
     if not isinstance(declared, ListOf) or not declared.merges:
-        return [_without_directives(item) for item in patch]
+        return list(patch)  # with directives, which are unknown fields here
     if declared.merge_key:
         merged = _merge_items(target, patch, declared)
     else:
@@ -119,7 +120,9 @@ def _merge_items(target: list[Any], patch: list[Any], declared: ListOf) -> list[
     for item in patch:
         if not isinstance(item, dict):
             raise internal("cannot merge a list of objects with values which are not objects")
-        if item.get("$patch") == "replace" and key not in item:
+        if item.get("$patch") == "merge":
+            raise internal("merging lists cannot yet be specified in the patch")
+        if item.get("$patch") == "replace":
             return [_without_directives(other) for other in patch if other is not item]
         if key not in item:
             raise internal(f"map: {_go_map(item)} does not contain declared merge key: {key}")
@@ -152,7 +155,9 @@ def _ordered(merged: list[Any], before: list[Any], order: list[Any], key: str) -
 
 
 def _identity(item: Any, key: str) -> Any:
-    return item.get(key) if key and isinstance(item, dict) else item
+    """Return what identifies an item of a list; of an object or a list, which is no key, its text."""
+    value = item.get(key) if key and isinstance(item, dict) else item
+    return repr(value) if isinstance(value, dict | list) else value
 
 
 def _retain(merged: Json, patch: Json) -> Json:
@@ -174,16 +179,20 @@ def _listed(part: Any, name: str) -> list[Any]:
 
 
 def _without_directives(value: Any) -> Any:
-    """Return the content of a patch for an absent value: without directives and nulls."""
+    """Return the content of a patch for an absent value: without directives, what they direct, and nulls."""
     if isinstance(value, list):
-        return [_without_directives(item) for item in value]
+        return [_without_directives(item) for item in value if not _is_directive(item)]
     if not isinstance(value, dict):
         return value
     return {
         name: _without_directives(part)
         for name, part in value.items()
-        if not name.startswith("$") and part is not None
+        if not name.startswith("$") and part is not None and not _is_directive(part)
     }
+
+
+def _is_directive(value: Any) -> bool:
+    return isinstance(value, dict) and "$patch" in value
 
 
 def _go_value(value: Any) -> str:
