@@ -189,12 +189,20 @@ def _alternative(name: str, schema: MapOf) -> Type:
     return ListOf(schema if name == "schema-or-array" else Scalar("string"))
 
 
+LOCAL_REFERENCE = "LocalObjectReference"
+
+
 def _key_defaults(part: Field, keys: list[str]) -> Mapping[str, Any]:
-    """Return the values of absent keys: a required field has its zero value."""
+    """Return the values of absent keys: zero of required fields and of names in references."""
     if not isinstance(part.type, Message):
         return {}
     fields = {field.name: field for field in _fields(part.type) if field.name in keys}
-    zeros = {name: "" if field.type == "string" else 0 for name, field in fields.items() if field.is_required}
+    is_defaulted = part.type.name == LOCAL_REFERENCE
+    zeros = {
+        name: "" if field.type == "string" else 0
+        for name, field in fields.items()
+        if field.is_required or is_defaulted
+    }
     return zeros | ({"protocol": "TCP"} if "protocol" in keys else {})
 
 

@@ -242,7 +242,9 @@ _SCALAR_TYPES: dict[str, tuple[type, ...]] = {
     "time": (str,),
     "micro-time": (str,),
     "bytes": (str,),
-    "integer": (int,),
+    "integer": (int, float),
+    "int32": (int, float),
+    "int64": (int, float),
     "number": (int, float),
     "boolean": (bool,),
 }
@@ -255,7 +257,7 @@ def _type_errors(value: Any, kind: Type, path: str) -> Iterable[str]:
         case Scalar(name):
             wanted = _SCALAR_TYPES.get(name, (str, int, float))
             if not isinstance(value, wanted) or (isinstance(value, bool) and name != "boolean"):
-                expected = "numeric (int or float)" if name in ("integer", "number") else name
+                expected = "numeric (int or float)" if wanted == (int, float) else name
                 yield f"{path}: expected {expected}, got {_go_value(value)}"
         case ListOf():
             yield from _list_type_errors(value, kind, path)

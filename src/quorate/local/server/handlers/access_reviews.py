@@ -19,7 +19,7 @@ GROUPS = (AUTHORIZATION, AUTHENTICATION)
 async def create_review(context: RequestContext) -> ApiResponse:
     """POST: return the review with its status.  Raises StatusError: 400, 422."""
     context.dry_run("CreateOptions")
-    review = await read_object(context, context.kind, "CreateOptions")
+    review = await read_object(context, context.kind)
     review.setdefault("metadata", {}).pop("managedFields", None)
     review["status"] = await _REVIEWERS[context.kind.kind](context, review)
     return responses.document(context, review, 201)

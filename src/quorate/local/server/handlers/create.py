@@ -29,7 +29,7 @@ NAME_ATTEMPTS = 8
 
 async def create(context: RequestContext) -> ApiResponse:
     dry_run = context.dry_run("CreateOptions")
-    obj = await read_object(context, context.kind, "CreateOptions")
+    obj = await read_object(context, context.kind)
     check_namespace(context, obj)
     revision = obj["metadata"].get("resourceVersion", "")
     has_revision = re.fullmatch("[0-9]{1,19}", revision) is not None and int(revision) > 0

@@ -107,15 +107,16 @@ def _parse_protobuf_options(body: bytes) -> Json:
 def normalize_options(options: DeleteOptions) -> DeleteOptions:
     """Validate options and replace orphanDependents by a propagation policy.  Raises StatusError(422)."""
     policy, orphan = options.propagation_policy, options.orphan_dependents
-    if set(options.dry_run or ()) - {"All"}:
-        raise invalid_options(OPTIONS, [not_supported("dryRun", list(options.dry_run or ()), ["All"])])
+    findings = []
     if orphan is not None and policy is not None:
         message = "orphanDependents and deletionPropagation cannot be both set"
-        raise invalid_options(OPTIONS, [invalid_value("propagationPolicy", policy, message)])
-    if policy is not None and policy not in PROPAGATION_POLICIES:
-        raise invalid_options(
-            OPTIONS, [not_supported("propagationPolicy", policy, (*PROPAGATION_POLICIES, "nil"))]
-        )
+        findings.append(invalid_value("propagationPolicy", policy, message))
+    elif policy is not None and policy not in PROPAGATION_POLICIES:
+        findings.append(not_supported("propagationPolicy", policy, (*PROPAGATION_POLICIES, "nil")))
+    if set(options.dry_run or ()) - {"All"}:
+        findings.append(not_supported("dryRun", list(options.dry_run or ()), ["All"]))
+    if findings:
+        raise invalid_options(OPTIONS, findings)
     if orphan is not None:
         return msgspec.structs.replace(options, propagation_policy="Orphan" if orphan else "Background")
     return options
@@ -132,6 +133,7 @@ async def delete_current(
 
     ``admitted``: webhooks have already reviewed the deletion in another form.
     """
+    _warn(context, options)
     while True:
         entry = await context.current()
         _check_preconditions(context, options, entry)
@@ -145,6 +147,8 @@ async def delete_collection(context: RequestContext) -> ApiResponse:
     """Delete each object of a collection; return the objects as they were."""
     options = await read_options(context)
     page = await listing.list_page(context)
+    if page.entries:
+        _warn(context, options)
     for entry in page.entries:
         current: Entry | None = entry
         while current is not None:
@@ -156,6 +160,11 @@ async def delete_collection(context: RequestContext) -> ApiResponse:
             except StaleRevision as stale:
                 current = stale.current and await context.converted(stale.current)
     return responses.object_list(context, replace(page, revision=context.server.store.revision))
+
+
+def _warn(context: RequestContext, options: DeleteOptions) -> None:
+    if context.kind.resource == "jobs.batch" and not options.propagation_policy:
+        context.warnings.append(JOB_WARNING)
 
 
 def _check_preconditions(context: RequestContext, options: DeleteOptions, entry: Entry) -> None:
@@ -211,11 +220,9 @@ def mark_for_deletion(context: RequestContext, options: DeleteOptions, obj: Json
     policy = options.propagation_policy
     if context.kind.resource == "events":  # which the garbage collector ignores
         policy = None
-    if context.kind.resource in ORPHANING and not policy:
-        if context.kind.resource == "jobs.batch":
-            context.warnings.append(JOB_WARNING)
-        if "foregroundDeletion" not in meta.get("finalizers", ()):
-            policy = "Orphan"  # the default of this API, kept for clients older than the garbage collector
+    orphans = context.kind.resource in ORPHANING and not policy
+    if orphans and "foregroundDeletion" not in meta.get("finalizers", ()):
+        policy = "Orphan"  # the default of this API, kept for clients older than the garbage collector
     if policy:
         finalizers = [f for f in meta.get("finalizers", []) if f not in FINALIZER_OF_POLICY.values()]
         if policy in FINALIZER_OF_POLICY:

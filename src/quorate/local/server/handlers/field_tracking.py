@@ -2,8 +2,11 @@
 
 from quorate.api.codec import Json
 from quorate.local.objects.patch import managed_fields
+from quorate.local.server.registry.defaults.cluster import keep_metadata
 from quorate.local.server.requests.context import RequestContext
 
+KEPT_METADATA = {"deployments.apps": ("f:metadata", "f:labels")}
+"""By resource, the part of the metadata that an update of the status keeps, if it keeps a part."""
 DUPLICATE_OWNERS = (
     ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and"
     " may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
@@ -40,10 +43,12 @@ def track_fields(context: RequestContext, new: Json, old: Json) -> None:
 
 def reset_fields(context: RequestContext) -> tuple[tuple[str, ...], ...]:
     """Return the fields that this path resets, which no writer owns through it."""
+    kind = context.kind
     if context.info.subresource == "status":
-        return tuple(
-            (f"f:{name}",) for name in context.kind.type.fields if name not in ("metadata", "status")
-        )
-    if context.kind.resource == "certificatesigningrequests.certificates.k8s.io":
+        others = tuple((f"f:{name}",) for name in kind.type.fields if name not in ("metadata", "status"))
+        is_metadata_kept = kind.custom or kind.strategy.prepare_for_status_update is keep_metadata
+        metadata = ("f:metadata",) if is_metadata_kept else KEPT_METADATA.get(kind.resource)
+        return others if metadata is None else (metadata, *others)
+    if kind.resource == "certificatesigningrequests.certificates.k8s.io":
         return ("f:spec",), ("f:status",)
-    return (("f:status",),) if context.kind.has_status else ()
+    return (("f:status",),) if kind.has_status else ()

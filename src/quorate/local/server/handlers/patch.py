@@ -15,7 +15,7 @@ from quorate.local.server.registry import object_encoding
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests import media_types
 from quorate.local.server.requests.body import field_validation
-from quorate.local.server.requests.context import RequestContext, invalid_options
+from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.requests.media_types import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from quorate.local.server.requests.responses import ApiResponse
 
@@ -24,17 +24,16 @@ OPTIONS = "PatchOptions"
 
 async def patch(context: RequestContext) -> ApiResponse:
     """Patch the requested object.  Raises StatusError: 415 for an unsupported patch type."""
-    dry_run = context.dry_run(OPTIONS)
-    media_type = media_type_of(context)
+    is_dry_run, media_type = dry_run(context), media_type_of(context)
     if media_type == APPLY_PATCH:
-        return await _apply(context, dry_run)
+        return await _apply(context, is_dry_run)
     if media_type == STRATEGIC_PATCH and context.kind.custom:
         accepted = f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"
         message = (
             f"the body of the request was in an unknown format - accepted media types include: {accepted}"
         )
         raise errors.StatusError(415, "UnsupportedMediaType", message)
-    return await update.guaranteed_update(context, await patch_function(context), dry_run)
+    return await update.guaranteed_update(context, await patch_function(context), is_dry_run)
 
 
 async def patch_function(context: RequestContext) -> UpdateFunction:
@@ -42,9 +41,7 @@ async def patch_function(context: RequestContext) -> UpdateFunction:
     media_type = media_type_of(context)
     if media_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
         raise errors.StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
-    if "force" in context.query:
-        raise invalid_options(OPTIONS, [_force_forbidden()])
-    strictness = field_validation(context, OPTIONS)
+    strictness = field_validation(context)
     content = (await context.compute(context.body_size, media_types.parse_json, context.body)).document
 
     def patched(old: Json) -> Json:
@@ -57,8 +54,15 @@ def media_type_of(context: RequestContext) -> str:
     return context.content_type.partition(";")[0].strip().lower()
 
 
-def _force_forbidden() -> errors.Cause:
-    return errors.Cause("force", "FieldValueForbidden", "Forbidden: may not be specified for non-apply patch")
+def dry_run(context: RequestContext) -> bool:
+    """Return True if the patch is a dry run.  Raises StatusError(422) for wrong options."""
+    if media_type_of(context) != APPLY_PATCH:
+        is_forced = "force" in context.query
+        message = "may not be specified for non-apply patch"
+        return context.dry_run(OPTIONS, *([errors.forbidden_field("force", message)] if is_forced else ()))
+    if not context.query.get("fieldManager"):
+        return context.dry_run(OPTIONS, errors.required("fieldManager", "is required for apply patch"))
+    return context.dry_run(OPTIONS)
 
 
 def _apply_patch(media_type: str, old: Json, content: Any, kind: Kind) -> Json:
@@ -126,7 +130,9 @@ async def _apply(context: RequestContext, dry_run: bool) -> ApiResponse:
 
     def applied(old: Json) -> Json:
         new = apply(old, application, context.kind.type, context.server.timestamp())
-        return context.kind.strategy.decode(new).object
+        if context.info.subresource:  # which ignores parts of the configuration, but not their form
+            converted(context, configuration, configuration)
+        return converted(context, new, configuration)
 
     def changed(old: Json) -> Json:
         new = applied(old)
@@ -154,13 +160,25 @@ async def _apply(context: RequestContext, dry_run: bool) -> ApiResponse:
     return await create.create_object(context, new, dry_run, fields_tracked=True)
 
 
+def converted(context: RequestContext, applied: Json, configuration: Json) -> Json:
+    """Return an applied object in the form of its kind.  Raises StatusError(500), as kube-apiserver does."""
+    try:
+        return context.kind.strategy.decode(applied).object
+    except errors.StatusError as error:
+        meta, version = configuration.get("metadata") or {}, context.kind.api_version
+        kind = f"{version if '/' in version else f'/{version}'}, Kind={context.kind.kind}"
+        name = f"{meta.get('namespace', '')}/{meta.get('name', '')}"
+        detail = error.message.rpartition(": ")[2]
+        raise errors.internal(
+            f"failed to convert new object ({name}; {kind}) to proper version:"
+            f" unable to convert unstructured object to {kind}: {detail}"
+        ) from error
+
+
 def application_of(context: RequestContext, configuration: Json) -> Application:
-    """Return the apply request of a configuration.  Raises StatusError(422) without a field manager."""
-    manager = context.query.get("fieldManager", "")
-    if not manager:
-        raise invalid_options(OPTIONS, [errors.required("fieldManager", "is required for apply patch")])
+    """Return the apply request of a configuration."""
     return Application(
-        managed_fields.applier(manager, context.info.subresource),
+        managed_fields.applier(context.query["fieldManager"], context.info.subresource),
         context.kind.api_version,
         configuration,
         boolean(context.query, "force"),
@@ -176,7 +194,7 @@ def applied_configuration(context: RequestContext) -> Json:
     except errors.StatusError as error:
         raise errors.bad_request(f"error decoding YAML: {error.message}") from error
     config = body.document
-    strictness = field_validation(context, OPTIONS)
+    strictness = field_validation(context)
     if strictness == "Strict" and body.duplicates:
         problem = "error strict decoding YAML: error converting YAML to JSON"
         raise errors.bad_request(f"{problem}: {', '.join(body.strict_findings)}")

@@ -28,15 +28,17 @@ async def get(context: RequestContext) -> ApiResponse:
 
 
 async def replace(context: RequestContext) -> ApiResponse:
-    scale = await body.read_object(context, SCALE, "UpdateOptions")
+    dry_run = context.dry_run("UpdateOptions")
+    scale = await body.read_object(context, SCALE)
     update.check_name(context, scale.get("metadata", {}).get("name"))
-    return await _change(context, lambda _: scale, context.dry_run("UpdateOptions"))
+    return await _change(context, lambda _: scale, dry_run)
 
 
 async def patch(context: RequestContext) -> ApiResponse:
     """Patch the scale.  Raises StatusError as other patches do; 409 if the patch names an older version."""
-    of_scale, dry_run = dataclasses.replace(context, kind=SCALE), context.dry_run("PatchOptions")
+    of_scale, dry_run = dataclasses.replace(context, kind=SCALE), patches.dry_run(context)
     if patches.media_type_of(context) == APPLY_PATCH:
+        await context.current()  # a missing object is reported before a wrong configuration
         return await _apply(context, patches.applied_configuration(of_scale), dry_run)
     patched = await patches.patch_function(of_scale)
     for _ in range(ATTEMPTS - 1):
@@ -63,7 +65,7 @@ async def _apply(context: RequestContext, scale: Json, dry_run: bool) -> ApiResp
 
     def scaled(obj: Json) -> Json:
         new = apply(obj, application, kind.type, context.server.timestamp())
-        changed[:] = [kind.strategy.decode(new).object]
+        changed[:] = [patches.converted(context, new, configuration)]
         return changed[0]
 
     await update.guaranteed_update(context, scaled, dry_run, fields_tracked=True, admitted=True)

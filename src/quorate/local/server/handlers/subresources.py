@@ -29,7 +29,7 @@ MAX_LIFETIME_S = 2**32
 async def create_token(context: RequestContext) -> ApiResponse:
     """Issue a token.  Raises StatusError: 404 for the account, 409 for the uid of the bound object."""
     account = context.decode(await context.current())
-    request = await read_object(context, TOKEN_REQUEST, "CreateOptions")
+    request = await read_object(context, TOKEN_REQUEST)
     spec = request.setdefault("spec", {})
     spec["audiences"] = spec.get("audiences") or list(API_AUDIENCES)
     lifetime_s = spec["expirationSeconds"] = spec.get("expirationSeconds") or DEFAULT_LIFETIME_S
@@ -88,7 +88,7 @@ EVICTION = typed(Kind("policy", "v1", "Eviction", "evictions", True))
 async def bind(context: RequestContext) -> ApiResponse:
     """POST pods/x/binding: bind the pod to a node.  Raises StatusError(409) if it is bound or gated."""
     dry_run = context.dry_run("CreateOptions")
-    binding = await read_object(context, BINDING, "CreateOptions")
+    binding = await read_object(context, BINDING)
     if context.info.resource == "pods" and binding.get("metadata", {}).get("name", "") != context.name:
         raise errors.bad_request("name in URL does not match name in Binding object")
     if not (binding.get("target") or {}).get("name"):
@@ -136,7 +136,7 @@ async def bind(context: RequestContext) -> ApiResponse:
 
 async def bind_by_name(context: RequestContext) -> ApiResponse:
     """POST bindings: the deprecated form, with the name of the pod in the body."""
-    binding = await read_object(context, BINDING, "CreateOptions")
+    binding = await read_object(context, BINDING)
     name = binding.get("metadata", {}).get("name", "")
     pods = context.server.registry.find("", "v1", "pods")
     assert pods is not None, "a built-in kind"
@@ -149,7 +149,7 @@ SUCCESS: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status":
 
 async def evict(context: RequestContext) -> ApiResponse:
     """POST pods/x/eviction: delete the pod, unless this violates a disruption budget."""
-    eviction = await read_object(context, EVICTION, "CreateOptions")
+    eviction = await read_object(context, EVICTION)
     if eviction.get("metadata", {}).get("name") != context.name:
         raise errors.bad_request("name in URL does not match name in Eviction object")
     plugins.require_namespace(context, eviction)
@@ -184,7 +184,7 @@ def _with_disruption_target(context: RequestContext, pod: Json) -> Json:
 
 async def finalize(context: RequestContext) -> ApiResponse:
     """PUT namespaces/x/finalize: set spec.finalizers, which no other path changes."""
-    update_object = await read_object(context, context.kind, "UpdateOptions")
+    update_object = await read_object(context, context.kind)
 
     def finalized(namespace: Json) -> Json:
         finalizers = (update_object.get("spec") or {}).get("finalizers") or []

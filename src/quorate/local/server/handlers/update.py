@@ -39,7 +39,7 @@ IMMUTABLE_METADATA = (
 
 async def replace(context: RequestContext) -> ApiResponse:
     dry_run = context.dry_run("UpdateOptions")
-    obj = await read_object(context, context.kind, "UpdateOptions")
+    obj = await read_object(context, context.kind)
     check_name(context, obj.setdefault("metadata", {}).get("name"))
     create.check_namespace(context, obj)
     if context.server.store.get(context.key) is None and context.kind.allow_create_on_update:

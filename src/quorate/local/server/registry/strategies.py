@@ -100,7 +100,11 @@ _OWN_FUNCTIONS: dict[str, Strategy] = {
     "replicationcontrollers": Strategy(
         default=workload_defaults.default_replication_controller, warnings=TEMPLATE_WARNINGS
     ),
-    "deployments.apps": Strategy(default=workload_defaults.default_deployment, warnings=TEMPLATE_WARNINGS),
+    "deployments.apps": Strategy(
+        default=workload_defaults.default_deployment,
+        prepare_for_status_update=cluster_defaults.keep_labels,
+        warnings=TEMPLATE_WARNINGS,
+    ),
     "replicasets.apps": Strategy(
         default=workload_defaults.default_replica_set,
         validate_update=validate_update_as("Deployment.update"),

@@ -3,27 +3,27 @@
 import re
 
 from quorate.api.codec import Json
-from quorate.local.objects.errors import StatusError, bad_request, invalid, invalid_value, not_supported
+from quorate.local.objects.errors import StatusError, bad_request, invalid, invalid_value
 from quorate.local.objects.protobuf.envelope import open_envelope
 from quorate.local.objects.protobuf.table import Malformed, find_message
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests import media_types
-from quorate.local.server.requests.context import RequestContext, invalid_options
+from quorate.local.server.requests.context import RequestContext
 
 SCHEME = 'k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
 
 
-async def read_object(context: RequestContext, kind: Kind, options: str) -> Json:
+async def read_object(context: RequestContext, kind: Kind) -> Json:
     """Decode the body as ``decode_object`` does, a large one in a thread."""
-    return await context.compute(context.body_size, decode_object, context, kind, options)
+    return await context.compute(context.body_size, decode_object, context, kind)
 
 
-def decode_object(context: RequestContext, kind: Kind, options: str) -> Json:
+def decode_object(context: RequestContext, kind: Kind) -> Json:
     """Decode the body into an object of the kind, without unknown fields.
 
     Raises StatusError: 415, 400.  Findings of field validation become warnings or, if it is strict, an error.
     """
-    strictness = field_validation(context, options)
+    strictness = field_validation(context)
     body = _parse(context, kind)
     obj = body.document
     if kind.custom:
@@ -51,16 +51,9 @@ def report_findings(context: RequestContext, strictness: str, findings: list[str
         context.warnings.extend(findings)
 
 
-def field_validation(context: RequestContext, options: str) -> str:
-    """Return the fieldValidation option: Strict, Warn or Ignore.
-
-    Raises StatusError(422) for other values.
-    """
-    value = context.query.get("fieldValidation") or "Warn"
-    if value not in ("Ignore", "Strict", "Warn"):
-        supported = ["", "Ignore", "Strict", "Warn"]
-        raise invalid_options(options, [not_supported("fieldValidation", value, supported)])
-    return value
+def field_validation(context: RequestContext) -> str:
+    """Return the fieldValidation option: Strict, Warn or Ignore."""
+    return context.query.get("fieldValidation") or "Warn"
 
 
 def _parse(context: RequestContext, kind: Kind) -> media_types.ParsedBody:

@@ -77,6 +77,9 @@ def _format_time(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+FIELD_VALIDATIONS = ["", "Ignore", "Strict", "Warn"]
+
+
 @dataclass(frozen=True, slots=True)
 class RequestContext:
     """One request for a resource, and what its handler needs."""
@@ -117,16 +120,21 @@ class RequestContext:
     def field_manager(self) -> str:
         return self.query.get("fieldManager") or self.user_agent.partition("/")[0] or "unknown"
 
-    def dry_run(self, options: str) -> bool:
+    def dry_run(self, options: str, *findings: errors.Cause) -> bool:
         """Return True if the request is a dry run.
 
-        Raises StatusError(422) for a value other than All, and for a too long field manager.
+        Raises StatusError(422) with ``findings`` and those about the options that all writes have.
         """
+        causes = list(findings)
         if len(self.query.get("fieldManager", "").encode()) > MAX_FIELD_MANAGER_BYTES:
-            raise invalid_options(options, [errors.too_long("fieldManager", "", MAX_FIELD_MANAGER_BYTES)])
+            causes.append(errors.too_long("fieldManager", "", MAX_FIELD_MANAGER_BYTES))
         values = self.query.getall("dryRun", [])
         if any(value != "All" for value in values):
-            raise invalid_options(options, [errors.not_supported("dryRun", values, ["All"])])
+            causes.append(errors.not_supported("dryRun", values, ["All"]))
+        if (strictness := self.query.get("fieldValidation", "")) not in FIELD_VALIDATIONS:
+            causes.append(errors.not_supported("fieldValidation", strictness, FIELD_VALIDATIONS))
+        if causes:
+            raise invalid_options(options, causes)
         return bool(values)
 
     async def current(self) -> Entry:

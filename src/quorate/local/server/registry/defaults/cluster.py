@@ -200,9 +200,17 @@ def default_binding(obj: Json) -> None:
 def keep_metadata(new: Json, old: Json) -> None:
     """Restore the metadata that users set."""
     for name in ("labels", "annotations", "finalizers", "ownerReferences"):
-        new["metadata"].pop(name, None)
-        if name in old["metadata"]:
-            new["metadata"][name] = old["metadata"][name]
+        _keep(name, new, old)
+
+
+def keep_labels(new: Json, old: Json) -> None:
+    _keep("labels", new, old)
+
+
+def _keep(name: str, new: Json, old: Json) -> None:
+    new["metadata"].pop(name, None)
+    if name in old["metadata"]:
+        new["metadata"][name] = old["metadata"][name]
 
 
 def keep_request(new: Json, old: Json) -> None:
