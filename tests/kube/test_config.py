@@ -235,6 +235,38 @@ def test_overrides_come_before_the_kubeconfig(tmp_path: Path) -> None:
     assert load(path).impersonated == ()
 
 
+def test_a_server_needs_no_kubeconfig_and_gets_no_token_of_a_pod(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+
+    async def load_overridden(overrides: Overrides) -> RestConfig:
+        OVERRIDES.set(overrides)
+        return await load_rest_config()
+
+    config = asyncio.run(load_overridden(Overrides("https://there", SECRET)))
+    assert (config.server, config.credentials) == ("https://there", Token(SECRET))
+    assert (config.namespace, config.tls is None) == ("default", False)
+    anonymous = asyncio.run(load_overridden(Overrides("http://there:8001")))
+    assert anonymous.credentials.authorization() == ""
+    with pytest.raises(InvalidKubeconfig, match=r"^--server: 'there' is no http:// or https:// URL"):
+        asyncio.run(load_overridden(Overrides("there")))
+
+
+def test_a_token_replaces_that_of_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_cluster = RestConfig("https://[fd00::1]:443", credentials=Token("of the pod"))
+    monkeypatch.setattr("quorate.kube.rest.config.in_cluster_config", lambda: in_cluster)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
+
+    async def load_overridden() -> RestConfig:
+        OVERRIDES.set(Overrides(token=SECRET))
+        return await load_rest_config()
+
+    assert asyncio.run(load_overridden()).credentials == Token(SECRET)
+
+
 def test_without_any_configuration_the_error_names_the_option(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,6 +26,7 @@ from quorate.kube.rest.credentials import (
 )
 from quorate.kube.rest.kubeconfig import (
     Certificate,
+    ClusterFields,
     InvalidKubeconfig,
     KubeconfigContext,
     UserFields,
@@ -68,12 +69,14 @@ class RestConfig:
 async def load_rest_config(kubeconfig: Path | None = None, context: str = "") -> RestConfig:
     """Load ``context`` (by default the current one) of ``kubeconfig``.
 
-    Without a file: the existing files of $KUBECONFIG, then ~/.kube/config, then, in a pod, the service
-    account.  ``OVERRIDES`` come first.  Raises ``InvalidKubeconfig``.
+    Without a file: the existing files of $KUBECONFIG, then ~/.kube/config, then the server of ``OVERRIDES``
+    or, in a pod, the service account.  ``OVERRIDES`` replace the values of a file.  Raises ``InvalidKubeconfig``.
     """
     resolved = _found(kubeconfig, context)
-    config = in_cluster_config() if resolved is None else await config_of(resolved)
     overrides = OVERRIDES.get()
+    config = in_cluster_config() if resolved is None else await config_of(resolved)
+    if resolved is None and overrides.token:
+        config = replace(config, credentials=Token(overrides.token))
     if not overrides.user:
         return config
     groups = (("Impersonate-Group", group) for group in overrides.groups)
@@ -98,15 +101,20 @@ def is_in_cluster(kubeconfig: Path | None = None) -> bool:
 
 def _found(kubeconfig: Path | None, context: str) -> KubeconfigContext | None:
     """Return the context of a kubeconfig; None: the service account of the pod is to be used."""
+    overrides = OVERRIDES.get()
     paths = [kubeconfig] if kubeconfig is not None else _default_kubeconfigs()
-    if not paths:
-        if "KUBERNETES_SERVICE_HOST" in os.environ:
-            return None
+    if paths:
+        resolved = read_kubeconfigs(paths, context)
+    elif overrides.server:
+        resolved = KubeconfigContext(Path(), "", "default", ClusterFields(), UserFields())
+    elif "KUBERNETES_SERVICE_HOST" in os.environ:
+        return None
+    else:
         raise InvalidKubeconfig(
             "kubeconfig", "none found in $KUBECONFIG or ~/.kube/config; name one with --kubeconfig"
         )
-    resolved, overrides = read_kubeconfigs(paths, context), OVERRIDES.get()
     if overrides.server:
+        _check_server("--server", overrides.server)
         resolved = replace(resolved, cluster=structs.replace(resolved.cluster, server=overrides.server))
     if overrides.token:
         resolved = replace(resolved, user=UserFields(token=overrides.token))
@@ -130,10 +138,7 @@ def _config(
     context: KubeconfigContext, credentials: Credentials, certificate: Certificate | None
 ) -> RestConfig:
     server = context.cluster.server.rstrip("/")
-    if not server.startswith(("http://", "https://")) or not _has_valid_port(server):
-        raise InvalidKubeconfig(
-            f"{context.path}: cluster server", f"{server!r} is no http:// or https:// URL"
-        )
+    _check_server(f"{context.path}: cluster server", server)
     if not _has_valid_port(context.cluster.proxy_url):
         raise InvalidKubeconfig(
             f"{context.path}: cluster proxy-url", f"{context.cluster.proxy_url!r} is no URL"
@@ -146,6 +151,11 @@ def _config(
         proxy=context.cluster.proxy_url,
         namespace=context.namespace,
     )
+
+
+def _check_server(place: str, url: str) -> None:
+    if not url.startswith(("http://", "https://")) or not _has_valid_port(url):
+        raise InvalidKubeconfig(place, f"{url!r} is no http:// or https:// URL")
 
 
 def _has_valid_port(url: str) -> bool:
