@@ -9,7 +9,7 @@ from aiohttp import web
 from quorate.api import codec
 from quorate.dashboard.limits import BODY_BYTES
 from quorate.dashboard.schema import Answer, Problem
-from quorate.kube.errors import ApiError, Unauthorized, Unreachable
+from quorate.kube.errors import ApiError, RequestFailed, Unauthorized
 from quorate.kube.serving.bounded_server import read_body as read_bounded_body
 
 T = TypeVar("T", bound=Answer)
@@ -51,7 +51,7 @@ def problem(refused: Refused) -> web.Response:
     )
 
 
-def refusal_of(error: ApiError | Unreachable) -> Refused:
+def refusal_of(error: RequestFailed) -> Refused:
     """Return what the API server said to a request that was sent for the user."""
     match error:
         case Unauthorized():

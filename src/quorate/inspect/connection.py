@@ -10,12 +10,17 @@ from urllib.parse import quote
 
 import uvloop
 
-from quorate.api import codec
 from quorate.api.meta import ObjectMeta, Struct
 from quorate.api.suggestions import suggestion
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
-from quorate.kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound, Unreachable
+from quorate.kube.errors import (
+    AlreadyExists,
+    Forbidden,
+    Invalid,
+    NotFound,
+    RequestFailed,
+)
 from quorate.kube.resources import NAMESPACES
 from quorate.kube.rest.config import load_rest_config
 
@@ -84,21 +89,21 @@ async def missing_namespace(client: Client, namespace: str) -> str:
     except NotFound:
         similar = suggestion(namespace, await _names(client, NAMESPACES.path()))
         return f"namespace {namespace} does not exist{similar}"
-    except (ApiError, Unreachable):
+    except RequestFailed:
         pass
     return ""
 
 
 async def _names(client: Client, collection: str) -> list[str]:
     """Return names of objects to compare with one that does not exist; none if they may not be listed."""
-    with suppress(ApiError, Unreachable):
+    with suppress(RequestFailed):
         return await listed_names(client, collection, _MAX_NAMES)
     return []
 
 
 async def listed_names(client: Client, collection: str, most: int) -> list[str]:
     """Return the names of at most ``most`` objects at the path ``collection``."""
-    listed = codec.decode(_List, await client.request("GET", collection, query={"limit": str(most)}))
+    listed = await client.request_as(_List, "GET", collection, query={"limit": str(most)})
     return [item.metadata.name for item in listed.items]
 
 

@@ -4,7 +4,6 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from quorate.api import codec
 from quorate.api.configuration import DEFAULT_NAMESPACE
 from quorate.api.decoding.strict import InvalidConfiguration
 from quorate.api.meta import Key, Struct
@@ -49,7 +48,7 @@ async def facts_of_group(client: Client, group: PodGroup) -> GroupFacts | None:
     """
     clock = WallClock()
     try:
-        first = codec.decode(_FirstPage, await client.request("GET", PODS.path(), query={"limit": "1"}))
+        first = await client.request_as(_FirstPage, "GET", PODS.path(), query={"limit": "1"})
         if first.metadata.remaining_item_count >= MAX_PODS:
             return None
         settings, _ = await scheduler_settings(client, None)

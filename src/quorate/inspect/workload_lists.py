@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Final
 
-from quorate.api import codec
 from quorate.api.kueue import Workload
 from quorate.api.kueue.visibility import GROUP, VERSION, PendingWorkloadsSummary
 from quorate.api.meta import Key, ObjectMeta, Struct
@@ -47,13 +46,14 @@ async def queue_positions(client: Client, local_queues: Iterable[Key]) -> tuple[
             f"/apis/{GROUP}/{VERSION}/namespaces/{queue.namespace}/localqueues/{queue.name}/pendingworkloads"
         )
         try:
-            answer = await client.request("GET", path, query={"limit": _MAX_ITEMS})
+            query = {"limit": _MAX_ITEMS}
+            pending = await client.request_as(PendingWorkloadsSummary, "GET", path, query=query)
         except NotFound:
             continue
         except ApiError as error:
             return positions, error.refusal
-        for pending in codec.decode(PendingWorkloadsSummary, answer).items:
-            positions[pending.metadata.key] = pending.position_in_local_queue
+        for workload in pending.items:
+            positions[workload.metadata.key] = workload.position_in_local_queue
     return positions, ""
 
 
@@ -79,4 +79,4 @@ class Table(Struct):
 async def pod_table(connection: Connection) -> Table:
     """Return all pods of the namespace as the table that the server prints for kubectl."""
     path = PODS.path(connection.namespace)
-    return codec.decode(Table, await connection.client.request("GET", path, headers={"Accept": _TABLE}))
+    return await connection.client.request_as(Table, "GET", path, headers={"Accept": _TABLE})

@@ -3,7 +3,6 @@
 import re
 from typing import Final
 
-from quorate.api import codec
 from quorate.api.meta import Struct
 from quorate.kube.client import Client
 
@@ -48,4 +47,4 @@ class ServerVersion(Struct):
 
 
 async def server_version(client: Client) -> ServerVersion:
-    return codec.decode(ServerVersion, await client.request("GET", "/version"))
+    return await client.request_as(ServerVersion, "GET", "/version")

@@ -44,6 +44,7 @@ from quorate.kube.rest.connection_pool import ConnectionPool, Permit, Request
 from quorate.kube.rest.decoding import (
     AnyObject,
     Bookmark,
+    E,
     Listing,
     WatchEvent,
     decode_answer,
@@ -136,7 +137,7 @@ class Client:
 
     async def get(self, resource: Resource[T], key: Key) -> T:
         path = _path_of(resource, key)
-        return decode_answer(resource.type, f"GET {path}", await self.request("GET", path))
+        return await self.request_as(resource.type, "GET", path)
 
     async def find(self, resource: Resource[T], key: Key) -> T | None:
         """Return the object as the API server has it; None if it does not exist."""
@@ -189,16 +190,14 @@ class Client:
         """Create an object and return it as stored; ``namespace`` is by default the namespace of the body."""
         path = resource.path(namespace or namespace_of(body))
         encoded = await encode_object(resource, body)
-        answer = await self.request("POST", path, query=self._query(dry_run), body=encoded)
-        return decode_answer(resource.type, f"POST {path}", answer)
+        return await self.request_as(resource.type, "POST", path, query=self._query(dry_run), body=encoded)
 
     async def replace(
         self, resource: Resource[T], key: Key, body: Body, *, subresource: str = "", dry_run: bool = False
     ) -> T:
         path = _path_of(resource, key, subresource)
         encoded = await encode_object(resource, body)
-        answer = await self.request("PUT", path, query=self._query(dry_run), body=encoded)
-        return decode_answer(resource.type, f"PUT {path}", answer)
+        return await self.request_as(resource.type, "PUT", path, query=self._query(dry_run), body=encoded)
 
     async def patch(
         self,
@@ -239,8 +238,9 @@ class Client:
         path = _path_of(resource, key, subresource)
         headers = {"Content-Type": PatchKind.MERGE.value, "Accept": METADATA_ONLY}
         body = await encode_patch(resource, patch)
-        answer = await self.request("PATCH", path, query=self._query(False), body=body, headers=headers)
-        return decode_answer(AnyObject, f"PATCH {path}", answer).metadata.resource_version
+        query = self._query(False)
+        stored = await self.request_as(AnyObject, "PATCH", path, query=query, body=body, headers=headers)
+        return stored.metadata.resource_version
 
     async def apply(
         self,
@@ -298,7 +298,7 @@ class Client:
             "dryRun": ["All"] if dry_run else None,
         }
         present = {name: value for name, value in options.items() if value is not None}
-        await self.request("DELETE", _path_of(resource, key), body=codec.encode(present))
+        await self.request_as(AnyObject, "DELETE", _path_of(resource, key), body=codec.encode(present))
 
     async def request(
         self,
@@ -338,6 +338,20 @@ class Client:
                         raise
                     await asyncio.sleep(delay_s)
                 attempt += 1
+
+    async def request_as(
+        self,
+        type_: type[E],
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> E:
+        """Return the response to ``request``, decoded.  Raises ``Unreadable`` if it is not a ``type_``."""
+        answer = await self.request(method, path, query=query, body=body, headers=headers)
+        return decode_answer(type_, f"{method} {path}", answer)
 
     async def writes_finished(self) -> None:
         """Return once no write is in flight, also of cancelled callers; at most after the deadline."""

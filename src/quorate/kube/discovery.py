@@ -4,12 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from quorate.api import codec
 from quorate.api.meta import Struct
 from quorate.kube.clock import Clock
-from quorate.kube.errors import NotFound, RequestFailed, Unreadable
+from quorate.kube.errors import NotFound, RequestFailed
 from quorate.kube.limits import DISCOVERY_INTERVAL_S
 from quorate.kube.log import logger
 from quorate.kube.resources import Resource, T
@@ -43,13 +40,9 @@ async def served_resources(client: "Client", api_version: str) -> tuple[ServedRe
     """
     prefix = "/apis" if "/" in api_version else "/api"
     try:
-        answer = await client.request("GET", f"{prefix}/{api_version}")
+        return (await client.request_as(_ResourceList, "GET", f"{prefix}/{api_version}")).resources
     except NotFound:
         return ()
-    try:
-        return codec.decode(_ResourceList, answer).resources
-    except msgspec.DecodeError as error:
-        raise Unreadable(f"GET {prefix}/{api_version}", str(error)) from error
 
 
 async def served_version(

@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from quorate.api import codec
 from quorate.api.meta import ObjectMeta, Struct
 from quorate.kube.client import Client
 from quorate.kube.resources import Json, Resource, untyped
@@ -42,8 +41,7 @@ async def served_groups(client: Client) -> list[Group]:
     """Return the groups that the server has, the core group first, with all their kinds."""
     groups: list[Group] = []
     for root in ("/api", "/apis"):
-        answer = await client.request("GET", root, headers={"Accept": _AGGREGATED})
-        groups += codec.decode(_Groups, answer).items
+        groups += (await client.request_as(_Groups, "GET", root, headers={"Accept": _AGGREGATED})).items
     return groups
 
 

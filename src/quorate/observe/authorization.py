@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from aiohttp import web
 
 from quorate.api import codec
-from quorate.kube.errors import ApiError, Forbidden, Unreachable
+from quorate.kube.errors import Forbidden, RequestFailed
 from quorate.kube.log import logger
 from quorate.kube.serving.delegated_auth import Access, User
 
@@ -50,7 +50,7 @@ def authorized(
         except Forbidden as error:  # a missing role, as in kube-apiserver's delegated authorization
             logger(__name__).warning("request not reviewed", path=request.path, problem=str(error))
             return refusal(500, "InternalError", "this server may not review the request")
-        except (ApiError, Unreachable) as error:
+        except RequestFailed as error:
             logger(__name__).warning("request not authenticated", path=request.path, problem=str(error))
             return refusal(503, "ServiceUnavailable", "the API server did not review the request")
         request[USER] = user

@@ -37,7 +37,7 @@ from quorate.api.volcano import GROUP as VOLCANO
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import GroupFacts, waiting_group
 from quorate.kube.clock import Clock
-from quorate.kube.errors import ApiError, Unreachable
+from quorate.kube.errors import RequestFailed
 from quorate.kube.log import logger
 from quorate.kube.serving.delegated_auth import Access, ResourceAccess, User
 from quorate.observe.authorization import USER, Auth, refusal
@@ -130,7 +130,7 @@ class Explainer:
                 return refusal(503, "ServiceUnavailable", "not synced with the API server yet")
             try:
                 body = await answer(view, request)
-            except (ApiError, Unreachable) as error:
+            except RequestFailed as error:
                 logger(__name__).warning("not explained", path=request.path, problem=str(error))
                 return refusal(503, "ServiceUnavailable", "the API server did not answer")
             if isinstance(body, web.Response):

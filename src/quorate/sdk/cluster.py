@@ -23,7 +23,7 @@ from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.targets import OfJob, OfWorkload, Target, named_targets
 from quorate.kube.client import Client
-from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable
+from quorate.kube.errors import Forbidden, NotFound, RequestFailed
 from quorate.kube.named_kinds import find_kind
 from quorate.kube.resources import (
     LOCAL_QUEUES,
@@ -373,7 +373,7 @@ async def _explained(client: Client, namespace: str, resource: Resource[Json], n
             return Explanations(
                 [await answers.of(target) for target in targets if not isinstance(target, OfJob)]
             )
-    except (ApiError, Unreachable, UsageError, TimeoutError):
+    except (RequestFailed, UsageError, TimeoutError):
         return NO_EXPLANATIONS
 
 

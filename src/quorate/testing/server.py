@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from quorate.inspect.explain.summaries import unstarted
-from quorate.kube.errors import ApiError, Unreachable
+from quorate.kube.errors import RequestFailed
 from quorate.kube.rest.kubeconfig import InvalidKubeconfig
 from quorate.sdk.blocking import run_blocking
 from quorate.sdk.cluster import Cluster
@@ -58,7 +58,7 @@ class LocalCluster(Cluster):
 
         try:
             return run_blocking(read)
-        except (ApiError, Unreachable, InvalidKubeconfig):
+        except (RequestFailed, InvalidKubeconfig):
             return []
 
 

@@ -33,7 +33,7 @@ from quorate.inspect.formatting import format_duration, plural
 from quorate.inspect.live_cluster import Objects, read_objects
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, WallClock
-from quorate.kube.errors import ApiError, Unreachable
+from quorate.kube.errors import RequestFailed
 from quorate.kube.resources import PODS, WORKLOADS
 from quorate.processes.local.cluster_description import ClusterDescription
 from quorate.processes.local.observation import ObservedCluster, ObservedJob
@@ -226,7 +226,7 @@ class FirstWorkerLogs:
                 continue
             try:
                 log = await client.request("GET", PODS.path(pod.metadata.namespace, name, "log"))
-            except (ApiError, Unreachable):
+            except RequestFailed:
                 continue  # it has just ended, or is about to start
             for line in log.decode(errors="replace").splitlines():
                 if "All workers" in line and (name, line) not in self.lines:

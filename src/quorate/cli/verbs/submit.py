@@ -25,7 +25,7 @@ from quorate.inspect.job_logs import Line
 from quorate.inspect.job_names import NamedJob
 from quorate.inspect.submitting import RESOURCES, check_objects, create_job, in_queue, new_name
 from quorate.inspect.would_start import outlook_of
-from quorate.kube.errors import ApiError, NotFound, Unreachable
+from quorate.kube.errors import NotFound, RequestFailed
 from quorate.kube.resources import Json
 from quorate.submission.objects import objects_of
 from quorate.submission.request import (
@@ -247,7 +247,7 @@ async def _report(connection: Connection, job: NamedJob) -> None:
             explanations = [await answers.of(target) for target in await named_targets(connection, name)]
         except NotFound:
             return
-        except (ApiError, Unreachable, UsageError) as error:
+        except (RequestFailed, UsageError) as error:
             typer.echo(f"its state is not shown: {error}", err=True)
             return
         text = "; ".join(explanation.message for explanation in explanations)

@@ -8,7 +8,7 @@ from quorate.api.volcano.job import Command
 from quorate.controllers.limits import ORPHAN_TIMEOUT_S
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import ApiError, Unreachable
+from quorate.kube.errors import RequestFailed
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import COMMANDS, Resource
 from quorate.kube.writes import Delete, send
@@ -63,7 +63,7 @@ class CommandBus:
             self._deleted.add(metadata.uid)  # first: the watch may be faster than the response
             try:
                 await send(self._client, (Delete(COMMANDS, metadata.key, metadata.uid),))
-            except (ApiError, Unreachable):
+            except RequestFailed:
                 self._deleted.discard(metadata.uid)
                 raise
 

@@ -24,7 +24,7 @@ class Authorization:
         self._in_flight: dict[User, asyncio.Task[Viewer]] = {}
 
     async def viewer(self, user: User) -> Viewer:
-        """Return what ``user`` may see.  Raises ``ApiError`` or ``Unreachable``."""
+        """Return what ``user`` may see.  Raises ``RequestFailed``."""
         task = self._in_flight.get(user)
         if task is None:
             task = asyncio.create_task(self._reviewed(user))

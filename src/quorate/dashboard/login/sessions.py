@@ -59,7 +59,7 @@ class Sessions:
     async def open(self, config: RestConfig, expires_at: float | None = None) -> Session:
         """Return a new session for the user of ``config``, which ends at ``expires_at`` at the latest.
 
-        Raises ``InvalidCredentials``, ``ApiError`` or ``Unreachable``.
+        Raises ``InvalidCredentials`` or ``RequestFailed``.
         """
         client = await Client(
             config, self._rng, concurrency=20, field_manager="quorate-dashboard"
@@ -87,7 +87,7 @@ class Sessions:
     async def find(self, id_: str) -> Session | None:
         """Return the session of a cookie while its credentials are valid; None: there is none.
 
-        Raises ``ApiError`` or ``Unreachable`` if the credentials cannot be reviewed.
+        Raises ``RequestFailed`` if the credentials cannot be reviewed.
         """
         session = self._by_id.get(id_)
         if session is None:

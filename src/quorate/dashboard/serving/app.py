@@ -18,7 +18,7 @@ from quorate.dashboard.serving.reads import Handler, Reads
 from quorate.dashboard.serving.static_files import StaticFiles
 from quorate.dashboard.serving.submissions import Submissions
 from quorate.dashboard.simulation.what_if import WhatIf
-from quorate.kube.errors import ApiError, Unreachable
+from quorate.kube.errors import RequestFailed
 from quorate.kube.log import logger
 from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Resource
 
@@ -97,7 +97,7 @@ class Dashboard:
         """Return the result of a review.  Raises ``Refused`` if the API server does not review it."""
         try:
             return await review
-        except (ApiError, Unreachable) as error:
+        except RequestFailed as error:
             logger(__name__).warning("request not reviewed", problem=str(error))
             raise Refused(
                 HTTPStatus.SERVICE_UNAVAILABLE,
@@ -141,7 +141,7 @@ async def _refusals(request: web.Request, handler: Endpoint) -> web.StreamRespon
         return await handler(request)
     except Refused as refused:
         return problem(refused)
-    except (ApiError, Unreachable) as error:
+    except RequestFailed as error:
         refusal = refusal_of(error)
         if refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             logger(__name__).warning("request failed", path=request.path, problem=str(error))

@@ -22,7 +22,7 @@ from quorate.dashboard.queries import Viewer
 from quorate.dashboard.responses import Refused
 from quorate.dashboard.schema import ChangeNotice
 from quorate.kube.clock import Clock
-from quorate.kube.errors import ApiError, Unreachable
+from quorate.kube.errors import RequestFailed
 
 # Sets the event that a browser names when it connects again, and how soon it does.
 _PROLOGUE: Final = b"id: 1\nretry: 2000\n\n"
@@ -61,7 +61,7 @@ class EventStreams:
 
         try:
             await self.run(caller, send, connects_again="last-event-id" in request.headers)
-        except (ApiError, Unreachable):  # the browser connects again
+        except RequestFailed:  # the browser connects again
             await send(b"")
         return response
 

@@ -3,9 +3,6 @@
 from contextlib import suppress
 from typing import Final, TypeVar
 
-import msgspec
-
-from quorate.api import codec
 from quorate.api.explanation import (
     EXPLANATIONS,
     GROUP,
@@ -25,7 +22,7 @@ from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.native_groups import GROUP as NATIVE_GROUP
 from quorate.api.native_groups import PREFIX
 from quorate.kube.client import Client
-from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable
+from quorate.kube.errors import Forbidden, NotFound, RequestFailed, Unreadable
 from quorate.kube.resources import POD_GROUPS, Json, Resource
 
 T = TypeVar("T")
@@ -98,12 +95,12 @@ async def _ask(client: Client, plural: str, key: Key, query: dict[str, str]) -> 
 
 async def _read(client: Client, type_: type[T], path: str, query: dict[str, str], needed: str) -> T:
     try:
-        return codec.decode(type_, await client.request("GET", path, query=query))
+        return await client.request_as(type_, "GET", path, query=query)
     except NotFound:
         raise NotServed("the cluster does not serve explanations of it") from None
     except Forbidden:
         raise NotServed(f"this needs the permission to {needed}") from None
-    except msgspec.MsgspecError as error:
-        raise NotServed(f"the answer is of another version: {error}"[:_LONGEST]) from None
-    except (ApiError, Unreachable) as error:
+    except Unreadable as error:
+        raise NotServed(f"the answer is of another version: {error.problem}"[:_LONGEST]) from None
+    except RequestFailed as error:
         raise NotServed(str(error)[:_LONGEST]) from None

@@ -19,7 +19,7 @@ from quorate.inspect.listed_groups import native_pod_groups, readable_objects
 from quorate.inspect.status.capacity import NodesStatus, QueueStatus, nodes_status, queue_status
 from quorate.inspect.status.jobs import JobStatus, job_uids, of_pod_group, of_workload, without_workload
 from quorate.kube.client import Client
-from quorate.kube.errors import ApiError, Unreachable
+from quorate.kube.errors import RequestFailed
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     JOBS,
@@ -100,7 +100,7 @@ async def _why_not_queued(
     answers = Answers(connection, None)
     try:
         return {job.uid: await answers.of(OfJob(_ANY_JOB, job, True)) for job in waiting}
-    except (ApiError, Unreachable, UsageError):
+    except (RequestFailed, UsageError):
         return {}
 
 

@@ -94,5 +94,5 @@ async def _is_allowed(
             "groups": ["system:serviceaccounts", f"system:serviceaccounts:{home}", "system:authenticated"],
         }
     body = codec.encode({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec})
-    answer = await client.request("POST", f"{_GROUP}/{kind.lower()}s", body=body)
-    return codec.decode(_Review, answer).status.allowed
+    review = await client.request_as(_Review, "POST", f"{_GROUP}/{kind.lower()}s", body=body)
+    return review.status.allowed

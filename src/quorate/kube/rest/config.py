@@ -70,7 +70,9 @@ async def load_rest_config(kubeconfig: Path | None = None, context: str = "") ->
     """Load ``context`` (by default the current one) of ``kubeconfig``.
 
     Without a file: the existing files of $KUBECONFIG, then ~/.kube/config, then the server of ``OVERRIDES``
-    or, in a pod, the service account.  ``OVERRIDES`` replace the values of a file.  Raises ``InvalidKubeconfig``.
+    or, in a pod, the service account.  ``OVERRIDES`` replace the values of a file.
+
+    Raises ``InvalidKubeconfig``.
     """
     resolved = _found(kubeconfig, context)
     overrides = OVERRIDES.get()

@@ -24,6 +24,7 @@ _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 _ANYTHING: Final[Any] = Any  # a type to decode as
 _REQUESTS: Final = ("requests", "limits", "allocatedResources", "overhead")
 _ZEROS: Final = ("0", 0)
+_SHOWN: Final = 60  # bytes of an answer that is not the API's
 _CHANGES: Final = ("ADDED", "MODIFIED", "DELETED")
 
 E = TypeVar("E")
@@ -144,11 +145,24 @@ def _decode_other_frame(
 
 
 def decode_answer(type_: type[E], request: str, body: bytes) -> E:
-    """Decode one object that the server answered with.  Raises ``Unreadable``."""
+    """Decode what the server answered with.  Raises ``Unreadable``, also for a document without a name."""
     try:
-        return codec.decode(type_, body)
+        decoded = codec.decode(type_, body)
     except msgspec.DecodeError as error:
-        raise Unreadable(request, str(error)) from error
+        raise Unreadable(request, f"{error}{_beginning(body)}") from error
+    if isinstance(decoded, dict):
+        match decoded.get("metadata"):
+            case {"name": str()}:
+                pass
+            case _:
+                raise Unreadable(request, "Object has no `$.metadata.name`")
+    return decoded
+
+
+def _beginning(body: bytes) -> str:
+    """Return how an answer begins that is no JSON object; empty if it is one, which may be a secret."""
+    text = body[:_SHOWN].decode(errors="replace").strip()
+    return f"; it begins with {text!r}" if text and not text.startswith("{") else ""
 
 
 def _decode_envelope(type_: type[E], request: str, data: bytes) -> E:

@@ -80,10 +80,10 @@ class _Answer(msgspec.Struct, Generic[V]):
 
 
 async def review_self(client: Client) -> User:
-    """Return the user of the credentials of ``client``.  Raises ``ApiError`` or ``Unreachable``."""
+    """Return the user of the credentials of ``client``.  Raises ``RequestFailed``."""
     body = codec.encode({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
     path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-    reviewed = codec.decode(_Answer[_SelfStatus], await client.request("POST", path, body=body))
+    reviewed = await client.request_as(_Answer[_SelfStatus], "POST", path, body=body)
     return _user(reviewed.status.user_info)
 
 
@@ -132,7 +132,7 @@ class FrontProxyVerifier:
 
 
 class DelegatedAuth:
-    """Sends reviews to the API server; raises ``ApiError`` or ``Unreachable`` if one fails."""
+    """Sends reviews to the API server; raises ``RequestFailed`` if one fails."""
 
     def __init__(
         self,
@@ -182,8 +182,9 @@ class DelegatedAuth:
 
     async def _review(self, group: str, kind: str, spec: dict[str, object], type_: type[V]) -> V:
         body = codec.encode({"apiVersion": f"{group}/v1", "kind": kind, "spec": spec})
-        answer = await self._client.request("POST", f"/apis/{group}/v1/{kind.lower()}s", body=body)
-        return codec.decode(_Answer[type_], answer).status  # type: ignore[valid-type]
+        reviewed: type[_Answer[V]] = _Answer[type_]  # type: ignore[valid-type]
+        path = f"/apis/{group}/v1/{kind.lower()}s"
+        return (await self._client.request_as(reviewed, "POST", path, body=body)).status
 
 
 def _user(info: _UserInfo) -> User:

@@ -15,7 +15,7 @@ from quorate.api.meta import Key, Struct, at_epoch
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
-from quorate.kube.errors import ApiError, NotFound, Unreachable
+from quorate.kube.errors import NotFound, RequestFailed
 from quorate.kube.informer import Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import status_merge_patch
@@ -68,7 +68,7 @@ class EventRecorder:
             regarding, type_, reason, message = await self._waiting.get()
             try:
                 await self._write(regarding, type_, reason, message)
-            except (ApiError, Unreachable) as error:
+            except RequestFailed as error:
                 self._log.warning(
                     "event dropped", reason=reason, regarding=regarding.name, problem=str(error)
                 )

@@ -22,14 +22,13 @@ from quorate.api.meta import (
 )
 from quorate.kube.client import Client
 from quorate.kube.controller.reconcile import Reconciler
-from quorate.kube.errors import ApiError, NotFound, Unreachable
+from quorate.kube.errors import ApiError, NotFound, RequestFailed
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import HasMetadata, Resource, T, metadata_of
 from quorate.local.controllers.controller import EventRecorder
 
 Owner = TypeVar("Owner", bound=HasMetadata)
 OwnedPod = TypeVar("OwnedPod", bound=HasMetadata)
-WriteError = ApiError | Unreachable
 
 REVISION_LABEL: Final = "controller-revision-hash"
 BURST_REPLICAS: Final = 500  # pods of one set created or deleted per reconciliation, as in Kubernetes
@@ -167,7 +166,7 @@ class PodControl(Generic[Owner, OwnedPod]):
         self._events = events
         self._record = record
 
-    async def create(self, owner: Owner, bodies: Sequence[Json]) -> tuple[int, WriteError | None]:
+    async def create(self, owner: Owner, bodies: Sequence[Json]) -> tuple[int, RequestFailed | None]:
         """Create pods in batches of 1, 2, 4, 8, ...; return the number created, and the first error.
 
         Because of the slow start, an object does not send hundreds of requests if all its pods are rejected.
@@ -183,10 +182,10 @@ class PodControl(Generic[Owner, OwnedPod]):
             size *= 2
         return created, None
 
-    async def _create_one(self, owner: Owner, body: Json) -> WriteError | None:
+    async def _create_one(self, owner: Owner, body: Json) -> RequestFailed | None:
         try:
             pod = await self._client.create(self._resource, body, metadata_of(owner).namespace)
-        except (ApiError, Unreachable) as error:
+        except RequestFailed as error:
             if not is_namespace_terminating(error):
                 message = f"Error creating: {problem_of(error)}"
                 self._events.report(self._kind, owner, "FailedCreate", message, warning=True)
@@ -208,10 +207,10 @@ class PodControl(Generic[Owner, OwnedPod]):
         await asyncio.gather(*map(delete, pods))
 
 
-def problem_of(error: WriteError) -> str:
+def problem_of(error: RequestFailed) -> str:
     return error.message if isinstance(error, ApiError) else str(error)
 
 
-def is_namespace_terminating(error: WriteError) -> bool:
+def is_namespace_terminating(error: RequestFailed) -> bool:
     causes = error.details.causes if isinstance(error, ApiError) else ()
     return any(cause.reason == "NamespaceTerminating" for cause in causes)

@@ -18,7 +18,7 @@ from quorate.api.core import Node, Pod
 from quorate.api.meta import Key, Uid, condition_at, epoch, find_condition, with_condition
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable
+from quorate.kube.errors import Conflict, NotFound, RequestFailed, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import status_merge_patch
@@ -177,7 +177,7 @@ class Scheduler:
                 await self._schedule(pod)
             except (NotFound, Conflict):
                 continue  # deleted or changed; the watch will deliver it
-            except (ApiError, Unreachable) as error:
+            except RequestFailed as error:
                 self._log.warning("retrying", pod=key, problem=str(error))
                 retry = self._retry(self._pending.setdefault(key, pod))
                 if isinstance(error, Unreachable):
@@ -219,7 +219,7 @@ class Scheduler:
         try:
             path = PODS.path(key.namespace, key.name, "binding")
             await self._client.request("POST", path, body=codec.encode(body))
-        except (ApiError, Unreachable):
+        except RequestFailed:
             self._forget_assumed(pod.metadata.uid)
             raise
         self._log.debug("pod bound", pod=key, node=node)

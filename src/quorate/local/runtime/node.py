@@ -21,7 +21,7 @@ from quorate.api.quantity import Quantity
 from quorate.api.syntax import is_dns_subdomain
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
-from quorate.kube.errors import AlreadyExists, ApiError, NotFound, RequestFailed, Unreachable
+from quorate.kube.errors import AlreadyExists, NotFound, RequestFailed
 from quorate.kube.log import logger
 from quorate.kube.resources import LEASES, NAMESPACES, NODES
 from quorate.local.controllers.controller import EventRecorder
@@ -217,7 +217,7 @@ async def heartbeat(client: Client, clock: Clock, node: NodeDescription) -> None
                 await register(client, clock, node)
             await _renew(client, clock, node.name)
             renewed = steady.now()
-        except (ApiError, Unreachable) as error:
+        except RequestFailed as error:
             logger(__name__).warning("lease of the node not renewed", problem=str(error))
         await steady.sleep_until(steady.now() + HEARTBEAT_S)
 

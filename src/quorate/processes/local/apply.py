@@ -179,8 +179,7 @@ async def _wait_until_served(client: Client, key: Key) -> None:
     clock = asyncio.get_running_loop().time
     deadline = clock() + _SERVED_WITHIN_S
     while clock() < deadline:
-        answer = await client.request("GET", DEFINITIONS.path(name=key.name))
-        definition = codec.decode(_Definition, answer)
+        definition = await client.request_as(_Definition, "GET", DEFINITIONS.path(name=key.name))
         if is_true(definition.status.conditions, "Established") and await _is_listed(client, definition.spec):
             return
         await asyncio.sleep(0.05)

@@ -18,7 +18,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from quorate.api import codec
@@ -43,7 +42,7 @@ from quorate.controllers.multikueue.workers import Worker, Workers
 from quorate.controllers.multikueue.workload_copy import SpecSummary, summary_of
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable
+from quorate.kube.errors import Forbidden, NotFound, RequestFailed
 from quorate.kube.flowcontrol import TokenBucketRateLimiter
 from quorate.queueing.planning.work_kinds import WorkKind, kind_of
 
@@ -243,7 +242,7 @@ class StartQuestions:
         except TimeoutError:
             turns.slow_until = self._clock.now() + SLOW_S
             return UnknownStart(f"no answer within {DEADLINE_S:g} s")
-        except (ApiError, Unreachable, msgspec.MsgspecError) as error:
+        except RequestFailed as error:
             return UnknownStart(str(error)[:MAX_REASON])
         return cluster_start(answer, self._clock.now())
 
@@ -274,10 +273,7 @@ def _submitted(workload: Workload) -> Workload:
 async def served_start(worker: Worker, question: StartQuestion) -> StartAnswer:
     """Return the answer of the estimates API of a worker cluster.
 
-    Raises ``NotFound`` if it is not served there, ``ApiError``, ``Unreachable`` and ``MsgspecError``.
+    Raises ``NotFound`` if it is not served there, and ``RequestFailed``.
     """
     path = estimates_path(question.workload.metadata.namespace)
-    body = await worker.client.request(
-        "POST", path, body=codec.encode(question), headers={"Content-Type": "application/json"}
-    )
-    return codec.decode(StartAnswer, body)
+    return await worker.client.request_as(StartAnswer, "POST", path, body=codec.encode(question))

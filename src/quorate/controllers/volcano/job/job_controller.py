@@ -24,7 +24,7 @@ from quorate.controllers.volcano.job.pod_creator import PodCreator, refusal_mess
 from quorate.controllers.volcano.job.quota_admission import is_suspended
 from quorate.controllers.volcano.pod_defaults import on_changed_defaults, pod_defaults
 from quorate.kube.controller.expectations import versions
-from quorate.kube.errors import AlreadyExists, ApiError, Conflict, Unreachable
+from quorate.kube.errors import AlreadyExists, ApiError, Conflict, RequestFailed
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import merge_patch
@@ -263,7 +263,7 @@ class VolcanoJobController:
         self._assume_cache.assume_deleted(metadata.uid)  # first: the watch may be faster than the response
         try:
             await send(self._client, (Delete(resource, metadata.key, metadata.uid),))
-        except (ApiError, Unreachable):
+        except RequestFailed:
             self._assume_cache.deletion_failed(metadata.uid)
             raise
 

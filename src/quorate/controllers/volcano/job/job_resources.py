@@ -53,7 +53,7 @@ class AlreadyOwned(Exception):
 class JobResources:
     """Creates missing objects of a job and updates the objects that track it, once for each state.
 
-    ``ensure`` and ``update`` raise ``AlreadyOwned``, ``ApiError`` or ``Unreachable``.
+    ``ensure`` and ``update`` raise ``AlreadyOwned`` or ``RequestFailed``.
     """
 
     def __init__(self, client: Client, steady: Clock, computations: Computations) -> None:

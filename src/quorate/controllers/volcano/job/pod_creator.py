@@ -75,7 +75,7 @@ class PodCreator:
         """Create pods of a defaulted job; return when to retry if one was refused, and the problems.
 
         The objects that the pods need are created first; without pods to create they are only updated.  The
-        creation stops once the pod group is no longer admitted.  Raises ``ApiError`` and ``Unreachable`` if
+        creation stops once the pod group is no longer admitted.  Raises ``RequestFailed`` if
         an immediate retry may help.
         """
         if not pods and self._resources.is_up_to_date(job):
@@ -102,7 +102,7 @@ class PodCreator:
     async def wait_for_claims(self, job: Job) -> tuple[float | None, str]:
         """Return when to retry if a claim that a defaulted job names does not exist, and the problem.
 
-        Raises ``ApiError`` and ``Unreachable`` if an immediate retry may help.
+        Raises ``RequestFailed`` if an immediate retry may help.
         """
         try:
             missing = await self._resources.missing_claim(job)
@@ -116,7 +116,7 @@ class PodCreator:
     async def release(self, job: Job) -> str:
         """Delete the objects of the plugins of a defaulted job; return why the server refused, or empty.
 
-        Raises ``ApiError`` and ``Unreachable`` if an immediate retry may help.
+        Raises ``RequestFailed`` if an immediate retry may help.
         """
         try:
             plugins, _ = await self._computations.run(job_size(job), plugins_of, job)

@@ -11,7 +11,7 @@ from quorate.api import codec
 from quorate.api.codec import Json
 from quorate.api.core import Pod
 from quorate.api.meta import Key
-from quorate.kube.errors import ApiError, NotFound, Unreachable
+from quorate.kube.errors import NotFound, RequestFailed
 from quorate.kube.informer import Informer
 from quorate.kube.patches import merge_patch
 from quorate.local.controllers import pod_control as control
@@ -152,7 +152,7 @@ class DeploymentController(Controller):
         }
         try:
             created = await self._client.create(REPLICA_SETS, body, deployment.metadata.namespace)
-        except (ApiError, Unreachable) as error:
+        except RequestFailed as error:
             message = f'Failed to create new replica set "{name}": {control.problem_of(error)}'
             now = self._clock.now()
             status = with_progress(

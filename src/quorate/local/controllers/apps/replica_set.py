@@ -6,6 +6,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from quorate.api.core import Pod
 from quorate.api.meta import Key, ObjectMeta, condition_at, epoch, find_condition, with_condition
+from quorate.kube.errors import RequestFailed
 from quorate.kube.informer import Informer
 from quorate.kube.resources import Resource
 from quorate.local.controllers import pod_control as control
@@ -89,7 +90,7 @@ class ReplicaSetController(Controller, Generic[S]):
             raise refusal
         return control.next_available_at(live, replica_set.spec.min_ready_seconds, now)
 
-    async def _change(self, replica_set: S, live: Sequence[Pod]) -> control.WriteError | None:
+    async def _change(self, replica_set: S, live: Sequence[Pod]) -> RequestFailed | None:
         """Create or delete pods; return the first error."""
         wanted = replica_set.spec.replicas
         await self._control.delete(replica_set, pods_to_delete(live, wanted)[: control.BURST_REPLICAS])
@@ -108,7 +109,7 @@ def replica_set_status(
     replica_set: ReplicaSet | ReplicationController,
     live: Sequence[Pod],
     terminating: int,
-    refusal: control.WriteError | None,
+    refusal: RequestFailed | None,
     now: float,
 ) -> ReplicaSetStatus:
     spec, conditions = replica_set.spec, replica_set.status.conditions

@@ -22,7 +22,7 @@ from quorate.api.codec import Json
 from quorate.api.core import Pod
 from quorate.api.core.volumes import PersistentVolumeClaim
 from quorate.api.meta import Key
-from quorate.kube.errors import AlreadyExists, ApiError, NotFound, Unreachable
+from quorate.kube.errors import AlreadyExists, NotFound, RequestFailed
 from quorate.kube.informer import Informer
 from quorate.kube.resources import PERSISTENT_VOLUME_CLAIMS
 from quorate.local.controllers import pod_control as control
@@ -265,7 +265,7 @@ class StatefulSetController(Controller):
             await self._client.create(PODS, body, stateful_set.metadata.namespace)
         except AlreadyExists:
             raise
-        except (ApiError, Unreachable) as error:
+        except RequestFailed as error:
             self._report(stateful_set, "Create", f"Pod {name}", f"failed error: {control.problem_of(error)}")
             raise
         self._report(stateful_set, "Create", f"Pod {name}", "successful")
