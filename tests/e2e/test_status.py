@@ -18,6 +18,11 @@ def test_jobs_queues_and_nodes_are_shown(tmp_path: Path, monkeypatch: pytest.Mon
     async def story(world: World, command: CommandLine) -> None:
         status = ("status", "-n", NAMESPACE)
         assert (await command.output_of(*status)).startswith("no jobs wait or run\n")
+        for missing in (("status",), ("queue", "list", "--local"), ("workload", "list", "-o", "json")):
+            done = await command(*missing, "-n", "defaults")
+            message = "error: namespace defaults does not exist (did you mean default?)\n"
+            assert (done.code, done.out) == (2, "")
+            assert done.err.endswith(message)
         await world.job("holder", cpu="3", runs="1h")
         await world.until_admitted("holder")
         await world.job("waits", cpu="2")

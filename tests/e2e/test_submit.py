@@ -9,7 +9,7 @@ import yaml
 
 from quorate.api.meta import Key
 from quorate.kube.clock import WallClock
-from quorate.kube.resources import JOBS, SERVICES
+from quorate.kube.resources import JOBS, SERVICES, WORKLOAD_PRIORITY_CLASSES
 from quorate.local.nodes import NodePool
 from quorate.local.nodes.fleet import register
 from tests.e2e.commands import ROOT, cluster, kubectl, needs_kubectl
@@ -31,6 +31,14 @@ def test_a_command_becomes_a_job_in_the_only_queue(tmp_path: Path, monkeypatch: 
         job = await world.client.get(JOBS, Key(NAMESPACE, "train"))
         service = await world.client.get(SERVICES, Key(NAMESPACE, "train"))
         assert service["metadata"]["ownerReferences"][0]["uid"] == job.metadata.uid
+
+        await world.client.create(WORKLOAD_PRIORITY_CLASSES, {"metadata": {"name": "urgent"}, "value": 5})
+        wrong = await command("submit", *where, "--priority", "urgnt", "--", "./run")
+        assert (wrong.code, wrong.out) == (2, "")
+        message = "error: --priority urgnt: no WorkloadPriorityClass of that name (did you mean urgent?)\n"
+        assert wrong.err == message
+        wrong = await command("submit", "-n", "defaults", "--priority", "urgent", "--", "./run")
+        assert wrong.err == "error: namespace defaults does not exist (did you mean default?)\n"
 
         again = await command("submit", *where, "--name", "train", "--", "./run")
         assert again.code == 2

@@ -76,20 +76,23 @@ def test_the_process_is_ready_once_it_serves_webhooks(tmp_path: Path) -> None:
     shared_clusters.run(scenario())
 
 
-def test_an_address_in_use_ends_the_process_and_names_the_field(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_certificate", [True, False])
+def test_an_address_in_use_ends_the_process_and_names_the_field(
+    tmp_path: Path, has_certificate: bool
+) -> None:
     async def scenario() -> None:
         port, probes = free_port(), free_port()
         async with running_cluster() as world:
             cluster = world.client.config
             token = cluster.credentials.authorization().removeprefix("Bearer ")
             taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", port)
-            config = configuration(tmp_path, port, probes, a_pair()[0])
+            config = configuration(tmp_path, port, probes, a_pair()[0] if has_certificate else None)
             async with taken:
                 code, output = await outcome(
                     "--kubeconfig", kubeconfig(tmp_path, cluster.server, token), "--config", config
                 )
         assert code != 0
-        assert f"error: webhook: 127.0.0.1:{port}: address already in use" in output
+        assert f"error: webhook.port: 127.0.0.1:{port}: address already in use (write a free port)" in output
         assert "Traceback" not in output
 
     shared_clusters.run(scenario())

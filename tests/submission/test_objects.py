@@ -98,6 +98,12 @@ def test_an_array_numbers_its_tasks() -> None:
     )
 
 
+def test_the_priority_in_a_queue_of_pod_groups_is_a_priority_class_of_pods() -> None:
+    request = JobRequest(name="a", command=("x",), gang=True, volcano_queue="q", priority_class="high")
+    (job,) = objects_of(request)
+    assert (job["spec"]["priorityClassName"], "labels" in job["metadata"]) == ("high", False)
+
+
 def test_limits_and_classes_are_labels() -> None:
     (job,) = objects_of(JobRequest(name="a", command=("x",), time_limit_s=60, priority_class="high"))
     assert job["metadata"]["labels"] == {

@@ -60,6 +60,11 @@ class Connection:
         """Return ``namespace NAME`` or ``any namespace``, for messages."""
         return f"namespace {self.namespace}" if self.namespace else "any namespace"
 
+    async def require_namespace(self) -> None:
+        """Raise ``UsageError`` if the namespace certainly does not exist."""
+        if missing := await missing_namespace(self.client, self.namespace):
+            raise UsageError(missing)
+
 
 class _Named(Struct):
     metadata: ObjectMeta

@@ -8,7 +8,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from quorate.api.names.kueue import JOB_UID
 from quorate.api.suggestions import suggestion
-from quorate.inspect.connection import Connection, missing_namespace
+from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.kube.client import Client
 from quorate.kube.discovery import plural_of
@@ -94,14 +94,13 @@ async def named_job(connection: Connection, written: str) -> NamedJob:
         raise UsageError(f"{written!r} is no job (write NAME or TYPE/NAME, such as job/train)")
     job = await _job_of_any_kind(client, Key(namespace, name))
     if job is None:
+        await connection.require_namespace()
         raise UsageError(await _no_job(connection, name))
     return job
 
 
 async def _no_job(connection: Connection, name: str) -> str:
     """Return a sentence about a name that no workload and no job has, with a similar one."""
-    if missing := await missing_namespace(connection.client, connection.namespace):
-        return missing
     names: set[str] = set()
     with suppress(ApiError):
         for workload in (await connection.client.list(WORKLOADS, connection.namespace)).items:

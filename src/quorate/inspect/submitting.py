@@ -9,11 +9,24 @@ from msgspec.structs import replace
 
 from quorate.api.suggestions import suggestion
 from quorate.api.volcano import DEFAULT_QUEUE
-from quorate.inspect.connection import Connection, missing_namespace
+from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.inspect.job_names import NamedJob
+from quorate.kube.client import Client
 from quorate.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
-from quorate.kube.resources import JOBS, LOCAL_QUEUES, QUEUES, SERVICES, VOLCANO_JOBS, Json, Resource, untyped
+from quorate.kube.resources import (
+    JOBS,
+    LOCAL_QUEUES,
+    PRIORITY_CLASSES,
+    QUEUES,
+    SERVICES,
+    VOLCANO_JOBS,
+    WORKLOAD_PRIORITY_CLASSES,
+    Json,
+    Resource,
+    metadata_of,
+    untyped,
+)
 from quorate.submission.objects import owned_by
 from quorate.submission.request import MAX_JOB_NAME, JobRequest
 
@@ -34,10 +47,29 @@ def new_name(written: str) -> str:
 
 
 async def in_queue(connection: Connection, wanted: JobRequest) -> JobRequest:
-    """Return the request with its queue.  Raises ``UsageError`` if there is none of that name.
+    """Return the request with its queue.  Raises ``UsageError`` for a queue or class that does not exist.
 
     A gang waits in a local queue, or else in a queue of pod groups.
     """
+    queued = await _with_queue(connection, wanted)
+    if wanted.priority_class:
+        await _check_priority_class(connection.client, queued)
+    return queued
+
+
+async def _check_priority_class(client: Client, wanted: JobRequest) -> None:
+    resource: Resource[Any] = PRIORITY_CLASSES if wanted.volcano_queue else WORKLOAD_PRIORITY_CLASSES
+    try:
+        names = [metadata_of(item).name for item in (await client.list(resource)).items]
+    except (NotFound, Forbidden):
+        return  # the job then has an event about it
+    name = wanted.priority_class
+    if name not in names:
+        hint = suggestion(name, names) or f" (there are: {', '.join(names) or 'none'})"
+        raise UsageError(f"--priority {name}: no {resource.kind} of that name{hint}")
+
+
+async def _with_queue(connection: Connection, wanted: JobRequest) -> JobRequest:
     written = wanted.local_queue
     # To users without permission, kinds that the cluster does not serve are forbidden too.
     missing = (NotFound, Forbidden) if wanted.gang else (NotFound,)
@@ -56,8 +88,8 @@ async def in_queue(connection: Connection, wanted: JobRequest) -> JobRequest:
         return replace(wanted, volcano_queue=DEFAULT_QUEUE)
     queues = sorted({*local, *groups})
     where = f"in {connection.scope}" if not groups else f"in {connection.scope}, and no queue of pod groups"
-    if not queues and (absent := await missing_namespace(connection.client, connection.namespace)):
-        raise UsageError(absent)
+    if not queues:
+        await connection.require_namespace()
     if not written:
         names = f"choose one with -q: {', '.join(queues)}" if queues else "ask your administrator for one"
         raise UsageError(f"{len(local) or 'no'} local queues {where} ({names})")

@@ -12,7 +12,7 @@ from aiohttp import web
 from quorate.api.configuration.process import Address, Health
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.kube.log import logger
-from quorate.kube.serving.bounded_server import ServerLimits, bounded_server
+from quorate.kube.serving.bounded_server import ServerLimits, bounded_server, listen
 from quorate.kube.serving.delegated_auth import Access, DelegatedAuth
 from quorate.kube.serving.tls import KeyPair, load_certificate, server_context
 from quorate.observe.authorization import authorized
@@ -29,7 +29,8 @@ class CannotListen(Exception):
         self.field, self.address, self.reason = field, address, reason
 
     def __str__(self) -> str:
-        return f'{self.field}: {self.address}: {self.reason} (write another address, or "0" for none)'
+        remedy = "a free port" if self.field.lower().endswith("port") else 'another address, or "0" for none'
+        return f"{self.field}: {self.address}: {self.reason} (write {remedy})"
 
 
 @asynccontextmanager
@@ -53,11 +54,24 @@ async def serving(
                 bounded_server(app, address.host, address.port, tls, limits)
             )
         except OSError as error:
-            reason = os.strerror(error.errno).lower() if error.errno else str(error)
-            raise CannotListen(field, address, reason) from error
+            raise _cannot_listen(field, address, error) from error
         bound = Address(address.host, port)
         logger(__name__).info("listening", field=field, address=bound)
         yield bound
+
+
+async def require_free(field: str, address: Address) -> None:
+    """Raise ``CannotListen`` if an address cannot be served, before what precedes serving it."""
+    try:
+        for opened in await listen(address.host, address.port):
+            opened.close()
+    except OSError as error:
+        raise _cannot_listen(field, address, error) from error
+
+
+def _cannot_listen(field: str, address: Address, error: OSError) -> CannotListen:
+    reason = os.strerror(error.errno).lower() if error.errno else str(error)
+    return CannotListen(field, address, reason)
 
 
 def health_checks(

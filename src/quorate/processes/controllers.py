@@ -150,7 +150,7 @@ async def _serve_https(
     async with (
         endpoints.serving("metrics.bindAddress", metrics_address, metrics(replica), metrics_access),
         endpoints.serving(
-            "visibilityServer",
+            "visibilityServer.bindPort",
             visibility_address,
             visibility(replica, explainer),
             visibility_access,

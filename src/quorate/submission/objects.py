@@ -85,6 +85,8 @@ def _volcano_job(request: JobRequest) -> Json:
         spec["plugins"] = {"svc": [], "env": []}
     if request.volcano_queue:
         spec["queue"] = request.volcano_queue
+        if request.priority_class:
+            spec["priorityClassName"] = request.priority_class
     return {
         "apiVersion": VOLCANO_JOBS.api_version,
         "kind": VOLCANO_JOBS.kind,
@@ -96,7 +98,7 @@ def _volcano_job(request: JobRequest) -> Json:
 def _metadata(request: JobRequest, annotations: Mapping[str, str]) -> Json:
     labels = {
         QUEUE_NAME: request.local_queue,
-        PRIORITY_CLASS: request.priority_class,
+        PRIORITY_CLASS: "" if request.volcano_queue else request.priority_class,
         MAX_EXEC_TIME_SECONDS: "" if request.time_limit_s is None else str(request.time_limit_s),
     }
     named = {

@@ -16,7 +16,7 @@ from quorate.kube.manager.restart import run_restarting
 from quorate.kube.resources import Resource
 from quorate.kube.serving.bounded_server import ServerLimits
 from quorate.kube.serving.tls import KeyPair, UnusableCertificate, load_certificate, server_context
-from quorate.observe.serving import serving
+from quorate.observe.serving import require_free, serving
 from quorate.webhooks.admission_review import AdmissionWebhook, Handler
 from quorate.webhooks.cluster_reader import CachedClusterReader, ClusterReader
 from quorate.webhooks.job_webhook import JobWebhook
@@ -39,6 +39,7 @@ from quorate.webhooks.volcano.volcano_reader import CachedVolcanoReader
 from quorate.webhooks.volcano.volcano_webhooks import VolcanoWebhooks
 from quorate.webhooks.webhook_server import webhook_server
 
+_FIELD: Final = "webhook.port"
 LIMITS: Final = ServerLimits(connections=1000)  # each concurrent request of each API server needs one
 
 
@@ -49,6 +50,9 @@ async def run_webhooks(
 
     While there is no certificate, log the reason and retry: it may be installed later.
     """
+    address = configuration.webhooks.address
+    if address is not None:
+        await require_free(_FIELD, address)
     source, interval_s = _certificate_source(client, clock, configuration)
     context = server_context(configuration.tls)
     client_ca_file = configuration.webhooks.client_ca_file
@@ -66,7 +70,7 @@ async def run_webhooks(
     routes = webhooks_by_route(configuration, reader)
     server = webhook_server(routes, handlers, verify_clients=clients is not None)
     async with (
-        serving("webhook", configuration.webhooks.address, server, context, LIMITS),
+        serving(_FIELD, address, server, context, LIMITS),
         asyncio.TaskGroup() as tasks,
     ):
         serves.set()

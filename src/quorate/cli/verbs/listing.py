@@ -36,6 +36,8 @@ async def list_objects(
     If ``output`` is structured, print whole documents, each as ``completed`` returns it, and
     ``other_documents`` after them, and return no objects.  If no object is to be listed, print that, and
     return none.  ``may_be_unserved``: a cluster without the kind has no objects of it.
+
+    Raises ``UsageError`` if the namespace does not exist.
     """
     namespace = connection.namespace if resource.namespaced else ""
 
@@ -49,6 +51,8 @@ async def list_objects(
 
     if is_structured(output):
         documents = await listed(as_untyped(resource))
+        if namespace and not documents:
+            await connection.require_namespace()
         if is_listed is not None:
             objects = await listed(resource)
             keys = {metadata.key for metadata in map(metadata_of, filter(is_listed, objects))}
@@ -60,6 +64,8 @@ async def list_objects(
     objects = await listed(resource)
     shown = (*(objects if is_listed is None else filter(is_listed, objects)), *others)
     if not shown:
+        if namespace:
+            await connection.require_namespace()
         print_none_found(namespace)
     return shown
 

@@ -124,7 +124,12 @@ def _submit(
     time: Annotated[
         str, typer.Option(metavar="DURATION", help="Stop it so long after its start: 2h, 1-12:00:00.")
     ] = "",
-    priority: Annotated[str, typer.Option(metavar="CLASS", help="A WorkloadPriorityClass.")] = "",
+    priority: Annotated[
+        str,
+        typer.Option(
+            metavar="CLASS", help="A WorkloadPriorityClass; in a queue of pod groups, a PriorityClass."
+        ),
+    ] = "",
     retries: Annotated[int, typer.Option(metavar="N", min=0, help="How often failed pods run again.")] = 0,
     gang: Annotated[
         bool, typer.Option("--gang", help="A Volcano Job: its pods are made when all have room.")

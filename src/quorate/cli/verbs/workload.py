@@ -233,6 +233,7 @@ async def delete(
     else:
         workloads = [*(await connection.client.list(WORKLOADS, connection.namespace)).items]
     if not workloads:
+        await connection.require_namespace()
         o.print_none_found(connection.namespace)
     deletions = await _deletions(connection, workloads)
     jobs = [deletion for deletion in deletions if deletion.is_job]
@@ -305,4 +306,5 @@ async def pods(connection: Connection, names: Workloads, output: o.Format = o.Ou
     if rows:
         p.print_rows([table.column_definitions[index].name.upper() for index in shown], rows)
     else:
+        await connection.require_namespace()
         o.print_none_found(connection.namespace)

@@ -47,10 +47,15 @@ class ClusterStatus(Struct, omit_defaults=False):
 
 
 async def read_status(connection: Connection, *, finished: bool) -> ClusterStatus:
-    """Return the status of the namespace, or of all; ``finished``: also the jobs that have ended."""
+    """Return the status of the namespace, or of all; ``finished``: also the jobs that have ended.
+
+    Raises ``UsageError`` if the namespace does not exist.
+    """
     jobs, queues, nodes = await asyncio.gather(
         _jobs(connection, finished=finished), _queues(connection), _nodes(connection.client)
     )
+    if not jobs and not queues:
+        await connection.require_namespace()
     return ClusterStatus(jobs=jobs, queues=queues, nodes=nodes)
 
 

@@ -145,17 +145,13 @@ def _decode_other_frame(
 
 
 def decode_answer(type_: type[E], request: str, body: bytes) -> E:
-    """Decode what the server answered with.  Raises ``Unreadable``, also for a document without a name."""
+    """Decode what the server answered with.  Raises ``Unreadable``, also for a document without metadata."""
     try:
         decoded = codec.decode(type_, body)
     except msgspec.DecodeError as error:
         raise Unreadable(request, f"{error}{_beginning(body)}") from error
-    if isinstance(decoded, dict):
-        match decoded.get("metadata"):
-            case {"name": str()}:
-                pass
-            case _:
-                raise Unreadable(request, "Object has no `$.metadata.name`")
+    if isinstance(decoded, dict) and not isinstance(decoded.get("metadata"), dict):
+        raise Unreadable(request, "Object has no `$.metadata`")
     return decoded
 
 

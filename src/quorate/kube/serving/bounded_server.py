@@ -342,7 +342,7 @@ async def bounded_server(
         max_field_size=limits.header_bytes,
         logger=http_logger(),
     )
-    listening = await _listen(host, port)
+    listening = await listen(host, port)
     try:
         server = _Server(lambda: _new_handler(runner), limits)
         app.middlewares.insert(0, server.middleware)
@@ -365,7 +365,7 @@ def _new_handler(runner: web.AppRunner) -> web.RequestHandler:
     return runner.server()
 
 
-async def _listen(host: str, port: int) -> list[socket.socket]:
+async def listen(host: str, port: int) -> list[socket.socket]:
     """Return a listening socket for each address of ``host``."""
     addresses = await asyncio.get_running_loop().getaddrinfo(
         host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -317,7 +317,7 @@ async def serve_visibility(client: Client, clock: Clock, replica: Replica) -> As
         replica, Explainer(replica, ClusterReader(client), endpoints.auth, why_not_queued, clock)
     )
     async with endpoints.protected(
-        "visibilityServer", _ANY_PORT, app, visibility_access, aggregated=True
+        "visibilityServer.bindPort", _ANY_PORT, app, visibility_access, aggregated=True
     ) as at:
         await _register(client, at.port)
         try:
