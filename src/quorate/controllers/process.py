@@ -223,9 +223,9 @@ def _note_listed(
 
 
 async def reads_all_pods(client: Client, configuration: Configuration) -> bool:
-    """Return True if a controller reads all pods: plain ones are queued, or flavors depend on nodes.
+    """Return True if a controller reads all pods: plain pods are queued, or a flavor depends on nodes.
 
-    For the first such flavor that is created later, pods have more than one watch until the next start.
+    If the first such flavor is created later, pods have more than one watch until the next start.
     """
     if queues_pods(configuration.integrations) or configuration.gates.failure_recovery_policy:
         return True

@@ -66,8 +66,8 @@ def _scalar_demand(resource: str, demand: QueueDemand) -> _ScalarDemand:
 def _divide(amount: int, demands: Sequence[_ScalarDemand]) -> list[Fraction]:
     """Return the part of ``amount`` for each of ``demands``.
 
-    All numbers are scaled by the sum of the weights: then integers suffice, which are ten times as fast as
-    fractions.
+    All numbers are scaled by the sum of the weights.  Then integers suffice, and these are ten times as fast
+    as fractions.
     """
     scale = sum(demand.weight for demand in demands)
     first = [

@@ -108,9 +108,9 @@ def _phase_of(group: PodGroup) -> str:
 def explain_group(
     group: PodGroup, facts: GroupFacts | None = None, members: int | None = None
 ) -> Explanation:
-    """Return the explanation of a pod group; without ``facts`` it is that of its status.
+    """Return the explanation of a pod group: by ``facts``, or by the status of the group without ``facts``.
 
-    ``members``: how many of its pods exist, of which an admitted group may wait for more; None: not known.
+    ``members``: how many of its pods exist; None: not known.  An admitted group may wait for more pods.
     """
     metadata, spec, status = group.metadata, group.spec, group.status
     phase = _phase_of(group)

@@ -415,7 +415,7 @@ class _Search:
 def _with_more(
     supposed: Mapping[tuple[str, str], int], name: str, shortages: tuple[Shortage, ...]
 ) -> Mapping[tuple[str, str], int]:
-    """Return ``supposed`` with what is short; unchanged if that was supposed already."""
+    """Return ``supposed`` with the missing amounts added; unchanged if one of them was supposed before."""
     missing = {(name, shortage.resource): shortage.needed - shortage.free for shortage in shortages}
     if any(key in supposed for key in missing):
         return supposed
@@ -432,7 +432,10 @@ def _member_amounts(gang: Gang) -> Mapping[str, int]:
 
 
 def _changed_group(group: PodGroup, supposed: _Supposed) -> PodGroup:
-    """Return the group with what is supposed of it; minResources are in proportion to minMember."""
+    """Return the group with the supposed members, tier and queue.
+
+    Its ``minResources`` change in proportion to ``minMember``.
+    """
     spec, members, tier = group.spec, supposed.members, supposed.tier
     if members is not None:
         least: Resources | None = None

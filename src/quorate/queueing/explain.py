@@ -145,7 +145,7 @@ def _blocks(state: State, key: Key) -> bool:
 
 
 def outcome_of(state: State, key: Key) -> PendingFacts | None:
-    """Return why ``key`` is pending, without the other workloads that concern it; None if it is not.
+    """Return why ``key`` is pending, without the workloads ahead and around it; None if it is not pending.
 
     The cost does not depend on the number of workloads.
     """
@@ -292,9 +292,10 @@ def _exceeds_nodes(state: State, entry: Entry, hold: Hold) -> bool:
 
 
 def _ahead(state: State, entry: Entry) -> Steps[tuple[int | None, tuple[Key, ...]]]:
-    """Return how many workloads precede ``entry`` in its cluster queue, and the first of them.
+    """Return how many workloads precede ``entry`` in its cluster queue, and the first of these.
 
-    The number is None if its local queue is stopped, or one of its queues does not exist: it has no place.
+    The number is None if ``entry`` has no place: its local queue is stopped, or one of its queues does not
+    exist.
     """
     queue = state.ledger.cluster_queues.get(entry.cluster_queue)
     if queue is None:

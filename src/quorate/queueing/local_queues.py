@@ -69,7 +69,7 @@ class LocalQueues(OutsideUsage):
         return Samples(tuple(sampled), next_at if math.isfinite(next_at) else None)
 
     def _sampled_usage(self, queue: LocalQueueState, cluster_queue: ClusterQueueState) -> Usage:
-        """Return what counts as used: reserved quota, or that of admitted workloads only."""
+        """Return the usage to sample: all reserved quota, or only the quota of admitted workloads."""
         anchored = self.configuration.gates.admission_fair_sharing_anchor_at_quota_reservation
         if anchored and cluster_queue.uses_admission_fair_sharing:
             return queue.totals.reserved_usage

@@ -136,9 +136,10 @@ def _usages(
 def _usage(
     requests: Mapping[str, int], assigned: Mapping[str, str], groups: Mapping[str, FlavorGroup]
 ) -> dict[FlavorResource, int]:
-    """Return what a pod with ``requests`` uses.
+    """Return the usage of a pod with ``requests`` by flavor and resource.
 
-    A resource that was not assigned is of the flavor of the other resources of its group, or of the first.
+    A resource without an assigned flavor has the flavor of another resource of its group, else the first
+    flavor of the group.
     """
     usage: dict[FlavorResource, int] = {}
     for resource, amount in {**requests, PODS: 1}.items():

@@ -134,7 +134,7 @@ class QueueTrees:
         self.dirty_trees[node.root] = 0
 
     def forget_former_roots(self, *nodes: Node) -> None:
-        """Drop what is known by root of each of ``nodes`` that is deleted or has got a parent."""
+        """Drop all values kept by root for each of ``nodes`` that is deleted or now has a parent."""
         for node in nodes:
             is_queue = self.quota.queues.get(node.name) is node
             if node.root is not node or not (is_queue or self.quota.cohorts.get(node.name) is node):

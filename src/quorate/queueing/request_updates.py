@@ -139,10 +139,11 @@ class RequestUpdates:
         return update_units(reservation.workload) + len(reservation.places.all)
 
     def pop_head(self, queue: ClusterQueueState) -> Entry | None:
-        """Put the first active workload of ``queue`` in flight, with its current requests.
+        """Put the first active workload of ``queue`` in flight, with its current requests, and return it.
 
-        None if there is none, or if too many were updated, each of which is inadmissible as another
-        workload of its new shape is; then ``is_head_missing`` is True.
+        Return None if no workload is active.  Return None also if the requests of too many workloads changed
+        and each of these workloads became inadmissible, as others of its new shape are; then
+        ``is_head_missing`` is True.
         """
         pending, ledger = queue.pending, self._ledger
         while (entry := pending.pop()) is not None:

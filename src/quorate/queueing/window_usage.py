@@ -25,14 +25,14 @@ class WindowUsage(NamedTuple):
 
 
 class WindowUsages:
-    """What is in use of the amounts of windows at one moment; it costs no walk over workloads."""
+    """How much of the amounts of windows is in use at one moment; the cost is independent of workloads."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._free: dict[tuple[Pool, FlavorResource], int] = {}
 
     def of(self, window: Window) -> dict[FlavorResource, WindowUsage]:
-        """Return what is in use of each amount of a window."""
+        """Return for each amount of a window how much of it is in use."""
         if not window.amounts:
             return {}
         pool, owners = pool_of(self._ledger, window), list(self._totals_of_owners(window))

@@ -51,9 +51,9 @@ class QueuePace:
 
 
 class QueueController:
-    """Reconciles both kinds of queue, because most changes affect the values of both.
+    """Reconciles cluster queues and local queues, because most changes affect the statuses of both.
 
-    A key without a namespace is that of a cluster queue, one with a namespace that of a local queue.
+    The key of a cluster queue has no namespace, the key of a local queue has one.
     """
 
     def __init__(self, context: ControllerContext, state: State) -> None:

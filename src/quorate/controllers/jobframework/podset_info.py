@@ -30,7 +30,7 @@ _LISTS = (("spec", "tolerations"), ("spec", "schedulingGates"))
 
 
 class PodSetInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """What one pod set starts with: the number of pods, and what is merged into their template."""
+    """What one pod set starts with: its number of pods, and the fields to merge into their template."""
 
     name: str
     count: int

@@ -37,9 +37,10 @@ def workload_update(
     suspended: bool,
     gated: bool,
 ) -> WorkloadUpdate:
-    """Return what differs from the job's labels; ``gated``: external gates are enabled.
+    """Return the changes of the workload that follow from the labels and annotations of its job.
 
-    The workload of a copy in a worker cluster follows that of the manager cluster instead.
+    ``gated``: external gates are enabled.  There are no changes for the copy of a job in a worker cluster:
+    its workload follows the workload in the manager cluster.
     """
     if ORIGIN in metadata.labels:
         return WorkloadUpdate()

@@ -39,9 +39,9 @@ def with_topology_requests(
     gates: TopologyGates,
     defaults: Sequence[Mapping[str, str]] = (),
 ) -> tuple[PodSet, ...]:
-    """Return ``pod_sets`` with their topology requests; ``sources``: one for each, in their order.
+    """Return ``pod_sets`` with their topology requests; each has its own of ``sources``, in the same order.
 
-    ``defaults``: the annotations of each pod set that count if its own ones name no level.
+    ``defaults``: annotations of each pod set, which count if the annotations of its template name no level.
     """
     requests = (
         topology_request(

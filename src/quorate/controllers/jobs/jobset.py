@@ -81,9 +81,9 @@ def replicated_job_counts(
 ) -> PodCounts:
     """Return the counts of replicated jobs.
 
-    ``statuses``: where the JobSet controller counts the replicas.  It creates all of them again when it
-    restarts a JobSet, so the number of those that succeeded may fall.  None of the pods of a replicated job
-    that waits for another one must be ready.
+    ``statuses``: where the JobSet controller counts the replicas.  A restarted JobSet creates all replicas
+    again, so the number of succeeded replicas may fall.  A replicated job that waits for another replicated
+    job needs no ready pods.
     """
     replicas = {replicated_job.name: replicated_job.replicas for replicated_job in replicated_jobs}
     active, ready, succeeded = (

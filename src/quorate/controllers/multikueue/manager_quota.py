@@ -66,9 +66,9 @@ def decide(
     workers: Sequence[WorkerQueues],
     now: float,
 ) -> QuotaPlan:
-    """Return the quota of a queue with a MultiKueue check of this ``config``; None: it does not exist.
+    """Return the quota of a queue with a MultiKueue check; ``config`` is None if it does not exist.
 
-    ``workers``: the connected ones of ``config``; a lost one has no quota.
+    ``workers``: the connected clusters of ``config``.  A lost cluster has no quota.
     """
 
     def no(reason: str, message: str) -> QuotaPlan:

@@ -235,10 +235,11 @@ _RESIZABLE: Final = ("cpu", "memory")
 def uncharged_requests(
     pod: Pod, pod_set: PodSet, assignment: PodSetAssignment, options: ResourceOptions
 ) -> str:
-    """Return how the pod exceeds its share of the charged usage, such as ``cpu 8, charged 1``; empty if not.
+    """Return what the pod requests beyond its charged part, such as ``cpu 8, charged 1``; empty if nothing.
 
-    The role of a pod is an annotation of its author, so that a pod may name the role of smaller pods, and a
-    workload of its author may have pods of any size.  Such a pod stays gated.
+    The author of a pod chooses the annotation with its role, so the pod may name the role of smaller pods.
+    The author of a workload may give it pods of any size.  A pod that requests more than is charged stays
+    gated.
 
     A pod that requests no more than the pod set's template may always start: another program may have
     reserved less.  An extended resource that is not charged at all may not exceed the template's.  Other

@@ -110,9 +110,10 @@ class PodGroups(JobSource[PodGroup]):
         return not group_name_of(pod.metadata, self._gates.workload_identifier_annotations)
 
     def _unit_of(self, key: Key) -> tuple[Key, ...]:
-        """Return the key under which the pods of a native group are queued: that of its workload, or its own.
+        """Return the key under which the pods of a native group are queued.
 
-        Empty if they are queued one by one.  It stays the same as long as there is a Workload with it.
+        It is the key of the group or of its native workload; empty if the pods are queued one by one.  A key
+        stays the same as long as a Workload has it.
         """
         group = self._native.get(key)
         if group is None:

@@ -90,7 +90,7 @@ def assigned_hosts(admission: Admission) -> AssignedHosts:
 
 
 def needed_hosts(workload: Workload, assigned: AssignedHosts, pods: Iterable[Pod]) -> frozenset[str]:
-    """Return the hosts on which pods may still run: on the others, all pods have ended for good."""
+    """Return the hosts on which pods may still run; all pods on the other hosts have ended for good."""
     if not workload.status.reclaimable_pods:
         return assigned.all
 
@@ -335,9 +335,9 @@ class NodeFailureController:
         return unchecked.union(host for host, state in states.items() if not state.admits_pods)
 
     def _is_stuck(self, pod: Pod, states: Mapping[str, HostState]) -> bool:
-        """Return True if the pod waits for a node that does not take it, or is no longer assigned.
+        """Return True if the pod waits for a node that takes no pods, or to which it is assigned no longer.
 
-        Pods of slices are assigned by any of them.
+        A pod of an elastic job may wait for a node that any slice of the job has.
         """
         host = host_of(pod)
         if host in states:

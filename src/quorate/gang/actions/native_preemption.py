@@ -168,7 +168,8 @@ def _without_unneeded(
 ) -> Sequence[VictimUnit]:
     """Take back the evictions without which ``needed`` tasks still have room; return the other victims.
 
-    All tasks are placed again for each victim, or of a large group those on the nodes of a victim.
+    For each victim all tasks of a small group are placed again; of a large group, only the tasks on the nodes
+    of the victim.
     """
     kept: list[VictimUnit] = []
     is_small = len(victims) * len(tasks) <= MAX_PLACEMENTS

@@ -199,7 +199,7 @@ def _with_places(
     within: Vector | None,
     of_windows: Sequence[int] = (),
 ) -> PlannedGroup:
-    """Return the plan with what it keeps; of the nodes ``of_windows`` it keeps nothing."""
+    """Return the plan with the amounts that it keeps; on the nodes ``of_windows`` it keeps nothing."""
     amounts = amounts_of_member(gang)
     missing = gang.min_member - gang.rooms.held.pods
     members = unequal_members(gang) if amounts is None else [Members(amounts, missing)]
@@ -223,9 +223,9 @@ def _with_places(
 def beside_plan(
     session: Session, checks: AdmissionChecks, gang: Gang
 ) -> tuple[ReservedForEarlierGroup | None, float | None]:
-    """Return why ``gang``, which has room now, would delay the planned start; else until when it has to end.
+    """Return why ``gang``, which has room now, would delay the planned start; else when it must end.
 
-    Both are None for a group that needs nothing of what is kept, has no ``minResources``, is overdue (plugin
+    Both are None for a group that uses nothing kept for the plan, has no ``minResources``, is overdue (plugin
     ``sla``), or is admitted for the room of pods that are evicted for it.
     """
     plan, now = session.planned_group, session.now

@@ -77,10 +77,10 @@ class RefusedPlacements:
         self._by_tasks: dict[Hashable, RefusedPlacement] = {}
 
     def of_shape(self, gang: Gang) -> RefusedPlacement | None:
-        """Return how the placement of ``gang``, of one shape, fails, if that is known.
+        """Return how the placement of ``gang``, whose members have one shape, is known to fail; else None.
 
-        The members of gangs with an equal shape get nodes one by one, the same ones whatever the gang, until
-        one finds none.  So a gang with no fewer missing members than one that failed fails as well.
+        Members of equal shapes get the same nodes, whatever their gang, one by one until no node is left.  So
+        a gang fails if it misses no fewer members than a gang that failed.
         """
         fitted_in_part = _fitted_in_part(gang)
         if not self._by_shape and not fitted_in_part:

@@ -22,9 +22,10 @@ RETRY_S: Final = 1.0  # until the next session, if gangs are left without a sear
 
 
 def computed_once(session: Session, key: Hashable, compute: Callable[[], T]) -> T:
-    """Return ``compute()``, or what it returned for ``key`` in this session if nothing has moved since.
+    """Return ``compute()``, or its former result for ``key`` in this session if nothing has moved since.
 
-    The session that it asks for, because time may change the result, is asked for each time.
+    If the result depends on time, ``compute`` asks for a later session.  A former result asks for that
+    session again.
     """
     state = (session.model.version, session.cluster.rows_version, session.held)
     if key not in session.computed or session.computed[key][0] != state:

@@ -14,10 +14,10 @@ from quorate.placement.vectors import Matrix, np
 
 
 def may_be_pipelined(session: Session, gang: Gang, tasks: Sequence[Task], freed: Matrix | None) -> bool:
-    """Return False if too few of ``tasks``, of ``gang``, fit the nodes for jobPipelined beside ``freed``.
+    """Return False if too few of the ``tasks`` of ``gang`` fit the nodes for jobPipelined beside ``freed``.
 
-    ``freed``: what all possible victims have, see ``amounts_of``.  Only the plugin gang rejects, while
-    members lack; so with a few more of them it still rejects.
+    ``freed``: the amounts of all possible victims, see ``amounts_of``.  While members lack nodes only the
+    plugin gang rejects, so it also rejects with a few more members.
     """
     if session.is_pipelined(gang):
         return True

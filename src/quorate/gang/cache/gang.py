@@ -291,7 +291,7 @@ class Gang:
 
     @property
     def failed_to_replace(self) -> Sequence[Task]:
-        """The failed members without which it is short, if they are replaced; else none."""
+        """The failed members that are to be replaced because the gang is short of them; else none."""
         is_replaced = self.task_counts.ready < self.min_member and self.owner.replaces_failed
         return self.with_status(TaskStatus.FAILED) if is_replaced else ()
 
@@ -367,7 +367,7 @@ class Gang:
 
     @property
     def shortage(self) -> int:
-        """How many more members with a node, or pipelined, its minima need, with those of its parts."""
+        """How many more members the gang and its parts need with a node, or pipelined, for their minima."""
         counts = self.task_counts
         return max(self.min_member - counts.ready - counts.pipelined, self.short_of_parts)
 

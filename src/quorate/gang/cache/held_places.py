@@ -244,7 +244,7 @@ class HeldPlaces:
         return self._running.get(_PodSet(place.workload, place.pod_set), _NONE)
 
     def _update_pod_set(self, changed: _Place) -> None:
-        """Update the place of a pod, and all of its pod set if pods of that have ended for good."""
+        """Update the place of a pod. If pods of its pod set have ended for good, update the whole pod set."""
         workload = self._workloads.get(changed.workload)
         self._update(changed)
         if workload is not None:

@@ -184,7 +184,7 @@ def _part_of(gang: Gang) -> Account:
 
 
 def _occupied_part(gang: Gang) -> Account:
-    """Return what a gang occupies that sessions leave out; nothing else of it is evaluated."""
+    """Return the account of a gang that sessions leave out: only the requests of its pods on nodes count."""
     return Account(gangs=1, allocated=gang.occupied, request=gang.occupied, demand=gang.occupied)
 
 

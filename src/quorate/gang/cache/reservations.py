@@ -24,12 +24,12 @@ NOTHING: Final[Mapping[str, int]] = {}
 
 
 def node_claim_of(gang: Gang) -> Mapping[str, int]:
-    """Return what is still reserved on nodes for ``gang`` once it is active, without zeros.
+    """Return the amounts without zeros that are still reserved on nodes for ``gang`` once it is active.
 
-    Finished members have used up their part: a driver that has finished does not get resources again.  A
-    releasing member has not, nor one that failed and is to be replaced, so that the replacement has
-    resources.  Places for pods are not reserved.  What nodes hold for it is in their used amounts, as that
-    of members is.
+    A finished member has used up its part: a driver that has finished does not get resources again.  A
+    releasing member has not used up its part, nor has a failed member that is to be replaced: the replacement
+    needs the resources.  Places for pods are not reserved.  The room that nodes hold for the gang is in their
+    used amounts, as the requests of members are.
     """
     minimum, rooms = gang.min_resources, gang.rooms
     if not minimum or gang.is_terminating:

@@ -56,7 +56,7 @@ class ReservedNodes:
         return bool(self._kept)
 
     def advance(self, now: float) -> bool:
-        """Find what is kept at ``now``; return True if that differs from what was kept before."""
+        """Find the nodes that windows keep at ``now``; return True if windows kept other nodes before."""
         before, self._now = self._kept, now
         present = self._cluster.nodes if self._windows else ()
         nodes = [(node.metadata.name, node.metadata.labels) for node in present if node is not None]
@@ -116,7 +116,7 @@ class ReservedNodes:
         return sorted(keeping, key=lambda kept: (kept.interval, kept.reservation.metadata.name))
 
     def _kept_at(self, at: float) -> Iterator[KeptNodes]:
-        """Yield what is kept at a later time: at an infinite time nothing is."""
+        """Yield the nodes that windows keep at a later time; none for an infinite time."""
         for kept in self._kept:
             intervals = self._intervals(kept)
             if (

@@ -45,11 +45,11 @@ def group_minimum(min_resources: Amounts, min_member: int) -> Amounts:
 
 
 def quota_claim(minimum: Amounts, used_by_members: Amounts) -> dict[str, int]:
-    """Return what a group claims of ``minimum``, that of ``group_minimum``, by normalised name.
+    """Return by normalised name what a group claims of ``minimum``, a result of ``group_minimum``.
 
-    ``used_by_members``: the quota usage of its members in any phase.  A resource that is used up stays, with
-    0. The caller has to know that a group without ``minResources``, a completed one, and one that is being
-    deleted claim nothing.
+    ``used_by_members``: the quota usage of its members in any phase.  A resource that is used up stays in the
+    result with 0.  The caller knows which groups claim nothing: a group without ``minResources``, a completed
+    group, and a group that is being deleted.
     """
     used = normalised(used_by_members)
     return {name: max(0, amount - used.get(name, 0)) for name, amount in normalised(minimum).items()}

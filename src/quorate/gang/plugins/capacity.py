@@ -251,7 +251,7 @@ class _QueueCapacity:
         candidates: Sequence[Task],
         may_lose: Callable[[str, str, Task, Task, Mapping[str, Amounts]], bool],
     ) -> Sequence[Task]:
-        """Return the candidates that their queues may lose, one after the other."""
+        """Return the candidates that their queues may lose, each after the loss of those before it."""
         preemptor_queue = self._session.gang_of(preemptor).queue
         left: dict[str, Amounts] = {}
         victims = []
@@ -282,7 +282,7 @@ class _QueueCapacity:
         return {name for name in of if amounts.get(name, 0) > deserved.get(name, 0)}
 
     def _separate_ancestors(self, queue: str, preemptor_queue: str) -> Sequence[str]:
-        """Return the reclaim ancestors of ``queue`` that differ from those on the other's levels."""
+        """Return the reclaim ancestors of ``queue`` that ``preemptor_queue`` does not have at their level."""
         of_preemptor = self._nearest_ancestors(preemptor_queue)
         return [
             ancestor

@@ -22,7 +22,10 @@ from quorate.placement.shapes import Shape
 
 
 def refusal_by_queue(session: Session, gang: Gang, request: Amounts | None = None) -> Cause:
-    """Return why the queue of ``gang`` may not allocate ``request``, or that of its smallest member."""
+    """Return why the queue of ``gang`` may not allocate ``request``.
+
+    Without ``request``, use the request of the smallest member.
+    """
     queue = session.queue_of(gang)
     if not queue.is_open:
         return Cause(str(QueueNotOpen(queue.name)))

@@ -62,11 +62,11 @@ class Nodes:
         return iter(self._indexes)
 
     def row(self, resource: str) -> int:
-        """Return the row of ``resource`` in all matrices, that of ``ABSENT`` if no node has it."""
+        """Return the row of ``resource`` in all matrices; that of ``ABSENT`` if no node has the resource."""
         return self.rows.get(resource, self.rows[ABSENT])
 
     def by_row(self, amounts: Amounts) -> Vector:
-        """Return ``amounts``, each of a resource with a row, as a column of the matrices."""
+        """Return ``amounts`` as a column of the matrices; each resource in ``amounts`` must have a row."""
         vector = np.zeros(len(self.resources), np.int64)
         for resource, amount in amounts.items():
             vector[self.rows[resource]] = amount

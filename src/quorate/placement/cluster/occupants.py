@@ -84,7 +84,7 @@ class Occupants:
         self._oversized: Counter[str] = Counter()  # pods with oversized shapes by node, without zeros
 
     def counts_on(self, node: str) -> PodCounts:
-        """Return the pods on a node, including pipelined ones and those for which places are held."""
+        """Return how many pods of each shape a node has, with pipelined pods and pods with a held place."""
         return self._pod_counts.get(node, NO_PODS)
 
     def has_leaving_pods(self, node: str) -> bool:
@@ -159,7 +159,7 @@ class Occupants:
             del room.places[place]
 
     def room_of(self, owner: Hashable) -> HeldRoom:
-        """Return what is held for ``owner``, kept up to date until ``release_all``."""
+        """Return the room held for ``owner``; the object follows all changes until ``release_all``."""
         room = self.rooms.get(owner)
         if room is None:
             room = self.rooms[owner] = HeldRoom()

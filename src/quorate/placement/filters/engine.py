@@ -270,9 +270,9 @@ class ConstraintEngine:
         return not self._unread_usage
 
     def _refresh_pods(self, node: int) -> None:
-        """Update the index with the difference between the node's pods now and as they were indexed.
+        """Update the index by the changes of the node's pods since the node was indexed.
 
-        Fewer pods come before more: what some of them give back can be chosen for others.
+        Shapes with fewer pods come first: devices that their pods return can be chosen for other pods.
         """
         before = self._pod_counts[node]
         now = NO_PODS if self._cluster.nodes[node] is None else self._cluster.pod_counts(node)

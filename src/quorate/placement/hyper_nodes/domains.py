@@ -135,9 +135,9 @@ class DomainSearch:
     def largest(
         self, group: PodGroupRoom, highest_tier: int, within: Mask | None, *, empty: bool
     ) -> LargestDomain:
-        """Return the HyperNode with room for most pods; ``empty``: as if no pods were on the nodes.
+        """Return the HyperNode that has room for most pods; the first by tier and name if several have.
 
-        Of equal ones it is the first by tier and name.  ``within``: only these nodes count.
+        ``within``: count these nodes only.  ``empty``: count the room as if the nodes had no pods.
         """
         marks = self._marks(group.placed)
         best = LargestDomain(0, "", 0)

@@ -337,11 +337,11 @@ class HostShortage(msgspec.Struct, frozen=True):
 def host_shortage(
     capacity: Capacity, pods: PodSetRequest, passing: Mask | None = None
 ) -> HostShortage | None:
-    """Return what keeps pods from the leaves of ``capacity``, which are hosts; None if all pods fit.
+    """Return why pods do not fit the leaves of ``capacity``, which are hosts; None if all pods fit.
 
-    ``passing``: only these leaves take further pods, whatever they have left.
+    ``passing``: only these leaves take further pods, whatever amounts they have left.
 
-    Whether pods fit does not depend on where the others are: all of them are equal.
+    All pods are equal, so it does not matter which of them is on which host.
     """
     if capacity.fits(pods):
         return None

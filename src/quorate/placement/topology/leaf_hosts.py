@@ -207,9 +207,9 @@ def _subtract(left: dict[str, int], amounts: Iterable[tuple[str, int]], times: i
 
 
 def _remove_one(unbound: list[Pods], amounts: Amounts) -> None:
-    """Take one pod from ``unbound``: one with these amounts, or else the largest.
+    """Take one pod from ``unbound``: a pod with ``amounts``, or the largest if there is none with them.
 
-    The requests of a bound pod may differ from those with which it got its place.
+    The requests of a bound pod may differ from the requests with which the pod got its place.
     """
     if not unbound:
         return

@@ -322,9 +322,10 @@ class DomainTree:
         return [node.metadata.name for node in nodes if node is not None]
 
     def amounts_of(self, recorded_values: Path) -> tuple[dict[str, int], dict[str, int]]:
-        """Return by resource what pods of others leave of a leaf, and what placed pods use of it.
+        """Return two amounts of a leaf by resource: what it has for placed pods, and what placed pods use.
 
-        Resources that the nodes do not have and the pods do not use are left out.
+        Pods without a place reduce the first amount.  Resources that the nodes do not have and no pod uses
+        are left out.
         """
         column, cluster = self._column_of[recorded_values], self._cluster
         indexes = self._indexes_in(column)

@@ -404,7 +404,10 @@ def _raised_priority(state: State, key: Key) -> RaisedPriority | None:
 
 
 def _with_times(reason: Reason, waiting: Condition | None, evaluated_at: datetime | None) -> Reason:
-    """Return the reason with the time since when the status has its code, and that of its numbers."""
+    """Return the reason with two times.
+
+    They are the time since when the status has the code of the reason, and when the numbers were computed.
+    """
     if waiting is not None and waiting.reason == reason.code:
         reason = replace(reason, since=waiting.last_transition_time)
     return replace(reason, evaluated_at=evaluated_at)

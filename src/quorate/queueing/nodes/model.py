@@ -201,7 +201,7 @@ class TopologyModel(TopologyTrees):
         return self._remove(pod)
 
     def set_has_places(self, workload: Key, has_places: bool) -> None:
-        """Tell if the places of a workload are counted: otherwise each of its pods is."""
+        """Count the places of a workload if ``has_places``, else the pods of the workload one by one."""
         pods = self.occupants.of_owners["workload"].get(workload, {}).copy()
         for name in pods:
             self._remove(name)

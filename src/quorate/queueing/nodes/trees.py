@@ -253,12 +253,12 @@ class TopologyTrees(TopologyFlavors):
         return True
 
     def _add_node(self, of: TreeOf, tree: DomainTree, node: Node) -> None:
-        """Add a node to a tree and, if its leaf is new, what placed pods use of it."""
+        """Add a node to a tree. If the node has a new leaf, add the usage of that leaf by placed pods."""
         if tree.add_node(node):
             self._add_used(of, tree, tree.recorded_values_of(node))
 
     def _add_used(self, of: TreeOf, tree: DomainTree, values: Path) -> None:
-        """Add what is used of one leaf, if it exists."""
+        """Add the usage of one leaf by placed pods, if the leaf exists."""
         for amounts in self.used_in(KnownTree(of, tree), values):
             tree.add_used(values, amounts)
 

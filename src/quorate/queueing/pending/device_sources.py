@@ -1,10 +1,10 @@
 """Claims for a part of a device, and claims that too few devices match.
 
 A DeviceClass with sources in the configuration counts counters or capacities of devices instead of devices.
-A request counts the largest amount that one of the devices has which its selectors, those of its class and
-that of the source select: which of them a pod will get is not known before it runs.  For a counter that is
-what the device consumes; for a capacity what the claim requests of it, or its default, or all of it, rounded
-up as the device publishes.
+Which device a pod gets is not known before the pod runs.  Therefore a request counts the largest amount among
+the devices that match the selectors of the request, of its class and of the source.  The amount of a counter
+is what the device consumes.  The amount of a capacity is what the claim requests, else the default of the
+device, else the whole capacity, rounded up as the device publishes.
 
 Source: Kueue 0.20 (KEP-2941), the words of which the problems contain.  A device is not counted for two
 requests of one claim if another choice of devices satisfies both.

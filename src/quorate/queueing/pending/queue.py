@@ -275,7 +275,7 @@ class PendingQueue:
         return priority - self.aging.increase(since, self._step), since, uid
 
     def precedes(self, first: Entry, second: Entry) -> bool:
-        """Return True if the turn of ``first`` is not after that of ``second``."""
+        """Return True if ``first`` has its turn before ``second``, or at the same position."""
         if self.aging is None and self.consumed_usage is None:
             return first.order <= second.order
         return self.turn(first) <= self.turn(second)
@@ -355,7 +355,10 @@ class PendingQueue:
                 self._parked.update(dict.fromkeys(explained))
 
     def add_inadmissible_bound(self, entry: Entry) -> None:
-        """Keep ``entry`` inadmissible until a requeue, and later ones of its shape with no smaller bound."""
+        """Make ``entry`` inadmissible until a requeue.
+
+        Later workloads of its shape whose bound is no smaller become inadmissible with it.
+        """
         own = self.add_inadmissible(entry)
         outcome = self._outcome(entry.shape)
         bound_s = self._bound_s(entry)

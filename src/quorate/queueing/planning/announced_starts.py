@@ -1,8 +1,8 @@
-"""Announced starts: what was told of a planned start, why it has moved since, and the condition with both.
+"""Announced starts: the announcement of a planned start, its changes, and the condition with both.
 
-The condition ``quorate.dev/PlannedStart`` is what a new process knows of former announcements.  Its reason is
-``Planned``, or the cause for which the planned start moved later last; its message has the time, the origin
-of the bounds that it rests on, and the former times.
+The condition ``quorate.dev/PlannedStart`` tells a new process the former announcements.  Its reason is
+``Planned``, or the cause of the last move to a later time.  Its message has the time, the origin of the
+bounds behind it, and the former times.
 """
 
 import math

@@ -29,9 +29,9 @@ class RunBound(NamedTuple):
     is_enforced: bool
 
     def ends_at(self, since: float, now: float) -> float:
-        """Return until when the workload runs at most that was admitted at ``since``, epoch seconds.
+        """Return until when a workload admitted at ``since`` runs at most; times are epoch seconds.
 
-        One that has run longer than an enforced bound ends at any moment.
+        A workload that has run longer than an enforced bound ends at any moment.
         """
         end = since + self.seconds
         if end >= now or self.is_enforced:
@@ -89,7 +89,10 @@ def run_bound(workload: Workload, rules: PlannedStartRules, learned: LearnedBoun
 
 
 def _learned_s(workload: Workload, learned: LearnedBounds) -> float | None:
-    """Return what was learned for the kind of ``workload``, otherwise for its queue; more with fewer pods."""
+    """Return the learned run time of workloads of this kind, else of the queue; None if none is known.
+
+    With fewer pods than requested the run time is longer in proportion.
+    """
     kind = kind_of(workload)
     seconds = learned.get(kind)
     if seconds is None:

@@ -28,11 +28,11 @@ def announced_start(
     timeline: Timeline,
     now: float,
 ) -> AnnouncedStart:
-    """Return what is told of ``plan``, given what was told before.
+    """Return the announcement of ``plan``, given the former announcement.
 
-    An announcement stays as it is while all that the workload waits for should have ended, and after a
-    restart until run times have been learned again.  With ``slack_percent`` it is later than planned when it
-    is made, and does not move earlier.
+    An announcement stays as it is until all workloads that the plan waits for should have ended, and after a
+    restart until run times have been learned again.  With ``slack_percent`` a new announcement is later than
+    the plan, and does not move earlier.
     """
     slack_s = (plan.at - now) * queue.planned_start_rules.slack_percent / 100 if plan.at < math.inf else 0.0
     new = AnnouncedStart(
@@ -59,9 +59,9 @@ def announced_start(
 
 
 def slack_left_s(ledger: Ledger, queue: ClusterQueueState, latest: Mapping[Key, float]) -> float:
-    """Return by how many seconds all planned starts of a queue may move later and keep what is announced.
+    """Return by how many seconds all planned starts of a queue may move later within their announcements.
 
-    ``latest``: the planned starts, if what ends before runs ``LONGEST`` times what was learned.
+    ``latest``: the planned starts if all earlier workloads run ``LONGEST`` times their learned run time.
     """
     if not queue.planned_start_rules.slack_percent:
         return 0.0

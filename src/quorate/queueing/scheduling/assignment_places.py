@@ -134,9 +134,9 @@ def _with_at_most(
 
 
 def _fits_with_more_room(model: TopologyModel, to_place: Sequence[PodSetToPlace]) -> bool:
-    """Return True if pods that have places would have some as well if others were gone.
+    """Return True if pods that have places now would also have places if other pods were gone.
 
-    The pods of a second set may not, because the first ones would get other places.
+    The pods of a second pod set may not, because the first pod set would get other places.
     """
     templates = [pod_set.template for pod_set in to_place]
     return len(to_place) == 1 and not any(

@@ -57,10 +57,10 @@ class EarlierHeads:
             self.count()
 
     def shortages(self, nomination: Nomination, assignment: Assignment) -> tuple[Shortage, ...]:
-        """Return what is missing after the earlier decisions of the round, without all preemption targets.
+        """Return the quota that is missing after the earlier decisions of the round, without all targets.
 
-        A head without targets of its own starts before those of other heads have released their quota, so it
-        must fit beside them, too.
+        A head that preempts nothing starts before the targets of earlier heads have released their quota.  It
+        must fit beside these targets, too.
         """
         replaced = self._ledger.replaced_reservation(nomination.entry.workload, nomination.queue)
         if replaced is None:

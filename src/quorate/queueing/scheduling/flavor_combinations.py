@@ -1,9 +1,9 @@
-"""Flavors for workloads with several pod sets: a combination in which each of them gets one.
+"""Flavors for workloads with several pod sets: a combination in which each pod set gets a flavor.
 
-Pod sets choose flavors one after the other, each the best of those that the earlier ones leave it (see
-``flavor_assigner``).  So one of them may take quota that a later one cannot do without, although it can have
-another flavor itself.  Whether it does depends on the usage of others: without the other combinations, a
-workload could preempt some of that usage and not fit afterwards.
+Pod sets choose flavors one after the other: each takes the best flavor that the earlier pod sets leave (see
+``flavor_assigner``).  So an earlier pod set may take quota that a later pod set cannot do without, although
+the earlier pod set fits another flavor too.  Whether that happens depends on the usage of other workloads:
+without the other combinations, a workload could preempt some of that usage and not fit afterwards.
 
 Kueue tries no other combinations, so that such a workload stays pending in an idle cluster.
 """

@@ -56,9 +56,9 @@ class _Made(msgspec.Struct):
 
 
 class PlannedStarts:
-    """The planned starts in the queues that backfill; each is computed again when its tree has changed.
+    """The planned starts in the queues that backfill; plans are made again when their tree has changed.
 
-    With ``announces`` it also records in the ledger what is told of them.
+    With ``announces`` the announcements of the plans are also recorded in the ledger.
     """
 
     def __init__(self, state: State, *, announces: bool = False) -> None:
@@ -192,8 +192,8 @@ class PlannedStarts:
     def review(self, roots: Iterable[Node], now: float) -> tuple[Key, ...]:
         """Return the pending workloads with another plan or explanation than at the last call.
 
-        Plans are made again in the trees of ``roots``, and those that are late: what they wait for runs
-        longer than its bound.
+        Plans are made again in the trees of ``roots``, and for late plans: the workloads before them run
+        longer than their bounds.
         """
         ledger = self._state.ledger
         for name in self._late(now):
@@ -214,7 +214,7 @@ class PlannedStarts:
         return tuple(key for key, former in changed.items() if _differs(former, ledger.announced.get(key)))
 
     def _forget_unplanned(self) -> None:
-        """Drop what is known of queues and trees without planned workloads, once there are any."""
+        """Drop plans, times and fits of queues and trees that have no planned workloads any more."""
         ledger, planned = self._state.ledger, self._state.ledger.planned
         if len(self._plans) > len(planned):
             self._plans = {name: made for name, made in self._plans.items() if name in planned}
@@ -264,9 +264,9 @@ class PlannedStarts:
     def _still_used(
         self, queue: ClusterQueueState, entries: list[Entry], made: _Made, now: float
     ) -> UsedAfter | None:
-        """Return what is used at the only planned start of a queue, if this is the earliest as it was.
+        """Return the usage at the only planned start of a queue, if that start is the earliest one as before.
 
-        None: that is not known without a search.
+        Return None if only a search can tell.
         """
         ledger = self._state.ledger
         if queue.planned_workloads > 1 or made.entries != entries or not made.plans or ledger.windows:

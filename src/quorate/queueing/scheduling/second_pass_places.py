@@ -1,7 +1,7 @@
 """The places that a workload with quota lacks, searched in a second pass; flavors and counts stay.
 
-They are other hosts for failed ones, and the first places of pods once an admission check has brought the
-nodes.
+A workload lacks hosts in place of failed hosts, or the first places of its pods, once an admission check has
+brought the nodes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -135,7 +135,7 @@ class SecondPassPlaces:
     def _place(
         self, delayed: list[PodSetAssignment], added: list[Place], *, is_empty: bool
     ) -> dict[str, PodSetAssignment] | Failures:
-        """Return the pod sets that had no places with their first ones; add these to ``added``."""
+        """Return ``delayed`` pod sets with their first places, which are appended to ``added``."""
         to_place: list[PodSetToPlace] = []
         for assigned in delayed:
             pods = self._shapes[assigned.name]

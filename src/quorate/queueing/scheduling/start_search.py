@@ -29,9 +29,10 @@ class StartSearch:
     def plans(
         self, timeline: Timeline, queue: ClusterQueueState, entries: Sequence[Entry], now: float
     ) -> Plans:
-        """Return a plan for each of ``entries`` that can have one, beside those before it.
+        """Return a plan for each of ``entries`` that can have a plan, each beside the plans before it.
 
-        What has ended early lets a workload start earlier than announced, but not at the cost of a later one.
+        A workload starts earlier than announced if other workloads end early, unless that delays a later
+        workload.
         """
         announced_starts, plans = self._state.ledger.announced, list[PlannedStart]()
         keys = [entry.key for entry in entries if entry.key in announced_starts]

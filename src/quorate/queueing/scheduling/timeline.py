@@ -231,9 +231,9 @@ class Timeline:
         return rest
 
     def passed(self, queue: ClusterQueueState, order: QueueOrder, since: float) -> list[Reservation]:
-        """Return the workloads without a bound that come after ``order`` of a queue, with quota ``since``.
+        """Return the reservations without a bound, of workloads after ``order``, made at ``since`` or later.
 
-        Of the other queues in the tree, only those count that borrow.
+        Workloads of another queue in the tree count only if that queue borrows.
         """
         return [
             end.reservation

@@ -363,7 +363,10 @@ def _lack_on_hosts(model: TopologyModel, pod_set: PodSetToPlace) -> r.NodesLackR
 def limited_request(
     model: TopologyModel, pod_set: PodSetToPlace, capacity: Capacity, missing: Mapping[str, int]
 ) -> PodSetRequest:
-    """Return the request of pods that leave hosts, so many of each, for any other ones."""
+    """Return the request for as many pods as leave hosts, to be placed on any other hosts.
+
+    ``missing``: how many pods leave each host.
+    """
     request, tree = pod_set_request(model, pod_set), capacity.tree
     count = sum(missing.values())
     leaving = [Place((), (host,), True, {}, -pods, pod_set.template) for host, pods in missing.items()]

@@ -81,10 +81,10 @@ def domains_without_members(
 
 
 def shrunk_domains(domains: Sequence[tuple[Path, int]], count: int, pods: Iterable[Path]) -> Domains | None:
-    """Return the places of ``count`` pods, in their order; None if there are no more than that.
+    """Return the places of ``count`` pods, in their order; None if ``domains`` has no more than ``count``.
 
-    ``pods`` are the domains of the pods that run or were ungated.  None as well while these are more than
-    ``count``: some of them will leave.  Pods that do not exist yet keep the first places that are left.
+    ``pods`` are the domains of the pods that run or were ungated.  Return None also while these pods are more
+    than ``count``, because some of them will leave.  Pods that do not exist yet get the first free places.
     """
     if sum(places for _, places in domains) <= count:
         return None

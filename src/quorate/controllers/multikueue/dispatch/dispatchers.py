@@ -114,9 +114,9 @@ Dispatcher = Callable[[NominationInput], Nomination]
 
 
 def all_at_once(info: NominationInput) -> Nomination:
-    """Nominate every connected cluster; the first that admits the workload gets it.
+    """Nominate every connected cluster; the first cluster that admits the workload gets it.
 
-    One that is lost stays nominated: otherwise each loss, and each start of a manager, would be written.
+    A lost cluster stays nominated: otherwise each loss, and each start of a manager, would cause a write.
     """
     names = {*_connected(info), *(name for name in info.nominated if name in info.clusters)}
     return Nomination(clusters=tuple(sorted(names))[:MAX_NOMINATED])

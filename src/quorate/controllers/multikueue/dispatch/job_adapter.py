@@ -84,10 +84,10 @@ class JobAdapter(Protocol):
         """
 
     async def delete(self, worker: Worker, job: JobRef, *, may_exist: bool, waits_for_pods: bool) -> None:
-        """Delete the remote job if it is ours and that of the local job, also if it does not exist.
+        """Delete the remote job of ``job`` if this manager created it; do nothing if it does not exist.
 
-        ``may_exist``: also a job that the cache does not have yet. ``waits_for_pods``: a job that has run
-        exists until its pods are gone.
+        ``may_exist``: delete also a job that the cache does not have yet.  ``waits_for_pods``: a job that has
+        run exists until its pods are gone.
         """
 
     async def lost(self, job: JobRef) -> None:

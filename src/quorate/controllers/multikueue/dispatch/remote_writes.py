@@ -192,7 +192,7 @@ class RemoteWrites:
             progress.sync_at, progress.end = None, "due"
 
     def reconnected(self, cluster: str) -> None:
-        """Forget what was written over a connection that has ended, but not that a job may exist."""
+        """Forget the writes over a connection that has ended, but keep that a job may exist there."""
         self._queues.pop(cluster, None)
         for key, by_cluster in tuple(self._progress.items()):
             former = by_cluster.pop(cluster, None)

@@ -229,7 +229,10 @@ def _stop(info: DispatchInput) -> DispatchPlan:
 
 
 def _lost_until(info: DispatchInput) -> float | None:
-    """Return until when the job may run in the last cluster, which is lost; None: it may not, for that."""
+    """Return until when the job may run in its last cluster, which is lost.
+
+    Return None if the cluster is not lost, or was lost for too long.
+    """
     lost = info.lost.get(last_cluster(info.workload))
     until = None if lost is None else lost + info.settings.worker_lost_timeout_s
     return None if until is None or until <= info.now else until

@@ -260,7 +260,10 @@ def _are_older(answers: Mapping[str, _Answer], than: float) -> bool:
 
 
 def _submitted(workload: Workload) -> Workload:
-    """Return what a copy of ``workload`` would be: its kind of work is that of its owner."""
+    """Return the workload that a copy of ``workload`` would be when it is submitted.
+
+    Its owner is kept, because the kind of work follows from the owner.
+    """
     metadata = workload.metadata
     return Workload(
         metadata=ObjectMeta(

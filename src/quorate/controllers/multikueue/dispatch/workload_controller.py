@@ -76,7 +76,10 @@ class DispatchController:
             tasks.create_task(self.reconciler.run(), name=self.reconciler.name)
 
     def _enqueue(self, key: Key) -> None:
-        """Decide about a workload soon: before new ones if its job may run, also while a burst arrives."""
+        """Decide about a workload soon.
+
+        A workload whose job may run in a cluster comes before new workloads, also while many of these arrive.
+        """
         workload = self._workloads.get(key)
         urgent = workload is None or bool(workload.status.cluster_name) or c.is_finished(workload)
         if not urgent:

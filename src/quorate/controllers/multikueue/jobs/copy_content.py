@@ -176,7 +176,10 @@ def without_conditions(status: Json, types: Sequence[str]) -> Json:
 
 
 def with_growing_counts(kind: RemoteKind, here: Json, status: Json) -> Json:
-    """Return ``status`` with counts not below those of ``here``: a job may have had another copy before."""
+    """Return ``status`` with counts that are not below the counts in ``here``.
+
+    A job may have had another copy before, whose pods stay counted.
+    """
     greater = {
         name: here[name]
         for name in kind.growing_counts

@@ -274,7 +274,10 @@ class JobCopies:
         return Synced(deferred, copied=(0 if deferred else digest,))
 
     def _local_status(self, kind: RemoteKind, job: UnstructuredJob, copy: RemoteJob) -> Json | None:
-        """Return the status for the job; None: that of its copy is not valid as long as it is suspended."""
+        """Return the status of ``job`` from the status of its copy.
+
+        Return None if a suspended job cannot have the status of its copy.
+        """
         status = codec.decode(dict[str, Any], copy.status)
         if kind.is_pod:
             return copy_content.pod_status(job, status)

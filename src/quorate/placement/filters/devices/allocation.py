@@ -65,9 +65,9 @@ def choose_devices(
     is_free: Callable[[PublishedDevice], bool],
     counters: Mapping[CounterId, int],
 ) -> Chosen | DeviceShortage:
-    """Return devices among ``devices`` for all ``claims`` of a pod, or why there are none.
+    """Return the devices that all ``claims`` of a pod get, or why ``devices`` do not satisfy the claims.
 
-    ``counters``: what is left of those that devices share, in thousandths.
+    ``counters``: the rest of each counter that devices share, in thousandths.
     """
     search = _Search(claims, devices, is_free, counters)
     if shortage := search.shortage():

@@ -95,9 +95,9 @@ def allocated_devices(claim: ResourceClaim) -> Iterator[DeviceId]:
 
 
 def allocated_shares(claim: ResourceClaim) -> Iterator[tuple[DeviceId, Mapping[str, Quantity]]]:
-    """Yield the shares that the claim has of devices, with what it takes of each capacity.
+    """Yield each share of a device that the claim has, and the amount that it takes of each capacity.
 
-    The name of a share is that of its device, a slash, and an id that no other share has.
+    The name of a share is the name of its device, a slash, and the id of the share.
     """
     for device in _results(claim):
         if device.share_id:

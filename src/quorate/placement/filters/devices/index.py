@@ -236,7 +236,10 @@ class DeviceIndex:
                 self._epoch += 1
 
     def chosen(self, node: int, demand: DeviceDemand) -> Chosen | DeviceShortage:
-        """Return what is kept for one of the pods with ``demand`` that were placed on the node."""
+        """Return the devices of a pod with ``demand`` that was placed on the node and is not bound yet.
+
+        If none are kept for such a pod, choose devices among the free ones.
+        """
         for placed in self._placed.get((node, demand), ()):
             if placed.chosen and not any(self._allocated[device.id] for device in _taken(placed.chosen)):
                 return placed.chosen

@@ -166,7 +166,7 @@ class DeviceInventory:
     def counters_left(
         self, devices: Iterable[PublishedDevice], is_free: Callable[[PublishedDevice], bool]
     ) -> dict[CounterId, int]:
-        """Return what is left of the counters that ``devices`` share, in thousandths."""
+        """Return the rest of each counter that ``devices`` share, in thousandths."""
         left: dict[CounterId, int] = {}
         for published in devices:
             if published.is_shareable:

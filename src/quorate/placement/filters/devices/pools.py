@@ -168,7 +168,7 @@ class _Part:
         self._contents: list[bytes] = []
 
     def keys(self, reads: Reads) -> tuple[tuple[bytes, Hashable], ...]:
-        """Return for each device its content and what is read of it."""
+        """Return for each device its content, and the values that ``reads`` reads of the device."""
         if not self._contents:
             self._contents = [
                 codec.encode((published.capacity, published.consumes_counters)) for published in self.devices

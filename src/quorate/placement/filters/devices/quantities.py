@@ -14,9 +14,10 @@ def milli_of(value: Quantity) -> int:
 
 
 def capacity_charge(capacity: DeviceCapacity, requested: Quantity | None) -> Quantity | None:
-    """Return what a claim takes of a capacity; None if the device cannot satisfy it.
+    """Return the amount that a claim takes of a capacity; None if the device cannot satisfy the claim.
 
-    That is what it requests, or the default of the device, or all of it, rounded up to what is valid.
+    The amount is the requested one, else the default of the device, else the whole capacity.  It is rounded
+    up to the next amount that the policy of the device allows.
     """
     value, policy = capacity.value, capacity.request_policy
     amount = next(given for given in (requested, policy.default, value) if given is not None)

@@ -175,7 +175,7 @@ def attribute_of(driver: str, device: Device, name: str) -> object:
 
 
 def _named(values: Mapping[str, T], driver: str, name: str) -> T | None:
-    """Return the value of ``name``; a name without a domain has that of the driver."""
+    """Return the value of ``name``; a name without a domain has the domain of the driver."""
     domain, _, identifier = name.rpartition("/")
     return values.get(name, values.get(identifier if domain == driver else f"{driver}/{name}"))
 

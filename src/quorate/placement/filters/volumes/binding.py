@@ -57,9 +57,9 @@ VolumeBinding = StaticBinding | DynamicProvisioning | NoMatchingVolume
 
 
 def volume_bindings(pod: Pod, node: Node, storage: StorageIndex) -> tuple[VolumeBinding, ...]:
-    """Return what is to be written before ``pod`` is bound to ``node``.
+    """Return the writes to claims and volumes that precede the bind of ``pod`` to ``node``.
 
-    Empty if all claims are bound, reserved or being provisioned.
+    The result is empty if all claims are bound, reserved or being provisioned.
     """
     taken: set[str] = set()
     bindings: list[VolumeBinding] = []
