@@ -216,13 +216,18 @@ def construct_workload(
             finalizers=(RESOURCE_IN_USE,),
             owner_references=(owner_of(resource, metadata),),
         ),
-        spec=WorkloadSpec(
-            pod_sets=with_unique_items(pod_sets),
-            queue_name=queue_name_of(metadata),
-            priority=priority.value,
-            priority_class_ref=priority.source,
-            maximum_execution_time_seconds=maximum_execution_s(metadata),
-        ),
+        spec=workload_spec(metadata, pod_sets, priority),
+    )
+
+
+def workload_spec(queued: ObjectMeta, pod_sets: Iterable[PodSet], priority: Priority) -> WorkloadSpec:
+    """Return the spec of a workload with ``pod_sets``, queued as the labels of ``queued`` say."""
+    return WorkloadSpec(
+        pod_sets=with_unique_items(pod_sets),
+        queue_name=queue_name_of(queued),
+        priority=priority.value,
+        priority_class_ref=priority.source,
+        maximum_execution_time_seconds=maximum_execution_s(queued),
     )
 
 

@@ -4,17 +4,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from quorate.api.core.pod import Pod
-from quorate.api.kueue import PodSet, Workload, WorkloadSpec
+from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import ObjectMeta, OwnerReference
 from quorate.api.names.kueue import RESOURCE_IN_USE
 from quorate.controllers.jobframework.construct_workload import (
     MissingPriorityClass,
     NotComposed,
     copied_annotations,
-    maximum_execution_s,
     queue_name_of,
     resolve_priority,
-    with_unique_items,
+    workload_spec,
 )
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.jobframework.podset_info import read_template
@@ -87,13 +86,7 @@ def construct_group_workload(
             finalizers=(RESOURCE_IN_USE,),
             owner_references=tuple(map(owner_reference, pods)),
         ),
-        spec=WorkloadSpec(
-            pod_sets=with_unique_items(pod_sets),
-            queue_name=queue_name_of(first),
-            priority=priority.value,
-            priority_class_ref=priority.source,
-            maximum_execution_time_seconds=maximum_execution_s(first),
-        ),
+        spec=workload_spec(first, pod_sets, priority),
     )
 
 

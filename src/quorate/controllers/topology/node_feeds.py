@@ -6,7 +6,7 @@ with a claim.  Until all are listed, no node takes such pods.
 """
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -155,14 +155,7 @@ async def load_model(client: "Client", state: State, now: float) -> None:
     """
     all_feeds = queueing_feeds(state, lambda: now)
     feeds = tuple(feed for feed in all_feeds if feed.resource.group != RESOURCE_CLAIM_TEMPLATES.group)
-    if counts_devices(state.configuration) and await plural_of(
-        client, RESOURCE_CLAIM_TEMPLATES.api_version, RESOURCE_CLAIM_TEMPLATES.kind
-    ):
-        for feed in all_feeds[: len(all_feeds) - len(feeds)]:
-            try:
-                await load(client, (feed,))
-            except Forbidden:
-                state.request_updates.set_unreadable(feed.resource.plural, True)
+    await _load_devices(client, state, all_feeds[: len(all_feeds) - len(feeds)])
     if not await plural_of(client, RESERVATIONS.api_version, RESERVATIONS.kind):
         feeds = tuple(feed for feed in feeds if feed.resource is not RESERVATIONS)
     await load(client, feeds)
@@ -170,15 +163,32 @@ async def load_model(client: "Client", state: State, now: float) -> None:
     while updates.are_pending and counts_devices(state.configuration):
         updates.run_slice()
         await asyncio.sleep(0)
-    if not any(map(state.nodes.reads_nodes, state.flavors.values())):
+    if any(map(state.nodes.reads_nodes, state.flavors.values())):
+        await _load_nodes(client, state)
+
+
+async def _load_devices(client: "Client", state: State, feeds: Iterable[Feed[Any]]) -> None:
+    """Load what devices are counted by, as far as it can be read."""
+    if not counts_devices(state.configuration) or not await plural_of(
+        client, RESOURCE_CLAIM_TEMPLATES.api_version, RESOURCE_CLAIM_TEMPLATES.kind
+    ):
         return
+    for feed in feeds:
+        try:
+            await load(client, (feed,))
+        except Forbidden:
+            state.request_updates.set_unreadable(feed.resource.plural, True)
+
+
+async def _load_nodes(client: "Client", state: State) -> None:
+    """Load nodes and pods, and volumes if a pending workload has claims; set what cannot be read."""
+    nodes, pods, nominated = node_feeds(state, lambda _: None)
+
+    def put_pod(pod: Pod) -> None:
+        pods.put(pod)
+        nominated.put(pod)
+
     try:
-        nodes, pods, nominated = node_feeds(state, lambda _: None)
-
-        def put_pod(pod: Pod) -> None:
-            pods.put(pod)
-            nominated.put(pod)
-
         await load(client, (nodes, replace(pods, put=put_pod)))
     except Forbidden:
         state.nodes.set_has_nodes(False)

@@ -85,30 +85,9 @@ def charges(
     Also return why requests cannot be counted, or cannot be satisfied by the devices of ``catalog``.
     ``unreadable``: kinds that cannot be read; without slices, selectors are not compared with devices.
     """
-    requests: list[_Request] = []
-    problems: list[ClaimProblem] = []
-    for at, request in enumerate(spec.devices.requests):
-        exactly, field = request.exactly, f"devices.requests[{at}]"
-        if exactly is None:
-            continue
-        has_sources, has_slices = exactly.device_class_name in sources, _SLICES not in unreadable
-        if not has_sources and not (exactly.selectors and has_slices):
-            continue
-        if not has_slices:
-            problems.append(ClaimProblem(field, f"its devices are not known: {_SLICES} {UNREADABLE}"))
-            continue
-        device_class = classes.get(exactly.device_class_name)
-        if device_class is None:
-            text = (
-                f"failed to get DeviceClass {exactly.device_class_name}: it {absence(_CLASSES, unreadable)}"
-            )
-            problems.append(ClaimProblem(field, text))
-            continue
-        expressions = _expressions(device_class, exactly)
-        if problem := _invalid(field, expressions):
-            problems.append(problem)
-        else:
-            requests.append(_Request(field, exactly, expressions))
+    evaluated = [*_evaluated_requests(spec, sources, classes, unreadable)]
+    requests = [request for request in evaluated if isinstance(request, _Request)]
+    problems = [problem for problem in evaluated if isinstance(problem, ClaimProblem)]
     unmatched = {problem.field: problem for problem in _unmatched(requests, catalog)}
     problems += unmatched.values()
     amounts: dict[str, int] = {}
@@ -124,6 +103,32 @@ def charges(
             else:
                 amounts[source.resource] = min(amounts.get(source.resource, 0) + amount, INT64_MAX)
     return amounts, tuple(problems)
+
+
+def _evaluated_requests(
+    spec: ResourceClaimSpec,
+    sources: Mapping[str, Sequence[DeviceSource]],
+    classes: Mapping[str, DeviceClass],
+    unreadable: Collection[str],
+) -> Iterator[_Request | ClaimProblem]:
+    """Yield the requests of a claim whose devices are evaluated, or why they cannot be."""
+    for at, request in enumerate(spec.devices.requests):
+        exactly, field = request.exactly, f"devices.requests[{at}]"
+        if exactly is None:
+            continue
+        has_sources, has_slices = exactly.device_class_name in sources, _SLICES not in unreadable
+        if not has_sources and not (exactly.selectors and has_slices):
+            continue
+        if not has_slices:
+            yield ClaimProblem(field, f"its devices are not known: {_SLICES} {UNREADABLE}")
+            continue
+        device_class = classes.get(exactly.device_class_name)
+        if device_class is None:
+            absent = absence(_CLASSES, unreadable)
+            yield ClaimProblem(field, f"failed to get DeviceClass {exactly.device_class_name}: it {absent}")
+            continue
+        expressions = _expressions(device_class, exactly)
+        yield _invalid(field, expressions) or _Request(field, exactly, expressions)
 
 
 def _invalid(field: str, expressions: Iterable[str]) -> ClaimProblem | None:

@@ -8,7 +8,7 @@ While nothing has changed, and no start was expected in the meantime, nothing is
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -31,6 +31,7 @@ from quorate.simulate.estimates.forecast import (
 )
 from quorate.simulate.estimates.run_time_store import RunTimeStore
 from quorate.simulate.estimates.snapshot import RunTimes, run_times, snapshot_world, with_expected
+from quorate.simulate.inputs.world import World
 from quorate.simulate.limits import ASSUMED_RUN_S, LONGEST_KEPT_S, PLAYS, QUESTION_PLAYS, REPEATED
 
 _ORDER_S: Final = 1.0  # between submissions that are named in one question: the precision of the API
@@ -105,26 +106,9 @@ class RollingForecast:
         world = with_expected(
             snapshot, self._arrivals.expected(self._run_times, now, ASSUMED_RUN_S, len(waiting))
         )
-        played, run_s = 0, 0.0
         is_current = len(self._runs) == PLAYS and not self._has_changed and self._none_is_due(now)
         self._has_changed = False
-        while waiting and played < PLAYS and not is_current:
-            if played and used_s() + run_s > budget_s * REPEATED:
-                break
-            run = play_waiting(world, waiting, self._seed, lambda: used_s() > budget_s)
-            self._after_run()
-            is_cut = used_s() > budget_s
-            if is_cut and played:
-                break
-            starts = {
-                waiting[number].metadata.uid: now + seconds
-                for number, seconds in run.starts_s.items()
-                if not is_cut or math.isfinite(seconds)
-            }
-            self._runs.append(_Run(now, starts))
-            self._seed += 1
-            played += 1
-            run_s = used_s() / played
+        played = 0 if is_current or not waiting else self._play(world, waiting, now, budget_s, used_s)
         while self._runs and self._runs[0].at < now - LONGEST_KEPT_S:
             self._runs.popleft()
         quantiles = self._quantiles(waiting.values(), now, times)
@@ -175,6 +159,33 @@ class RollingForecast:
     def _none_is_due(self, now: float) -> bool:
         """Return True if no run has a start after its own moment that was to come before now."""
         return not any(run.at < start < now for run in self._runs for start in run.starts.values())
+
+    def _play(
+        self,
+        world: World,
+        waiting: Mapping[int, Workload],
+        now: float,
+        budget_s: float,
+        used_s: Callable[[], float],
+    ) -> int:
+        """Add runs as long as ``used_s`` stays within the budget; return how many runs were added."""
+        played, run_s = 0, 0.0
+        while played < PLAYS and not (played and used_s() + run_s > budget_s * REPEATED):
+            run = play_waiting(world, waiting, self._seed, lambda: used_s() > budget_s)
+            self._after_run()
+            is_cut = used_s() > budget_s
+            if is_cut and played:
+                break
+            starts = {
+                waiting[number].metadata.uid: now + seconds
+                for number, seconds in run.starts_s.items()
+                if not is_cut or math.isfinite(seconds)
+            }
+            self._runs.append(_Run(now, starts))
+            self._seed += 1
+            played += 1
+            run_s = used_s() / played
+        return played
 
     def _quantiles(
         self, waiting: Iterable[Workload], now: float, times: Iterable[RunTimes]

@@ -240,17 +240,7 @@ class RemoteWrites:
             progress.failures += 1
             pause_s = RETRY.delay_s(progress.failures)
             progress.until = self._steady.now() + pause_s
-            about = {"key": key, "cluster": worker.name, "action": type(action).__name__}
-            if isinstance(error, errors.RequestFailed | ForeignCopy):
-                text = str(error)
-                self._log.warning("worker cluster not written", **about, problem=text, retry_in_s=pause_s)
-                if _is_refusal(error, action):
-                    note = f'Worker cluster "{worker.name}" refuses it: {text}'
-                    self._context.events.event(
-                        reference_to(WORKLOADS, workload.metadata), "Warning", EVENT, note
-                    )
-            else:
-                self._log.fault("worker cluster not written", error, **about, retry_in_s=pause_s)
+            self._report(error, worker, action, workload, pause_s)
         else:
             progress.failures = 0
             progress.replaced = replaced
@@ -274,6 +264,20 @@ class RemoteWrites:
         except errors.NotFound:
             return None
         return replace(job, members=(Member(job.key.name, uid),)) if isinstance(job, JobRef) else None
+
+    def _report(
+        self, error: Exception, worker: Worker, action: RemoteAction, workload: Workload, retry_in_s: float
+    ) -> None:
+        """Log why a write failed; a refusal by the worker cluster is also an event of the workload."""
+        about = {"key": workload.metadata.key, "cluster": worker.name, "action": type(action).__name__}
+        if not isinstance(error, errors.RequestFailed | ForeignCopy):
+            self._log.fault("worker cluster not written", error, **about, retry_in_s=retry_in_s)
+            return
+        text = str(error)
+        self._log.warning("worker cluster not written", **about, problem=text, retry_in_s=retry_in_s)
+        if _is_refusal(error, action):
+            note = f'Worker cluster "{worker.name}" refuses it: {text}'
+            self._context.events.event(reference_to(WORKLOADS, workload.metadata), "Warning", EVENT, note)
 
     async def _send(
         self,
