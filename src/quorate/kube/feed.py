@@ -23,6 +23,11 @@ def _always(old: object, new: object) -> bool:
     return True
 
 
+def differ_in(read: Callable[[T], object]) -> Callable[[T, T], bool]:
+    """Return a predicate that is True if ``read`` returns different values for two versions of an object."""
+    return lambda old, new: read(old) != read(new)
+
+
 def _ignore() -> None:
     """Do nothing: no decision waits for the model."""
 

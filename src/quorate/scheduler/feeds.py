@@ -7,6 +7,7 @@ our own annotations.  A session follows only the changes that can.
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -14,13 +15,10 @@ import msgspec
 from quorate.api import codec, kueue, native_groups
 from quorate.api.core import Namespace, ResourceQuota
 from quorate.api.core.pod import Pod
-from quorate.api.core.scheduling import Node, PodDisruptionBudget
-from quorate.api.core.volumes import CSINode
+from quorate.api.core.scheduling import Node
 from quorate.api.kueue.placed_workload import PlacedWorkload
 from quorate.api.meta import Key, Struct, find_condition
-from quorate.api.quorate import Reservation
-from quorate.api.volcano import PodGroup, Queue
-from quorate.api.volcano.topology import HyperNode
+from quorate.api.volcano import PodGroup
 from quorate.gang.cache.from_objects import differ_only_in_status
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.native_groups import as_volcano_group, native_key
@@ -28,7 +26,7 @@ from quorate.gang.namespace_quota.evaluation import unsupported_scopes
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.discovery import served_version
-from quorate.kube.feed import Feed, cluster_feed, load
+from quorate.kube.feed import Feed, cluster_feed, differ_in, load
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.object_faults import ObjectFault
@@ -64,8 +62,12 @@ def gang_feeds(model: Model, clock: Clock, *, disruption_budgets: bool = False) 
     ``disruption_budgets``: whether PodDisruptionBudgets are read, for the plugin pdb.
     """
     constraints, storage = model.constraints, model.storage
+    specs_differ = differ_in(attrgetter("spec"))
     budgets = Feed(
-        POD_DISRUPTION_BUDGETS, model.set_disruption_budget, model.remove_disruption_budget, _budgets_differ
+        POD_DISRUPTION_BUDGETS,
+        model.set_disruption_budget,
+        model.remove_disruption_budget,
+        differ_in(attrgetter("spec", "status")),
     )
 
     def put_namespace(namespace: Namespace) -> None:
@@ -87,14 +89,19 @@ def gang_feeds(model: Model, clock: Clock, *, disruption_budgets: bool = False) 
 
     return (
         cluster_feed(
-            NAMESPACES, put_namespace, lambda name: constraints.set_namespace(name, {}), _labels_differ
+            NAMESPACES,
+            put_namespace,
+            lambda name: constraints.set_namespace(name, {}),
+            differ_in(attrgetter("metadata.labels")),
         ),
         cluster_feed(STORAGE_CLASSES, storage.set_class, storage.remove_class),
-        cluster_feed(CSI_NODES, constraints.set_drivers, constraints.remove_drivers, _specs_differ),
+        cluster_feed(CSI_NODES, constraints.set_drivers, constraints.remove_drivers, specs_differ),
         cluster_feed(PERSISTENT_VOLUMES, storage.set_volume, storage.remove_volume),
         Feed(PERSISTENT_VOLUME_CLAIMS, storage.set_claim, storage.remove_claim),
-        cluster_feed(PLACEABLE_NODES, model.set_node, model.remove_node, _nodes_differ),
-        cluster_feed(QUEUES, model.set_queue, model.remove_queue, _queues_differ),
+        cluster_feed(PLACEABLE_NODES, model.set_node, model.remove_node, differ_in(_scheduling_properties)),
+        cluster_feed(
+            QUEUES, model.set_queue, model.remove_queue, differ_in(attrgetter("spec", "status.state"))
+        ),
         cluster_feed(PRIORITY_CLASSES, model.set_priority_class, model.remove_priority_class),
         Feed(RESOURCE_QUOTAS, lambda quota: model.set_quota(quota, clock.now()), model.remove_quota),
         *((budgets,) if disruption_budgets else ()),
@@ -111,12 +118,17 @@ def optional_feeds(model: Model, native_group_removed: Callable[[Key], object]) 
     ``native_group_removed`` is called with the key of the gang of each of Kubernetes' pod groups that is
     deleted.
     """
-    devices = model.devices
+    devices, specs_differ = model.devices, differ_in(attrgetter("spec"))
     return (
-        cluster_feed(HYPER_NODES, model.set_hyper_node, model.remove_hyper_node, _specs_differ),
-        Feed(PLACED_WORKLOADS, model.set_workload, model.remove_workload, _places_differ),
+        cluster_feed(HYPER_NODES, model.set_hyper_node, model.remove_hyper_node, specs_differ),
+        Feed(
+            PLACED_WORKLOADS,
+            model.set_workload,
+            model.remove_workload,
+            differ_in(attrgetter("hosts", "pods")),
+        ),
         native_group_feed(model, native_group_removed),
-        cluster_feed(RESERVATIONS, model.set_reservation, model.remove_reservation, _specs_differ),
+        cluster_feed(RESERVATIONS, model.set_reservation, model.remove_reservation, specs_differ),
         cluster_feed(DEVICE_CLASSES, devices.set_class, devices.remove_class),
         cluster_feed(RESOURCE_SLICES, devices.set_slice, devices.remove_slice),
         Feed(RESOURCE_CLAIMS, devices.set_claim, devices.remove_claim),
@@ -187,14 +199,6 @@ async def load_model(
     return model
 
 
-def _labels_differ(old: Namespace, new: Namespace) -> bool:
-    return old.metadata.labels != new.metadata.labels
-
-
-def _specs_differ(old: CSINode | HyperNode | Reservation, new: CSINode | HyperNode | Reservation) -> bool:
-    return old.spec != new.spec
-
-
 def _native_groups_differ(old: native_groups.PodGroup, new: native_groups.PodGroup) -> bool:
     """Return True if more differs than the status, which the scheduler itself writes."""
     before, after = old.metadata, new.metadata
@@ -207,18 +211,6 @@ def _native_groups_differ(old: native_groups.PodGroup, new: native_groups.PodGro
     )
 
 
-def _places_differ(old: PlacedWorkload, new: PlacedWorkload) -> bool:
-    return (old.hosts, old.pods) != (new.hosts, new.pods)
-
-
-def _queues_differ(old: Queue, new: Queue) -> bool:
-    return (old.spec, old.status.state) != (new.spec, new.status.state)
-
-
-def _budgets_differ(old: PodDisruptionBudget, new: PodDisruptionBudget) -> bool:
-    return (old.spec, old.status) != (new.spec, new.status)
-
-
 def _pods_differ(old: Pod, new: Pod) -> bool:
     """Return True if a session could decide differently; conditions do not count."""
     return not differ_only_in_status(old, new) or _scheduling_status(old) != _scheduling_status(new)
@@ -226,10 +218,6 @@ def _pods_differ(old: Pod, new: Pod) -> bool:
 
 def _scheduling_status(pod: Pod) -> tuple[str, str, str]:
     return pod.node_name, pod.status.phase, pod.status.nominated_node_name
-
-
-def _nodes_differ(old: Node, new: Node) -> bool:
-    return _scheduling_properties(old) != _scheduling_properties(new)
 
 
 def _scheduling_properties(node: Node) -> tuple[Any, ...]:

@@ -19,7 +19,7 @@ from quorate.controllers.informers import UNFINISHED, PodInformers, synced
 from quorate.kube.clock import Clock
 from quorate.kube.discovery import plural_of
 from quorate.kube.errors import Forbidden
-from quorate.kube.feed import Feed, cluster_feed, load
+from quorate.kube.feed import Feed, cluster_feed, differ_in, load
 from quorate.kube.informer import Change, Informer
 from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import (
@@ -130,20 +130,20 @@ def node_feeds(
             HOST_NODES,
             lambda node: note(state.nodes.put_node(node)),
             lambda name: note(state.nodes.remove_node(name)),
-            _nodes_differ,
+            differ_in(_placing_properties),
         ),
         Feed(
             PLACEABLE_PODS,
             lambda pod: note(state.nodes.put_pod(pod)),
             lambda key: note(state.nodes.remove_pod(key)),
-            _pods_differ,
+            differ_in(_usage),
             set_aside=set_aside_pod,
         ),
         Feed(
             PLACEABLE_PODS,
             lambda pod: note(state.nodes.put_nominated_pod(pod)),
             lambda key: note(state.nodes.remove_nominated_pod(key)),
-            _pods_differ,
+            differ_in(_usage),
         ),
     )
 
@@ -204,18 +204,10 @@ async def _load_nodes(client: "Client", state: State) -> None:
             state.nodes.set_has_volumes(False)
 
 
-def _nodes_differ(old: Node, new: Node) -> bool:
-    return _placing_properties(old) != _placing_properties(new)
-
-
 def _placing_properties(node: Node) -> tuple[Any, ...]:
     """Return what places in topologies depend on; of the conditions that is only Ready."""
     ready = find_condition(node.status.conditions, "Ready")
     return node.metadata.labels, node.spec, node.status.allocatable, ready is None or ready.status
-
-
-def _pods_differ(old: Pod, new: Pod) -> bool:
-    return _usage(old) != _usage(new)
 
 
 def _usage(pod: Pod) -> tuple[Any, ...]:
