@@ -1,7 +1,7 @@
 """The documents of the API group of explanations: its entries of the discovery, and its OpenAPI schema."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from quorate.api.explanation import (
     API_VERSION,
@@ -19,13 +19,9 @@ from quorate.api.explanation import (
     path_of,
 )
 from quorate.api.meta import Key
-from quorate.api.open_api import components, json_content
+from quorate.api.open_api import api_group, components, group_documents, json_content
 
-
-def api_group() -> dict[str, Any]:
-    """Return the group as an entry of ``/apis``."""
-    version = {"groupVersion": API_VERSION, "version": VERSION}
-    return {"name": GROUP, "versions": [version], "preferredVersion": version}
+API_GROUP: Final = api_group(GROUP, (VERSION,))  # an entry of /apis
 
 
 def discovery() -> dict[str, dict[str, Any]]:
@@ -33,27 +29,18 @@ def discovery() -> dict[str, dict[str, Any]]:
 
     Of workloads and queues only subresources are listed, so that ``kubectl get workloads`` means Kueue's.
     """
-    resources = [
-        {
-            "name": f"{plural}/{SUBRESOURCE}", "singularName": "", "namespaced": namespaced,
-            "kind": "Explanation", "verbs": ["get"],
-        }
-        for plural, namespaced, _ in EXPLAINED
-    ]  # fmt: skip
-    resources += [
-        {"name": plural, "singularName": plural[:-1], "namespaced": True, "kind": kind, "verbs": verbs}
-        for plural, kind, verbs in (
-            (ESTIMATES, "StartEstimate", ["create", "list"]),
-            (EXPLANATIONS, "ExplanationSummary", ["list"]),
-        )
-    ]
-    return {
-        f"/apis/{GROUP}": {"kind": "APIGroup", "apiVersion": "v1", **api_group()},
-        f"/apis/{API_VERSION}": {
-            "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": API_VERSION,
-            "resources": resources,
-        },
-    }  # fmt: skip
+    lists = (
+        (ESTIMATES, "StartEstimate", ["create", "list"]),
+        (EXPLANATIONS, "ExplanationSummary", ["list"]),
+    )
+    return group_documents(
+        API_GROUP,
+        [
+            *((f"{plural}/{SUBRESOURCE}", "", "Explanation", is_namespaced, ["get"])
+              for plural, is_namespaced, _ in EXPLAINED),
+            *((plural, plural[:-1], kind, True, verbs) for plural, kind, verbs in lists),
+        ],
+    )  # fmt: skip
 
 
 def open_api() -> dict[str, dict[str, Any]]:

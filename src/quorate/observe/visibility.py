@@ -140,7 +140,7 @@ def visibility(replica: Replica, explainer: Explainer | None = None) -> web.Appl
     documents = discovery()
     if explainer is not None:
         explainer.add_routes(app)
-        documents["/apis"]["groups"].append(explanation_documents.api_group())
+        documents["/apis"]["groups"].append(explanation_documents.API_GROUP)
         documents |= explanation_documents.discovery() | explanation_documents.open_api()
     for path, document in documents.items():
         app.router.add_get(path, _constant(document))

@@ -11,7 +11,6 @@ from functools import partial
 
 from quorate.api.meta import Key
 from quorate.api.native_groups import PodGroup as NativePodGroup
-from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.native_groups import native_name
 from quorate.gang.outcome import Bind
@@ -55,7 +54,8 @@ class FurtherMembers:
                 further.setdefault(gang.key, []).append(bind)
         self._binder.start(tasks, at_once)
         for key, of_gang in further.items():
-            decided = _spec_of(self._model.gangs[key])
+            gang = self._model.gangs[key]
+            decided = gang.spec if gang.native is None else gang.native
             tasks.create_task(self._bind(tasks, key, decided, of_gang), name="further members")
 
     async def _bind(self, tasks: asyncio.TaskGroup, gang: Key, decided: object, binds: list[Bind]) -> None:
@@ -77,7 +77,3 @@ class FurtherMembers:
             return None if native_group is None else native_group.spec
         group = await self._client.find(POD_GROUPS, gang)
         return None if group is None else group.spec
-
-
-def _spec_of(gang: Gang) -> object:
-    return gang.spec if gang.native is None else gang.native

@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from quorate.api.meta import ObjectMeta, Struct
+from quorate.api.open_api import api_group, group_documents
 
 GROUP: Final = "visibility.kueue.x-k8s.io"
 VERSION: Final = "v1beta2"  # the preferred version
@@ -28,25 +29,14 @@ class PendingWorkloadsSummary(Struct, omit_defaults=False):
 
 def discovery() -> dict[str, dict[str, Any]]:
     """Return the discovery documents of the aggregated API, by path."""
-    versions = [{"groupVersion": f"{GROUP}/{version}", "version": version} for version in VERSIONS]
-    group = {"name": GROUP, "versions": versions, "preferredVersion": versions[0]}
-    documents: dict[str, dict[str, Any]] = {
-        "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": [group]},
-        f"/apis/{GROUP}": {"kind": "APIGroup", "apiVersion": "v1", **group},
-    }
-    for version in VERSIONS:
-        documents[f"/apis/{GROUP}/{version}"] = {
-            "kind": "APIResourceList",
-            "apiVersion": "v1",
-            "groupVersion": f"{GROUP}/{version}",
-            "resources": [
-                {"name": plural, "singularName": "", "namespaced": namespaced, "kind": kind, "verbs": verbs}
-                for plural, kind, namespaced, verbs in (
-                    ("clusterqueues", "ClusterQueue", False, []),
-                    ("clusterqueues/pendingworkloads", "PendingWorkloadsSummary", False, ["get"]),
-                    ("localqueues", "LocalQueue", True, []),
-                    ("localqueues/pendingworkloads", "PendingWorkloadsSummary", True, ["get"]),
-                )
-            ],
-        }
-    return documents
+    group = api_group(GROUP, VERSIONS)
+    groups = {"/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": [group]}}
+    return groups | group_documents(
+        group,
+        (
+            ("clusterqueues", "", "ClusterQueue", False, []),
+            ("clusterqueues/pendingworkloads", "", "PendingWorkloadsSummary", False, ["get"]),
+            ("localqueues", "", "LocalQueue", True, []),
+            ("localqueues/pendingworkloads", "", "PendingWorkloadsSummary", True, ["get"]),
+        ),
+    )

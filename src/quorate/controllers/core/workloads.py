@@ -51,7 +51,7 @@ class WorkloadController:
         informers.cluster_queues.subscribe(self._cluster_queue_changed)
         informers.unscheduled_pods.subscribe(self._unscheduled_pod_changed)
         if not context.configuration.scheduling.enabled:  # otherwise the admission cycle evaluates them again
-            informers.workloads.add_index(_NAMESPACE, _namespace_of)
+            informers.workloads.add_index(_NAMESPACE, lambda workload: (workload.metadata.namespace,))
             informers.namespaces.subscribe(self._namespace_changed)
             informers.limit_ranges.subscribe(self._limit_range_changed)
 
@@ -174,10 +174,6 @@ def _writes(workload: Workload, transition: Transition) -> list[Write]:
 
 def _local_queue_of(workload: Workload) -> tuple[Key, ...]:
     return (Key(workload.metadata.namespace, workload.spec.queue_name),)
-
-
-def _namespace_of(workload: Workload) -> tuple[str, ...]:
-    return (workload.metadata.namespace,)
 
 
 def _cluster_queue_of(workload: Workload) -> tuple[str, ...]:

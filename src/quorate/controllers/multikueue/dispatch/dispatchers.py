@@ -135,7 +135,7 @@ def incremental(info: NominationInput, *, step: int, in_configured_order: bool) 
     rest = [name for name in reachable if name not in kept]
     added = tuple(rest if in_configured_order else sorted(rest))[: min(step, MAX_NOMINATED - len(kept))]
     left = len(rest) - len(added)
-    explanation = f"{_names(added)} added, {left} of {len(info.clusters)} clusters left" if added else ""
+    explanation = f"{', '.join(added)} added, {left} of {len(info.clusters)} clusters left" if added else ""
     wake_at = info.now + ROUND_S + 1.0 if added and left else None
     return Nomination(clusters=(*kept, *added), wake_at=wake_at, explanation=explanation)
 
@@ -146,10 +146,6 @@ def incremental_with(step: int, *, in_configured_order: bool) -> Dispatcher:
 
 def _connected(info: NominationInput) -> list[str]:
     return [name for name in info.clusters if name in info.connected]
-
-
-def _names(clusters: tuple[str, ...]) -> str:
-    return ", ".join(clusters)
 
 
 class Rank(NamedTuple):

@@ -163,7 +163,8 @@ class RemoteWrites:
         if progress.until <= self._steady.now():
             return False
         is_deletion_late = progress.deleted and presence == "present"
-        return bool(progress.failures) or is_deletion_late or _version(copy) in progress.replaced
+        version = "" if copy is None else copy.metadata.resource_version
+        return bool(progress.failures) or is_deletion_late or version in progress.replaced
 
     def _ends_until(self, progress: _Progress) -> float:
         """Return the steady time until which a deleted job with pods may run; 0 if there is none."""
@@ -377,7 +378,3 @@ def _is_refusal(error: Exception, action: RemoteAction) -> bool:
 def _end_to_read(presence: Presence | None) -> Literal["due"] | None:
     """Return "due" unless it is known that no job has left anything to read."""
     return None if presence == "absent" else "due"
-
-
-def _version(copy: WorkloadCopy | None) -> str:
-    return "" if copy is None else copy.metadata.resource_version

@@ -162,7 +162,8 @@ def decide(info: JobInfo) -> JobPlan:
     if requested is not None:
         ignored = _command_events(commands, f" has no effect in phase {phase}")
         plan = replace(plan, events=(*ignored, *plan.events))
-    return replace(plan, handled_commands=commands, wake_at=_earliest(plan.wake_at, wake_at))
+    wakes = [moment for moment in (plan.wake_at, wake_at) if moment is not None]
+    return replace(plan, handled_commands=commands, wake_at=min(wakes, default=None))
 
 
 def _command_events(commands: Iterable[Command], effect: str = "") -> tuple[Event, ...]:
@@ -437,7 +438,3 @@ def _counts_without(pods: Sequence[JobPod], deleted: tuple[JobPod, ...]) -> PodC
 
 def _unless_terminating(group: PodGroup | None) -> PodGroup | None:
     return None if group is None or group.metadata.deletion_timestamp is not None else group
-
-
-def _earliest(*moments: float | None) -> float | None:
-    return min((moment for moment in moments if moment is not None), default=None)
