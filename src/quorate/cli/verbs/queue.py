@@ -45,6 +45,7 @@ class Kind(StrEnum):
 
 _of_cluster: Final = partial(typer.Option, rich_help_panel="For cluster queues")
 _of_local: Final = partial(typer.Option, rich_help_panel="For local queues")
+_amounts: Final = partial(_of_cluster, metavar="FLAVOR:RESOURCE=AMOUNT;...")
 _NAMES: Final = {
     **dict.fromkeys(("cq", "clusterqueue", "clusterqueues"), Kind.CLUSTER),
     **dict.fromkeys(("lq", "localqueue", "localqueues", "queue", "queues"), Kind.LOCAL),
@@ -165,25 +166,13 @@ def create(
     ],
     local: Local = False,
     nominal_quota: Annotated[
-        list[str] | None,
-        _of_cluster(
-            metavar="FLAVOR:RESOURCE=AMOUNT;...",
-            help="nominalQuota of a flavor, by resource: spot:cpu=8;memory=36Gi.",
-        ),
+        list[str] | None, _amounts(help="nominalQuota of a flavor, by resource: spot:cpu=8;memory=36Gi.")
     ] = None,
     borrowing_limit: Annotated[
-        list[str] | None,
-        _of_cluster(
-            metavar="FLAVOR:RESOURCE=AMOUNT;...",
-            help="borrowingLimit: the most that the queue may borrow from its cohort.",
-        ),
+        list[str] | None, _amounts(help="borrowingLimit: the most that the queue may borrow from its cohort.")
     ] = None,
     lending_limit: Annotated[
-        list[str] | None,
-        _of_cluster(
-            metavar="FLAVOR:RESOURCE=AMOUNT;...",
-            help="lendingLimit: the most that the queue lends to its cohort.",
-        ),
+        list[str] | None, _amounts(help="lendingLimit: the most that the queue lends to its cohort.")
     ] = None,
     cohort: Annotated[
         str,
