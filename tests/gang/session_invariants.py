@@ -3,13 +3,12 @@
 from collections import Counter
 from typing import Any
 
-from quorate.api.meta import Key
+from quorate.api.meta import Key, is_true
 from quorate.api.volcano import COMPLETED, UNSCHEDULABLE
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import EVICTABLE_STATUSES
 from quorate.gang.outcome import Outcome
 from quorate.gang.pending_reasons import GangUnschedulable
-from quorate.gang.pod_group_conditions import is_true
 from tests.gang.world import World
 
 Json = dict[str, Any]

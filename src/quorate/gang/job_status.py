@@ -12,7 +12,7 @@ Members that terminate have nodes, unless the scheduler evicts them: their group
 
 from typing import Final
 
-from quorate.api.meta import epoch
+from quorate.api.meta import epoch, is_true
 from quorate.api.volcano import (
     COMPLETED,
     INQUEUE,
@@ -29,7 +29,6 @@ from quorate.gang.cache.reported_status import TO_BE_COMPUTED
 from quorate.gang.cache.task import ALLOCATED_STATUSES, TaskCounts, TaskStatus
 from quorate.gang.outcome import Counts, GangStatus, RefusedGang
 from quorate.gang.pod_group_conditions import (
-    is_true,
     renewed,
     transition_stamp,
     with_scheduled,

@@ -81,14 +81,6 @@ def written_before(conditions: Conditions, moment: float) -> bool:
     )
 
 
-def is_true(conditions: Conditions, type_: str, reason: str = "") -> bool:
-    """Return True if the condition is true, for ``reason`` if one is given."""
-    return any(
-        condition.type == type_ and condition.status == "True" and reason in ("", condition.reason)
-        for condition in conditions
-    )
-
-
 def stable_part(message: str) -> str:
     """Return ``message`` without the parts that change with every pod that starts or ends."""
     numbers, separator, reasons = _CURRENT_AMOUNTS.sub("", message).partition(_NODES_AVAILABLE)

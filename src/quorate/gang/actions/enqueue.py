@@ -20,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from quorate.api.meta import micro_time
+from quorate.api.meta import is_true, micro_time
 from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE
 from quorate.gang import pending_reasons as r
 from quorate.gang.actions.admission_checks import AdmissionChecks
@@ -32,7 +32,6 @@ from quorate.gang.cache.bounds import bound_s
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.outcome import AdmittedGang, RefusedGang
-from quorate.gang.pod_group_conditions import is_true
 from quorate.gang.session.callbacks import Vote
 from quorate.gang.session.session import Session
 from quorate.gang.volcano_messages import rejection_message
