@@ -208,7 +208,7 @@ class PriorityController:
 
 
 def _priority_class_of(workload: Workload) -> tuple[str, ...]:
-    """Return the class that the priority follows; empty for a copy, whose class is in the manager cluster."""
+    """Return the class that the priority follows; empty for a copy: its class is in the manager cluster."""
     ref = workload.spec.priority_class_ref
     is_copy = ORIGIN in workload.metadata.labels
     return (ref.name,) if ref is not None and ref.group == GROUP and not is_copy else ()

@@ -77,7 +77,7 @@ class RefusedPlacements:
         self._by_tasks: dict[Hashable, RefusedPlacement] = {}
 
     def of_shape(self, gang: Gang) -> RefusedPlacement | None:
-        """Return how the placement of ``gang``, whose members have one shape, is known to fail; else None.
+        """Return how the placement of ``gang``, a gang of equal members, is known to fail; else None.
 
         Members of equal shapes get the same nodes, whatever their gang, one by one until no node is left.  So
         a gang fails if it misses no fewer members than a gang that failed.

@@ -42,9 +42,9 @@ def limit_pods(
 ) -> PodLimits:
     """Return how many of ``count`` pods of ``shape`` each host takes.
 
-    ``hosts`` has the index of each leaf in the cluster.  ``accepted`` is False for a leaf whose labels or
-    taints reject the pods.  ``room`` is the number of pods for which a leaf has resources.  The pods of the
-    cluster are the same afterwards.
+    ``hosts`` has the index of each leaf in the cluster.  ``accepted`` is False for a leaf with labels or
+    taints that reject the pods.  ``room`` is the number of pods for which a leaf has resources.  The pods of
+    the cluster are the same afterwards.
     """
     search = _Search(cluster, engine, shape, hosts, room)
     try:

@@ -111,7 +111,7 @@ def _evaluated_requests(
     classes: Mapping[str, DeviceClass],
     unreadable: Collection[str],
 ) -> Iterator[_Request | ClaimProblem]:
-    """Yield the requests of a claim whose devices are evaluated, or why they cannot be."""
+    """Yield the requests of a claim to evaluate the devices of, or why they cannot be evaluated."""
     for at, request in enumerate(spec.devices.requests):
         exactly, field = request.exactly, f"devices.requests[{at}]"
         if exactly is None:

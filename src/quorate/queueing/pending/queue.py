@@ -357,7 +357,7 @@ class PendingQueue:
     def add_inadmissible_bound(self, entry: Entry) -> None:
         """Make ``entry`` inadmissible until a requeue.
 
-        Later workloads of its shape whose bound is no smaller become inadmissible with it.
+        Later workloads of its shape with no smaller bound become inadmissible with it.
         """
         own = self.add_inadmissible(entry)
         outcome = self._outcome(entry.shape)

@@ -78,7 +78,8 @@ class DispatchController:
     def _enqueue(self, key: Key) -> None:
         """Decide about a workload soon.
 
-        A workload whose job may run in a cluster comes before new workloads, also while many of these arrive.
+        A workload with a job that may run in a cluster comes before new workloads, also while many of these
+        arrive.
         """
         workload = self._workloads.get(key)
         urgent = workload is None or bool(workload.status.cluster_name) or c.is_finished(workload)

@@ -178,7 +178,7 @@ def without_conditions(status: Json, types: Sequence[str]) -> Json:
 def with_growing_counts(kind: RemoteKind, here: Json, status: Json) -> Json:
     """Return ``status`` with counts that are not below the counts in ``here``.
 
-    A job may have had another copy before, whose pods stay counted.
+    A job may have had another copy before, and the pods of that copy stay counted.
     """
     greater = {
         name: here[name]
