@@ -17,7 +17,7 @@ BLOCK = 12  # worlds of one test
 @pytest.mark.parametrize(
     "first",
     [
-        pytest.param(first, marks=() if first < 24 else pytest.mark.slow if first < 240 else pytest.mark.long)
+        pytest.param(first, marks=() if first < 24 else pytest.mark.slow if first < 120 else pytest.mark.long)
         for first in range(0, 960, BLOCK)
     ],
 )

@@ -21,7 +21,7 @@ BLOCK = 10  # worlds of one test
 @pytest.mark.parametrize(
     "first",
     [
-        pytest.param(first, marks=() if first < 20 else pytest.mark.slow if first < 150 else pytest.mark.long)
+        pytest.param(first, marks=() if first < 20 else pytest.mark.slow if first < 80 else pytest.mark.long)
         for first in range(0, 1_000, BLOCK)
     ],
 )

@@ -19,7 +19,7 @@ BLOCK = 5  # worlds of one test: about 15 waits with as many remedies
 @pytest.mark.parametrize(
     "first",
     [
-        pytest.param(first, marks=() if first < 10 else pytest.mark.slow if first < 30 else pytest.mark.long)
+        pytest.param(first, marks=() if first < 10 else pytest.mark.slow if first < 20 else pytest.mark.long)
         for first in range(0, 100, BLOCK)
     ],
 )
