@@ -18,7 +18,7 @@ EVENT_WORKERS: Final = 1
 # Admission
 CYCLE_SLICE_S: Final = 0.01  # of a cycle, before other tasks run; a head that takes longer is not interrupted
 WRITES_IN_ONE_TURN: Final = 8  # that begin, before other tasks run: each takes up to a millisecond
-CYCLE_SHARE: Final = 0.04  # of the time, at most, except for long cycles: the pause is limited
+CYCLE_SHARE: Final = 0.025  # of the time, at most, except for long cycles: the pause is limited
 FOLLOWER_UPDATE_S: Final = 1.0  # between updates of requests in a process that does not decide
 MAX_CYCLE_PAUSE_S: Final = 0.1  # the longest pause after a cycle
 EDIT_BATCH_S: Final = 0.5  # quota edits in quick succession are decided about together; Kueue: a second
