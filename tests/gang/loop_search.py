@@ -26,6 +26,14 @@ Json = dict[str, Any]
 
 ONE_TIER: Final = [["priority", "gang", "conformance", "proportion", "predicates", "nodeorder"]]
 CAPACITY: Final = [["priority", "gang", "conformance", "capacity", "predicates", "nodeorder"]]
+BY_ANCESTOR: Final[list[list[Any]]] = [
+    ["priority", "gang", "conformance"],
+    [
+        {"name": "capacity", "enableHierarchy": True, "arguments": {"ancestorReclaimLevel": 1}},
+        "predicates",
+        "nodeorder",
+    ],
+]
 NO_SHARES: Final = [["priority", "gang", "conformance", "predicates", "nodeorder"]]
 CONFIGURATIONS: Final = {
     "enqueue": {"inqueue-timeout": 0, "requeue-backoff-base": 0.5, "requeue-backoff-max": 0.5}
@@ -53,7 +61,7 @@ class Case(NamedTuple):
 
 class Family(NamedTuple):
     actions: str
-    tiers: list[list[str]]
+    tiers: list[list[Any]]
     profiles: tuple[str, ...]
     queues: tuple[Json, ...]
     priorities: tuple[int, ...]
@@ -61,7 +69,8 @@ class Family(NamedTuple):
 
     def cases(self) -> Iterator[Case]:
         conf = {"actions": self.actions, "tiers": self.tiers, "configurations": CONFIGURATIONS}
-        names = tuple(queue["name"] for queue in self.queues)
+        parents = {queue.get("parent") for queue in self.queues}
+        names = tuple(queue["name"] for queue in self.queues if queue["name"] not in parents)
         kinds = [
             GangKind(members, minimum, priority, queue, claims)
             for members, minimum in SIZES
@@ -149,6 +158,19 @@ FAMILIES: Final = {
         CAPACITY,
         ("compat", "design"),
         ({"name": "q1", "deserved": {"cpu": 1}}, {"name": "q2", "deserved": {"cpu": 3}}),
+        (0,),
+        (False,),
+    ),
+    "ancestors": Family(
+        "allocate, backfill, reclaim",
+        BY_ANCESTOR,
+        ("compat", "design"),
+        (
+            {"name": "d1", "deserved": {"cpu": 4}},
+            {"name": "q1", "parent": "d1", "deserved": {"cpu": 2}},
+            {"name": "q2", "parent": "d1"},
+            {"name": "q3", "parent": "d1"},
+        ),
         (0,),
         (False,),
     ),

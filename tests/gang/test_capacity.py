@@ -400,7 +400,10 @@ def test_gang_reclaimable(queue: Json, want: bool) -> None:
 
 
 def test_a_reclaim_ancestor_protects_its_gangs() -> None:
-    queues = departments(dept={"capability": {}, "deserved": {"cpu": 3}}, a={"deserved": {"cpu": 1}})
-    opened = PluginSession(a_world(queues, [running("a", 3)]), tree(1))
-    assert (opened.gang_reclaimable("a", "b"), opened.gang_reclaimable("a", "c")) == (True, False)
+    dept: Json = {"capability": {}, "deserved": {"cpu": 3}}
+    for deserved in ({}, {"cpu": 1}):  # of b, below the same ancestor
+        queues = departments(dept=dept, a={"deserved": {"cpu": 1}}, b={"deserved": deserved})
+        opened = PluginSession(a_world(queues, [running("a", 3)]), tree(1))
+        reclaimable = opened.gang_reclaimable("a", "b"), opened.gang_reclaimable("a", "c")
+        assert reclaimable == (bool(deserved), False)
     assert PluginSession(a_world(queues, [running("a", 3)]), tree(0)).gang_reclaimable("a", "c")

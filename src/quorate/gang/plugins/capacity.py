@@ -270,12 +270,21 @@ class _QueueCapacity:
     ) -> bool:
         lost, claim = self.charge(queue, task), self.charge(preemptor_queue, preemptor)
         shared = _common(lost, claim) - {PODS}
-        requested = plus(self.accounts.allocated(preemptor_queue), claim)
-        beyond = self._beyond_deserved(preemptor_queue, requested, shared)
+        beyond = self._beyond_all_deserved(preemptor_queue, queue, claim, shared)
         exceeded = [self._beyond_deserved(name, has, shared) for name, has in allocated.items()]
         if beyond - exceeded[0] or not all(resources - beyond for resources in exceeded):
             return False
         return less_equal(self._entitlements[queue].guarantee, minus(allocated[queue], lost))
+
+    def _beyond_all_deserved(self, queue: str, other: str, claim: Amounts, of: Iterable[str]) -> set[str]:
+        """Return the resources in ``of`` of which ``queue`` deserves less than ``claim``, by ancestors too.
+
+        What a common ancestor deserves gives ``queue`` no right to what ``other`` has.
+        """
+        beyond = set(of)
+        for level in (queue, *self._separate_ancestors(queue, other)):
+            beyond = self._beyond_deserved(level, plus(self.accounts.allocated(level), claim), beyond)
+        return beyond
 
     def _beyond_deserved(self, queue: str, amounts: Amounts, of: Iterable[str]) -> set[str]:
         deserved = self._entitlements[queue].deserved
@@ -332,15 +341,27 @@ class _QueueCapacity:
         if not less_equal(self._entitlements[gang.queue].guarantee, without):
             return False
         evaluated = (gang.queue, *self._separate_ancestors(gang.queue, preemptor.name))
-        return all(self._exceeds(name, self.accounts.allocated(name), lost) for name in evaluated)
+        allocated = {name: self.accounts.allocated(name) for name in evaluated}
+        if not all(self._exceeds(name, has, lost) for name, has in allocated.items()):
+            return False
+        if not self._have_common_ancestor(gang.queue, preemptor.name):
+            return True
+        # Only the common ancestor may deserve what the preemptor requests: either queue would evict in turn.
+        shared = set(resource_names(lost)) - {PODS}
+        beyond = self._beyond_all_deserved(preemptor.name, gang.queue, dict.fromkeys(shared, 1), shared)
+        return all(self._beyond_deserved(name, has, shared) - beyond for name, has in allocated.items())
 
     def _would_alternate(self, queue: str, preemptor_queue: str, preemptor: Task) -> bool:
         """Return True if two queues that deserve nothing would reclaim from each other in turn.
 
         That is so if they have a common ancestor and the preemptor's queue does not deserve what it requests.
         """
-        common = set(self._reclaim_ancestors(queue)) & set(self._reclaim_ancestors(preemptor_queue))
-        return bool(common) and not self._deserves_any(preemptor_queue, preemptor)
+        is_possible = self._have_common_ancestor(queue, preemptor_queue)
+        return is_possible and not self._deserves_any(preemptor_queue, preemptor)
+
+    def _have_common_ancestor(self, queue: str, other: str) -> bool:
+        """Return True if the same queue is among the ancestors of both by which they reclaim."""
+        return not set(self._reclaim_ancestors(queue)).isdisjoint(self._reclaim_ancestors(other))
 
     def _deserves_any(self, queue: str, task: Task) -> bool:
         """Return True if the queue deserves any resource that the task requests."""
