@@ -46,6 +46,18 @@ def test_an_impossible_request_is_one_message(
 
 
 @pytest.mark.parametrize(
+    ("scheduling", "warns"), [pytest.param("gang", True, id="gang"), pytest.param("both", False, id="both")]
+)
+def test_gang_scheduling_of_all_pods_without_controllers_is_a_warning(
+    quorate: Quorate, scheduling: str, warns: bool
+) -> None:
+    stops = ("--feature-gates", "Unknown=true")  # refused after the warning: no cluster starts
+    done = quorate("local", "up", "--without-controllers", "--scheduling", scheduling, *stops)
+    assert done.code == 2
+    assert ("warning: no controllers make pod groups for plain pods" in done.err) == warns
+
+
+@pytest.mark.parametrize(
     ("arguments", "rule"),
     [
         pytest.param(["local", "up", "--node-memory", "8 gigs"], "is not a quantity (write 4, 500m or 16Gi)"),

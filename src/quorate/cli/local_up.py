@@ -169,6 +169,12 @@ def up(
         raise UsageError("--config has no effect with --without-controllers (drop one of the two)")
     if scheduling is Scheduling.PLAIN and scheduler_conf is not None:
         raise UsageError("--scheduler-conf has no effect with --scheduling plain (drop one of the two)")
+    if without_controllers and scheduling is Scheduling.GANG and not in_background:
+        typer.echo(
+            "warning: no controllers make pod groups for plain pods, and gang places no pod without a group "
+            f"(run quorate controllers with {SCHEDULER_NAME} in gangScheduling.schedulerNames)",
+            err=True,
+        )
     runtime = nodes.runtime.runtime
     if runtime is not Runtime.SIMULATED and clusters not in (None, 1):
         raise UsageError(f"--clusters has no effect with --runtime {runtime} (drop one of the two)")
