@@ -98,7 +98,7 @@ def test_a_queue_that_does_not_exist_is_refused_with_a_suggestion(
                 "(did you mean queue?)",
             ),
             (("-q", "x"), "(there are: queue)"),
-            (("--mem", "lots"), "memory=lots: is no quantity (write 2, 500m or 16Gi)"),
+            (("--mem", "lots"), "--mem lots: is no quantity (write 2, 500m or 16Gi)"),
         ):
             refused = await command("submit", "-n", NAMESPACE, *options, "--", "./run")
             assert refused.code == 2

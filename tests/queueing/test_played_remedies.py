@@ -359,3 +359,18 @@ def test_the_pods_that_a_preemption_is_for_may_be_fewer_than_all() -> None:
     (remedy,) = explanation.remedies
     assert (remedy.text, remedy.pods) == ("the pods of the evicted workloads must end", 3)
     assert false_remedies(Wait(0, world, "waits", explanation)) == []
+
+
+@pytest.mark.parametrize(
+    ("allocatable", "want"),
+    [
+        pytest.param({"cpu": 8}, "with a nominalQuota of 2; no node has nvidia.com/gpu", id="on no node"),
+        pytest.param({"cpu": 8, "nvidia.com/gpu": 4}, "with a nominalQuota of 2", id="on a node"),
+    ],
+)
+def test_a_lacking_quota_says_whether_nodes_have_the_resource(allocatable: Json, want: str) -> None:
+    requests = {"cpu": 1, "nvidia.com/gpu": 2}
+    explanation = waiting({"requests": requests}, nodes={"n1": {"allocatable": allocatable}})
+    assert (
+        explanation.enough[0] == f"either add nvidia.com/gpu to a resource group of cluster queue cq, {want}"
+    )

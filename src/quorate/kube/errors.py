@@ -83,9 +83,7 @@ class ApiError(RequestFailed):
 class Unauthorized(ApiError):
     @property
     def advice(self) -> str:
-        return (
-            "the server does not know these credentials: check the user of the kubeconfig's current context"
-        )
+        return "the server does not know these credentials: check --token, or the user of the context"
 
 
 class Forbidden(ApiError):

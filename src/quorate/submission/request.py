@@ -32,6 +32,9 @@ class Array(msgspec.Struct, frozen=True):
     at_once: int
 
 
+_OPTIONS: Final = {"cpu": "--cpus ", "memory": "--mem ", GPU: "--gpus "}
+
+
 class JobRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One command on ``pods`` pods that start together, or as the tasks of an array.
 
@@ -89,13 +92,14 @@ def _problems(request: JobRequest) -> Iterator[str]:
     if request.gang and request.time_limit_s is not None and not request.local_queue:
         yield "--time: a gang outside the queues of quota has no time limit (name a local queue with -q)"
     for name, amount in request.amounts.items():
+        option = _OPTIONS.get(name, f"--request {name}=")
         try:
             quantity = parse_quantity(amount)
         except InvalidQuantity:
-            yield f"{name}={amount}: is no quantity (write 2, 500m or 16Gi)"
+            yield f"{option}{amount}: is no quantity (write 2, 500m or 16Gi)"
             continue
         if quantity.nanos <= 0:
-            yield f"{name}={amount}: must be above 0"
+            yield f"{option}{amount}: must be above 0"
     for name in request.resources:
         if not is_qualified_name(name):
             yield f"--request {name}: is no name of a resource (such as nvidia.com/gpu)"

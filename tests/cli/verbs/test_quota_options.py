@@ -52,6 +52,8 @@ def test_limits_belong_to_the_quota_of_the_same_resource() -> None:
         (["a:"], [], "--nominal-quota: a:'' is no amount (write RESOURCE=AMOUNT)"),
         (["a:cpu=1;;memory=1"], [], "--nominal-quota: a:'' is no amount (write RESOURCE=AMOUNT)"),
         (["a:cpu=much"], [], "--nominal-quota: a:cpu: 'much' is not a quantity"),
+        (["a:cpu=-4"], [], "--nominal-quota: a:cpu: '-4' is negative (write 0 or more)"),
+        (["a:c p u=4"], [], "--nominal-quota: a:'c p u=4' is no amount (write RESOURCE=AMOUNT)"),
         (["a:cpu=1"], ["b:cpu=1"], "--borrowing-limit: b:cpu has no --nominal-quota"),
     ],
 )
@@ -70,8 +72,14 @@ def test_labels_taints_and_tolerations_are_parsed() -> None:
         {"key": "gpu", "effect": "NoSchedule", "value": "yes", "operator": "Equal"},
         {"key": "old", "effect": "NoExecute", "operator": "Exists"},
     ]
-    for read, written in ((taints, "gpu=yes"), (tolerations, "gpu=yes:Never"), (taints, ":NoSchedule")):
+    for read, written in (
+        (taints, "gpu=yes"),
+        (tolerations, "gpu=yes:Never"),
+        (taints, ":NoSchedule"),
+        (taints, "a b=c:NoSchedule"),
+    ):
         with pytest.raises(UsageError, match="is no taint"):
             read([written])
-    with pytest.raises(UsageError, match="is no label"):
-        pairs("--x", ["a"])
+    for written in ("a", "=b", "a b=c", "a=b c", "ä=b"):
+        with pytest.raises(UsageError, match="is no label"):
+            pairs("--x", [written])

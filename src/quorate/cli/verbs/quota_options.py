@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from quorate.api.codec import Json
 from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
+from quorate.api.syntax import is_label_value, is_qualified_name
 from quorate.inspect.errors import UsageError
 
 Amounts = dict[str, dict[str, Quantity]]  # by flavor and resource, in the order given
@@ -80,7 +81,7 @@ def amounts(option: str, written: Sequence[str]) -> Amounts:
         parsed[flavor] = {}
         for pair in rest.removesuffix(";").split(";"):
             name, equals, amount = pair.partition("=")
-            if not name or not equals:
+            if not is_qualified_name(name) or not equals:
                 raise UsageError(f"{option}: {flavor}:{pair!r} is no amount (write RESOURCE=AMOUNT)")
             if name in parsed[flavor]:
                 raise UsageError(f"{option}: {flavor}:{name} is given twice")
@@ -88,6 +89,8 @@ def amounts(option: str, written: Sequence[str]) -> Amounts:
                 parsed[flavor][name] = parse_quantity(amount)
             except InvalidQuantity as error:
                 raise UsageError(f"{option}: {flavor}:{name}: {error}") from error
+            if parsed[flavor][name].nanos < 0:
+                raise UsageError(f"{option}: {flavor}:{name}: {amount!r} is negative (write 0 or more)")
     return parsed
 
 
@@ -96,7 +99,7 @@ def pairs(option: str, written: Sequence[str]) -> dict[str, str]:
     labels: dict[str, str] = {}
     for one in (part.strip() for option_value in written for part in option_value.split(",")):
         key, equals, value = one.partition("=")
-        if not key or not equals:
+        if not is_qualified_name(key) or not equals or not is_label_value(value):
             raise UsageError(f"{option}: {one!r} is no label (write KEY=VALUE)")
         labels[key] = value
     return labels
@@ -120,6 +123,7 @@ def tolerations(written: Sequence[str]) -> list[Json]:
 def _taint(option: str, written: str) -> Json:
     pair, colon, effect = written.rpartition(":")
     key, equals, value = pair.partition("=")
-    if not colon or not key or effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
+    is_pair = is_qualified_name(key) and is_label_value(value)
+    if not colon or not is_pair or effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
         raise UsageError(f"{option}: {written!r} is no taint (write KEY=VALUE:NoSchedule or KEY:NoSchedule)")
     return {"key": key, "effect": effect, **({"value": value} if equals else {})}

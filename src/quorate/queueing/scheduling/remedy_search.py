@@ -242,7 +242,7 @@ class RemedySearch:
             action="CoverResource",
             text=(
                 f"add {resource} to a resource group of cluster queue {self._queue.name}, with a "
-                f"nominalQuota of {quantity}"
+                f"nominalQuota of {quantity}{self._without_nodes(resource)}"
             ),
             object=ObjectName(kind="ClusterQueue", name=self._queue.name),
             resource=resource,
@@ -290,6 +290,7 @@ class RemedySearch:
         text = f"{quantity} more {what} must become free"
         if action == "RaiseQuota":
             text = f"raise nominalQuota of {what} in cluster queue {self._queue.name} by {quantity}"
+            text += self._without_nodes(pair.resource)
         return Change(
             action=action,
             text=text,
@@ -298,6 +299,15 @@ class RemedySearch:
             resource=pair.resource,
             amount=quantity,
         )
+
+    def _without_nodes(self, resource: str) -> str:
+        """Return that no node has ``resource`` of the pods; empty if one has it, or nodes are not read."""
+        topology = self._state.ledger.topology
+        is_on_nodes = any(resource in pod_set.on_node for pod_set in self._entry.shape.pod_sets)
+        if not (is_on_nodes and topology.has_nodes and topology.nodes):
+            return ""
+        has_any = any(resource in node.status.allocatable for node in topology.nodes.values())
+        return "" if has_any else f"; no node has {resource}"
 
     def _with_lower_requests(self, attempt: _Attempt, flavors: NominatedFlavors) -> Remedy | None:
         """Return requests that fit free quota and nodes; None unless one pod set exceeds them."""
