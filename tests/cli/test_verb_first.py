@@ -65,6 +65,10 @@ def test_kubectl_does_what_no_command_does(written: str, kubectl: str) -> None:
         ("queue list --as-group=a --server x --as b", "--as-group=a --server x --as b queue list"),
         ("submit --token t -- run --token mine", "--token t submit -- run --token mine"),
         ("status --as", "--as status"),
+        ("-n team --context=a status", "status --namespace team --context a"),
+        ("--kubeconfig f submit --token t -- run -n x", "--token t submit --kubeconfig f -- run -n x"),
+        ("--as a queue list -n team", "--as a queue list -n team"),
+        ("-n team vcqueue delete", "vcqueue delete --namespace team"),
         ("cluster kubeconfig --server x --token t", "--token t cluster kubeconfig --server x"),
     ],
 )

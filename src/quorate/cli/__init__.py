@@ -220,26 +220,37 @@ def kubectl_arguments(args: Sequence[str]) -> list[str]:
 
 # Options of all commands on a cluster, in any place of the command line as with kubectl.
 _OF_CONNECTIONS: Final = ("--as", "--as-group", "--server", "--token")
+# Options of single commands that may stand before the command, too, as with kubectl, by their full name.
+_OF_COMMANDS: Final = {
+    "-n": "--namespace", **{name: name for name in ("--namespace", "--context", "--kubeconfig")}
+}  # fmt: skip
 _WITH_OWN_SERVER: Final = ("cluster", "kubeconfig")  # its --server is the address that it writes
 
 
 def connection_options_first(args: Sequence[str]) -> list[str]:
-    """Return the arguments with the options of ``quorate`` itself before the command; ``--`` ends them."""
+    """Return the arguments with the options of ``quorate`` itself before the command; ``--`` ends them.
+
+    Options that select a cluster and a namespace before the command follow it.
+    """
     keeps_server = _WITH_OWN_SERVER in pairwise(args)
     moved = [name for name in _OF_CONNECTIONS if not (keeps_server and name == "--server")]
     first: list[str] = []
+    late: list[str] = []
     others: list[str] = []
     remaining = iter(args)
     for word in remaining:
         if word == "--":
-            others += (word, *remaining)
+            return [*first, *others, *late, word, *remaining]
+        name, equals, value = word.partition("=")
+        if not others and name in _OF_COMMANDS:
+            late += (_OF_COMMANDS[name], *((value,) if equals else islice(remaining, 1)))
         elif word in moved:
             first += (word, *islice(remaining, 1))
-        elif word.partition("=")[0] in moved:
+        elif name in moved:
             first.append(word)
         else:
             others.append(word)
-    return [*first, *others]
+    return [*first, *others, *late]
 
 
 def _run_kubectl(args: Sequence[str]) -> None:
