@@ -233,6 +233,19 @@ BACK_OFF = {
             ["1 cpu must become free in queue q", "raise capability of queue q to 3 cpu"],
             id="others use the queue",
         ),
+        pytest.param(
+            {
+                **ONE_NODE,
+                "queues": [{"name": "q", "capability": {"cpu": 2}}],
+                "podGroups": [group("g", None, queue="q", minMember=3, phase="Inqueue"), group("r")],
+                "pods": [
+                    *({**pod("g"), "name": f"g{at}"} for at in range(3)),
+                    {**pod("r"), "cpu": 4, "node": "n0", "phase": "Running"},
+                ],
+            },
+            ["raise capability of queue q to 3 cpu and 3 more nodes must have 1 cpu free"],
+            id="pods of a group without minResources beyond the limit of the queue, on full nodes",
+        ),
     ],
 )  # fmt: skip
 def test_remedies_in_words(given_: Json, want: list[str]) -> None:

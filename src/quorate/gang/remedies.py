@@ -28,6 +28,7 @@ from quorate.gang.cache.model import Model
 from quorate.gang.cache.queue import Queue, with_ancestors
 from quorate.gang.explanation import GroupFacts
 from quorate.gang.namespace_quota.evaluation import format_amount
+from quorate.gang.session.waiting_causes import least_requests
 from quorate.gang.session_run import rehearse
 from quorate.gang.shortage import Shortage
 from quorate.gang.topology_reasons import HyperNodesTooSmall, NetworkTopologyUnsatisfied, NoSuchTier
@@ -364,8 +365,9 @@ class _Search:
     ) -> Change:
         quantity = format_amount(resource, more)
         of = f"{'queue' if name.kind == 'Queue' else 'ResourceQuota'} {name.name}"
-        spec = self._model.gangs[self._key].min_resources or {}
-        if frees and spec.get(resource, more) <= limit:
+        gang = self._model.gangs[self._key]
+        least = (gang.min_resources or {}, least_requests(gang.shapes, gang.min_member))
+        if frees and max(requests.get(resource, more) for requests in least) <= limit:
             text = f"{quantity} {resource} must become free in {of}"
             return Change(action="FreeQuota", text=text, object=name, resource=resource, amount=quantity)
         text = f"raise {field} of {of} to {format_amount(resource, limit + more)} {resource}"

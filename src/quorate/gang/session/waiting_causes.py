@@ -55,7 +55,7 @@ def beyond_limit(session: Session, gang: Gang) -> tuple[Amounts, QueueQuotaExcee
     Claims of equal members may be shared, and count for one member.
     """
     queue, missing = session.queue_of(gang), max(1, gang.missing_members(with_best_effort=False))
-    least = _least_requests(gang.shapes, missing)
+    least = least_requests(gang.shapes, missing)
     if len(gang.shapes) == 1:
         least = {**session.charge_of(queue, next(iter(gang.schedulable.values()))), **least}
     share = None if session.allows(queue, least) else _share_shortage(session, queue, least)
@@ -74,7 +74,7 @@ def _share_shortage(session: Session, queue: Queue, request: Amounts) -> QueueQu
     return next((shortage for shortage in shortages if shortage is not None), None)
 
 
-def _least_requests(shapes: Counter[Shape], members: int) -> Amounts:
+def least_requests(shapes: Counter[Shape], members: int) -> Amounts:
     """Return the least that ``members`` pods of ``shapes`` request, of each resource."""
     least: dict[str, int] = {}
     for resource in {name for shape in shapes for name in shape.amounts}:
