@@ -1,5 +1,7 @@
 """An error in arguments or files is one message and an exit code, never a traceback."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,20 @@ def test_an_invalid_option_names_the_rule(
     done = quorate(*arguments)
     assert done.code == 2
     assert rule in done.err
+
+
+def test_a_full_disk_is_one_message() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "quorate", "examples", "list"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "error: output: no space left on device\n")
+
+
+def test_a_value_without_a_name_is_not_printed_as_json_instead(quorate: Quorate) -> None:
+    for command in (("examples", "list"), ("status",), ("explain", "train"), ("demo",)):
+        done = quorate(*command, "-o", "name")
+        assert (done.code, done.out) == (2, "")
+        assert "what is shown is no object of the API (write table, wide, json or yaml)" in done.err
 
 
 def test_all_findings_of_a_configuration_are_listed(quorate: Quorate, here: Path) -> None:

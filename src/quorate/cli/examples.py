@@ -19,7 +19,7 @@ examples = command_group("The examples of the documentation: list them, copy the
 
 
 @examples.command("list")
-def list_examples(output: o.Format = o.Output.TABLE) -> None:
+def list_examples(output: o.ValueFormat = o.Output.TABLE) -> None:
     """List the examples and the first command of each.
 
     [b]Example:[/b] quorate examples list

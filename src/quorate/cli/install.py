@@ -171,7 +171,7 @@ def preflight(
             "Default: your own permissions.",
         ),
     ] = "",
-    output: o.Format = o.Output.TABLE,
+    output: o.ValueFormat = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:

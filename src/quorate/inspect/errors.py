@@ -1,5 +1,7 @@
 """Errors of the environment (input, files, cluster) as one message each."""
 
+import errno
+import os
 from typing import Final
 
 
@@ -32,12 +34,17 @@ KNOWN: Final = {
 }
 
 
+_OF_DISKS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+
+
 def user_message(error: BaseException) -> str | None:
     """Return the message for the user; None for a bug, which needs a traceback."""
     if isinstance(error, BaseExceptionGroup):
         messages = [user_message(exception) for exception in error.exceptions]
         texts = [message for message in messages if message is not None]
         return "\n".join(texts) if len(texts) == len(messages) else None
+    if isinstance(error, OSError) and error.errno in _OF_DISKS:
+        return f"{error.filename or 'output'}: {os.strerror(error.errno).lower()}"
     for kind in type(error).__mro__:
         remedy = KNOWN.get(f"{kind.__module__}.{kind.__qualname__}")
         if remedy is not None:

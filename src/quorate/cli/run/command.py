@@ -52,7 +52,7 @@ def run(
             "the gang scheduler serves the names quorate and volcano.",
         ),
     ] = "",
-    output: o.Format = o.Output.TABLE,
+    output: o.ValueFormat = o.Output.TABLE,
 ) -> None:
     """Run the manifests of a directory on a temporary cluster until every job has ended.
 

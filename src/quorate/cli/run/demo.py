@@ -125,7 +125,7 @@ def demo(
             "Default: where that is permitted, and without --speed.",
         ),
     ] = None,
-    output: o.Format = o.Output.TABLE,
+    output: o.ValueFormat = o.Output.TABLE,
 ) -> None:
     """Run two jobs into a deadlock, then the same jobs to completion in two ways.
 

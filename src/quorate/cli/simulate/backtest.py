@@ -44,7 +44,7 @@ def backtest(
     scenario: Scenario,
     samples: Samples = BACKTEST_SAMPLES,
     plays: Plays = PLAYS,
-    output: o.Format = o.Output.TABLE,
+    output: o.ValueFormat = o.Output.TABLE,
 ) -> None:
     """Tell how well forecasts would have been for the jobs of a scenario or trace.
 

@@ -87,7 +87,7 @@ def forecast(
     namespace: o.Namespace = "",
     plays: Plays = PLAYS,
     runs: Runs = "1h",
-    output: o.Format = o.Output.TABLE,
+    output: o.ValueFormat = o.Output.TABLE,
     config: Config = None,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",

@@ -47,6 +47,25 @@ FieldSelector = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Format = Annotated[Output, typer.Option("--output", "-o", help="The output format.")]
+
+
+def _without_names(output: Output) -> Output:
+    if output is Output.NAME:
+        raise typer.BadParameter("what is shown is no object of the API (write table, wide, json or yaml)")
+    return output
+
+
+# Of commands that show something else than objects of the API.
+ValueFormat = Annotated[
+    Output,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="<table|wide|json|yaml>",
+        callback=_without_names,
+        help="The output format.",
+    ),
+]
 _ARGUMENT: Any = typer.Argument(
     metavar="NAME|TYPE/NAME...",
     help="Names of workloads or jobs: train, job/train, rayjob.ray.io/train.",

@@ -26,7 +26,7 @@ _NOT_SHOWN: Final = ("ephemeral-storage", "pods")  # every node has them
 async def status(
     connection: Connection,
     finished: Annotated[bool, typer.Option("--finished", help="Also the jobs that have ended.")] = False,
-    output: o.Format = o.Output.TABLE,
+    output: o.ValueFormat = o.Output.TABLE,
 ) -> None:
     """Show your jobs with what they wait for, the queues and the nodes.
 

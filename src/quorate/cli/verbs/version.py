@@ -23,7 +23,7 @@ def version(
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", metavar="NAME", help="The namespace of the controllers.")
     ] = DEFAULT_NAMESPACE,
-    output: o.Format = o.Output.TABLE,
+    output: o.ValueFormat = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:

@@ -53,7 +53,7 @@ async def explain(
     names: Workloads,
     config: Config = None,
     watch: Watch = False,
-    output: o.Format = o.Output.TABLE,
+    output: o.ValueFormat = o.Output.TABLE,
 ) -> None:
     """Explain the state of a workload, job, pod, pod group or queue, and what would let it start.
 
@@ -72,7 +72,7 @@ async def explain_workloads(
     names: Workloads,
     config: Config = None,
     watch: Watch = False,
-    output: o.Format = o.Output.TABLE,
+    output: o.ValueFormat = o.Output.TABLE,
 ) -> None:
     """Explain why a workload is pending, with numbers, and what would let it start.
 

@@ -34,7 +34,7 @@ async def explain(
     names: Names,
     scheduler_conf: SchedulerConf = None,
     scheduler_name: SchedulerNames = None,
-    output: o.Format = o.Output.TABLE,
+    output: o.ValueFormat = o.Output.TABLE,
 ) -> None:
     """Explain why a pod group is pending: each check, its position, and its next attempt.
 
