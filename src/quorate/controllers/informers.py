@@ -213,6 +213,11 @@ def _ignore_change(change: Change[Workload]) -> None:
     """Follow only the workloads that cannot be used."""
 
 
+def checks_of_workload(workload: Workload) -> tuple[str, ...]:
+    """Return the names of the admission checks in the status of a workload, as an index has them."""
+    return tuple(check.name for check in workload.status.admission_checks)
+
+
 def controller_uid(obj: HasMetadata) -> tuple[Uid, ...]:
     """Return the index key of the object that controls ``obj``."""
     owner = obj.metadata.controller

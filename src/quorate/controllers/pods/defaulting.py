@@ -48,11 +48,11 @@ def default_pod(pod: Json, context: DefaultingContext) -> Json:
     if not context.namespace_managed or context.is_child:
         return pod
     queued = with_default_queue(pod, context)
-    if not (_labels(queued).get(QUEUE_NAME) or context.manage_without_queue_name):
+    if not (labels_of(queued).get(QUEUE_NAME) or context.manage_without_queue_name):
         return queued
     gated = _gated(queued, context)
     metadata = gated["metadata"]
-    metadata["labels"] = {**_labels(gated), constants.MANAGED: "true"}
+    metadata["labels"] = {**labels_of(gated), constants.MANAGED: "true"}
     finalizers = metadata.get("finalizers") or []
     if constants.MANAGED not in finalizers:
         metadata["finalizers"] = [*finalizers, constants.MANAGED]
@@ -61,12 +61,12 @@ def default_pod(pod: Json, context: DefaultingContext) -> Json:
 
 def with_default_queue(obj: Json, context: DefaultingContext) -> Json:
     """Add the default queue of the namespace and the default priority class."""
-    labels = dict(_labels(obj))
+    labels = dict(labels_of(obj))
     if context.has_default_queue and not labels.get(QUEUE_NAME):
         labels[QUEUE_NAME] = DEFAULT_QUEUE
     if context.default_priority_class and labels.get(QUEUE_NAME) and not labels.get(PRIORITY_CLASS):
         labels[PRIORITY_CLASS] = "default"
-    return obj if labels == _labels(obj) else {**obj, "metadata": {**obj["metadata"], "labels": labels}}
+    return obj if labels == labels_of(obj) else {**obj, "metadata": {**obj["metadata"], "labels": labels}}
 
 
 def gates_of(context: DefaultingContext) -> tuple[str, ...]:
@@ -83,14 +83,14 @@ def _gated(pod: Json, context: DefaultingContext) -> Json:
             spec["schedulingGates"] = [*gates, {"name": name}]
     indexed = _annotations(gated).get(GROUP_POD_INDEX_LABEL) if context.topology else None
     if indexed is not None:
-        metadata["labels"] = {**_labels(gated), GROUP_POD_INDEX: _labels(gated).get(indexed, "")}
+        metadata["labels"] = {**labels_of(gated), GROUP_POD_INDEX: labels_of(gated).get(indexed, "")}
     metadata["annotations"] = {constants.ROLE_HASH: role_hash(spec), **_annotations(gated)}
     return gated
 
 
 def pod_findings(new: Json, old: Json | None, group_by_annotation: bool = True) -> Iterator[Finding]:
     """Validate a new pod, or the update from ``old`` to ``new``."""
-    labels, annotations = _labels(new), _annotations(new)
+    labels, annotations = labels_of(new), _annotations(new)
     if labels.get(constants.MANAGED, "true") != "true":
         yield Finding(f"{LABELS}[{constants.MANAGED}]", labels[constants.MANAGED], "can only be 'true'")
     group = group_name_in(labels, annotations, group_by_annotation)
@@ -120,7 +120,7 @@ def _membership(group: str, total: str | None) -> Iterator[Finding]:
 
 
 def _changes(new: Json, old: Json, group: str, group_by_annotation: bool) -> Iterator[Finding]:
-    was = group_name_in(_labels(old), _annotations(old), group_by_annotation)
+    was = group_name_in(labels_of(old), _annotations(old), group_by_annotation)
     # The controllers assign a gated pod of a set to its group, whatever group its template named.
     is_gated = bool((old.get("spec") or {}).get("schedulingGates"))
     assigned = is_gated and constants.SUSPENDING_PARENT in _annotations(old)
@@ -135,13 +135,13 @@ def _changes(new: Json, old: Json, group: str, group_by_annotation: bool) -> Ite
 
 def pod_warnings(pod: Json, owner_managed: bool) -> Iterator[str]:
     """Warn about unusual pods; ``owner_managed``: the owner is of a kind that is queued."""
-    marked = _labels(pod).get(constants.MANAGED) == "true"
+    marked = labels_of(pod).get(constants.MANAGED) == "true"
     if owner_managed and marked and constants.SUSPENDING_PARENT not in _annotations(pod):
         label = f"{constants.MANAGED}=true"
         yield f"pod owner is managed by kueue, label '{label}' might lead to unexpected behaviour"
 
 
-def _labels(obj: Json) -> dict[str, Any]:
+def labels_of(obj: Json) -> dict[str, Any]:
     return (obj.get("metadata") or {}).get("labels") or {}
 
 

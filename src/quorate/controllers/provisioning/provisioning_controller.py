@@ -17,7 +17,7 @@ from quorate.api.kueue.provisioning import (
 from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor
-from quorate.controllers.informers import ByName, controller_uid, synced
+from quorate.controllers.informers import ByName, checks_of_workload, controller_uid, synced
 from quorate.controllers.limits import FEW_WORKERS, PROVISIONING_RETRY_S
 from quorate.controllers.pods.constants import MANAGED
 from quorate.controllers.provisioning.check_state import CREATION_ERROR, config_name, decide_active
@@ -128,7 +128,7 @@ class ProvisioningController:
         )
         self._executor = PlanExecutor(context, WORKLOADS, self.reconciler.enqueue)
         informers = context.informers
-        informers.workloads.add_index(_BY_CHECK, _checks_of)
+        informers.workloads.add_index(_BY_CHECK, checks_of_workload)
         requests.add_index(_BY_WORKLOAD, controller_uid)
         informers.workloads.subscribe(self._workload_changed)
         informers.checks.subscribe(self._check_changed)
@@ -262,7 +262,3 @@ def _object_events(workload: Workload, *events: Event) -> tuple[ObjectEvent, ...
 def _config_of(check: AdmissionCheck) -> tuple[str, ...]:
     name = config_name(check)
     return () if name is None else (name,)
-
-
-def _checks_of(workload: Workload) -> tuple[str, ...]:
-    return tuple(check.name for check in workload.status.admission_checks)

@@ -12,7 +12,7 @@ from quorate.api.field_path import Path, look_up, read_entries, read_field, with
 from quorate.api.findings import Finding
 from quorate.api.names.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.defaulting import DefaultingContext, gates_of, with_default_queue
+from quorate.controllers.pods.defaulting import DefaultingContext, gates_of, labels_of, with_default_queue
 from quorate.controllers.pods.queued_pod import role_hash
 from quorate.kube.resources import Json
 
@@ -85,7 +85,7 @@ def _template_paths(kind: SetKind, obj: Json) -> Sequence[Path]:
 
 
 def _inherited_labels(obj: Json) -> dict[str, str]:
-    inherited = {QUEUE_NAME: queue_of(obj), PRIORITY_CLASS: _labels(obj).get(PRIORITY_CLASS)}
+    inherited = {QUEUE_NAME: queue_of(obj), PRIORITY_CLASS: labels_of(obj).get(PRIORITY_CLASS)}
     return {**{key: value for key, value in inherited.items() if value}, constants.MANAGED: "true"}
 
 
@@ -105,7 +105,7 @@ def is_stamped_by_other(kind: SetKind, obj: Json) -> bool:
 def queue_of(obj: Json) -> str:
     """Return the queue name of a set; the annotation is the older form."""
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
-    return str(_labels(obj).get(QUEUE_NAME) or annotations.get(QUEUE_NAME) or "")
+    return str(labels_of(obj).get(QUEUE_NAME) or annotations.get(QUEUE_NAME) or "")
 
 
 def ready_pods(kind: SetKind, obj: Json) -> int:
@@ -175,7 +175,3 @@ def replicas(obj: Json) -> int:
 def _spec_of_template(obj: Json) -> Json:
     spec: Any = look_up(obj, ("spec", "template", "spec"))
     return spec or {}
-
-
-def _labels(obj: Json) -> dict[str, Any]:
-    return (obj.get("metadata") or {}).get("labels") or {}

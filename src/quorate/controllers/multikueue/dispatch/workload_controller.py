@@ -14,7 +14,7 @@ from quorate.api.meta import Key, is_true
 from quorate.api.names.multikueue import CONTROLLER
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor
-from quorate.controllers.informers import WORKLOADS_OF
+from quorate.controllers.informers import WORKLOADS_OF, checks_of_workload
 from quorate.controllers.limits import WORKERS
 from quorate.controllers.multikueue.dispatch.dispatchers import (
     ClusterStart,
@@ -62,7 +62,7 @@ class DispatchController:
         self.reconciler = context.reconciler("multikueue_workload", self.reconcile, self._workloads, WORKERS)
         self.writes = RemoteWrites(context, jobs, self._enqueue)
         self._executor = PlanExecutor(context, WORKLOADS, self._enqueue)
-        self._workloads.add_index(_BY_CHECK, _checks_of)
+        self._workloads.add_index(_BY_CHECK, checks_of_workload)
         self._workloads.subscribe(self._workload_changed)
         self._checks.subscribe(self._check_changed)
         configs.subscribe(self._config_changed)
@@ -271,10 +271,6 @@ def _concerns_job(old: Workload, new: Workload) -> bool:
     return old.spec != new.spec or any(
         holds(old) != holds(new) for holds in (c.is_admitted, c.is_evicted, c.has_quota_reservation)
     )
-
-
-def _checks_of(workload: Workload) -> tuple[str, ...]:
-    return tuple(state.name for state in workload.status.admission_checks)
 
 
 def _config_name(check: AdmissionCheck | None) -> str:

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from quorate.api import codec
 from quorate.api.syntax import is_dns_label, is_dns_subdomain
 from quorate.controllers.limits import MAX_LABEL, MAX_NAME, POD_BYTES
+from quorate.kube.computations import size_of
 from quorate.kube.resources import Json
 
 _DIGITS: Final = 8
@@ -93,7 +93,7 @@ class PodManifest:
 
     def add_volumes(self, volumes: Sequence[Json], mounts: Sequence[Json], *, init: bool) -> None:
         """Add volumes to the pod, and their mounts to all containers."""
-        if self._has_room(_bytes_of(volumes)):
+        if self._has_room(size_of(volumes)):
             spec = self.spec
             spec["volumes"] = [*(spec.get("volumes") or ()), *volumes]
             self._extend_containers("volumeMounts", mounts, init=init)
@@ -102,7 +102,7 @@ class PodManifest:
         """Add an init container after the others, unless one has its name."""
         present = self.spec.get("initContainers") or ()
         if all(entry.get("name") != container["name"] for entry in present) and self._has_room(
-            _bytes_of(container)
+            size_of(container)
         ):
             self.spec["initContainers"] = [*present, container]
 
@@ -110,12 +110,12 @@ class PodManifest:
         """Add a port to a container, unless it has the number already."""
         added: Json = {"name": name, "containerPort": number}
         ports = container.get("ports") or ()
-        if all(port.get("containerPort") != number for port in ports) and self._has_room(_bytes_of(added)):
+        if all(port.get("containerPort") != number for port in ports) and self._has_room(size_of(added)):
             container["ports"] = [*ports, added]
 
     def _extend_containers(self, field: str, entries: Sequence[Json], *, init: bool) -> None:
         containers = list(self.containers(init=init))
-        if entries and self._has_room(_bytes_of(entries) * len(containers)):
+        if entries and self._has_room(size_of(entries) * len(containers)):
             for container in containers:
                 container[field] = [*(container.get(field) or ()), *entries]
 
@@ -123,7 +123,3 @@ class PodManifest:
         """Count ``added`` bytes; return False if the manifest is too large with them."""
         self.size += added
         return not self.is_too_large
-
-
-def _bytes_of(value: object) -> int:
-    return len(codec.encode(value))

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
+from quorate.api import open_api
 from quorate.api.codec import Json
 from quorate.local.objects.crd.definition import version_priority
 from quorate.local.server.registry.kinds import Kind, Registry
@@ -49,7 +50,8 @@ def group_list(registry: Registry, remote: RemoteGroups) -> Json:
     """Return the response of GET /apis.  ``remote``: the aggregated groups."""
     groups = [_api_group(registry, name) for name in group_names(registry)]
     groups += [
-        _describe_group(name, [version.version for version in versions]) for name, versions in remote.items()
+        open_api.api_group(name, [version.version for version in versions])
+        for name, versions in remote.items()
     ]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
@@ -57,7 +59,7 @@ def group_list(registry: Registry, remote: RemoteGroups) -> Json:
 def api_group(registry: Registry, name: str, remote: RemoteGroups) -> Json | None:
     """Return the response of GET /apis/GROUP; None if there is no such group."""
     if name in remote and not registry.has_group(name):
-        group = _describe_group(name, [version.version for version in remote[name]])
+        group = open_api.api_group(name, [version.version for version in remote[name]])
         return {"kind": "APIGroup", "apiVersion": "v1"} | group
     if not name or not registry.has_group(name):
         return None
@@ -118,12 +120,7 @@ def _kinds(registry: Registry, name: str, version: str) -> list[Kind]:
 
 
 def _api_group(registry: Registry, name: str) -> Json:
-    return _describe_group(name, _versions(registry, name))
-
-
-def _describe_group(name: str, versions: Sequence[str]) -> Json:
-    listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
-    return {"name": name, "versions": listed, "preferredVersion": listed[0]}
+    return open_api.api_group(name, _versions(registry, name))
 
 
 def _remote_version(remote: RemoteVersion) -> Json:
