@@ -11,7 +11,7 @@ from quorate.api.core.pod import Pod
 from quorate.api.events import ObjectReference
 from quorate.api.meta import Key, ObjectMeta
 from quorate.api.names.volcano import GROUP_NAME
-from quorate.api.volcano import DEFAULT_QUEUE, PodGroup, Queue
+from quorate.api.volcano import PodGroup, Queue
 from quorate.gang.cache.from_objects import pod_group_key
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.native_groups import native_name
@@ -62,7 +62,7 @@ class MissingReferences:
 
     def _on_group(self, change: Change[PodGroup]) -> None:
         if change.new is not None:
-            if _queue_of(change.new) not in self._model.queues:
+            if change.new.queue_name not in self._model.queues:
                 self._group_reports.enqueue_in(change.key, REPORT_DELAY_S)
         elif (orphaned := self._model.gangs.get(change.key)) is not None:
             for task in orphaned.with_status(TaskStatus.PENDING):
@@ -71,7 +71,7 @@ class MissingReferences:
     def _on_queue(self, change: Change[Queue]) -> None:
         if change.new is None:
             for group in self._groups:
-                if _queue_of(group) == change.key.name:
+                if group.queue_name == change.key.name:
                     self._group_reports.enqueue_in(group.metadata.key, REPORT_DELAY_S)
 
     def _missing_group(self, pod: Pod) -> Key | None:
@@ -97,15 +97,11 @@ class MissingReferences:
 
     async def _report_group(self, key: Key) -> None:
         group = self._groups.get(key)
-        if group is None or (queue := _queue_of(group)) in self._model.queues:
+        if group is None or (queue := group.queue_name) in self._model.queues:
             return
         message = f"queue {queue} does not exist (create it, or name one that kubectl get queues lists)"
         for regarding in (reference_to(POD_GROUPS, group.metadata), *_owners(group.metadata)):
             self._events.event(regarding, "Warning", "QueueNotFound", message, unique=True)
-
-
-def _queue_of(group: PodGroup) -> str:
-    return group.spec.queue or DEFAULT_QUEUE
 
 
 def _owners(metadata: ObjectMeta) -> Iterator[ObjectReference]:

@@ -12,7 +12,6 @@ from quorate.api.findings import Finding, child_path
 from quorate.api.quantity import Quantity
 from quorate.api.validation.fields import Findings
 from quorate.api.volcano import (
-    DEFAULT_QUEUE,
     OPEN,
     QUEUE_NOT_OPEN,
     QUEUE_POD_GROUP_LIMIT,
@@ -40,7 +39,7 @@ def pod_group_findings(group: PodGroup) -> Findings:
 
 def pod_group_queue_findings(group: PodGroup, queue: Queue | None) -> Findings:
     """Validate that the group's queue exists and accepts new groups."""
-    yield from queue_state_findings(QUEUE, group.spec.queue or DEFAULT_QUEUE, queue)
+    yield from queue_state_findings(QUEUE, group.queue_name, queue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def pod_group_limit_findings(group: PodGroup, loads: Iterable[QueueLoad]) -> Fin
                 f"cannot be used: queue {load.queue} holds {load.held} pod groups that are not completed, "
                 f"at most {load.limit} (wait for one to complete, or raise its spec.maxPodGroups)"
             )
-            yield Finding(QUEUE, group.spec.queue or DEFAULT_QUEUE, rule, reason=QUEUE_POD_GROUP_LIMIT)
+            yield Finding(QUEUE, group.queue_name, rule, reason=QUEUE_POD_GROUP_LIMIT)
 
 
 def queue_state_findings(path: str, name: str, queue: Queue | None) -> Findings:

@@ -111,6 +111,11 @@ class PodGroup(Struct):
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
 
+    @property
+    def queue_name(self) -> str:
+        """Return the name of the queue of the group; an empty name in the spec is the default queue."""
+        return self.spec.queue or DEFAULT_QUEUE
+
 
 class NodeGroupTerms(Struct):
     """Names of node groups that a queue's pods must, should or must not use."""

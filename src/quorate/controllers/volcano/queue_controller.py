@@ -16,7 +16,6 @@ from quorate.api.volcano import (
     CLOSED,
     CLOSING,
     COMPLETED,
-    DEFAULT_QUEUE,
     INQUEUE,
     OPEN,
     PENDING,
@@ -166,7 +165,7 @@ class VolcanoQueueController:
         self._log = logger(__name__)
         self.reconciler = context.reconciler("volcano.queues", self.reconcile, queues, FEW_WORKERS)
         self._executor = PlanExecutor(context, QUEUES, self.reconciler.enqueue)
-        groups.add_index(_BY_QUEUE, lambda group: (_queue_of(group),))
+        groups.add_index(_BY_QUEUE, lambda group: (group.queue_name,))
         queues.add_index(_BY_PARENT, lambda queue: (queue.spec.parent,))
         groups.subscribe(self._group_changed)
         queues.subscribe(self._queue_changed)
@@ -176,7 +175,7 @@ class VolcanoQueueController:
 
     def _group_changed(self, change: Change[PodGroup]) -> None:
         for group in change.versions:
-            self.reconciler.enqueue(Key("", _queue_of(group)))
+            self.reconciler.enqueue(Key("", group.queue_name))
 
     def _queue_changed(self, change: Change[Queue]) -> None:
         self.reconciler.enqueue(change.key)
@@ -255,7 +254,3 @@ def _patches(queue: Queue, plan: QueuePlan) -> tuple[Patch, ...]:
 def _changes_only_counts(queue: Queue, plan: QueuePlan) -> bool:
     acts = plan.annotations or plan.parent or plan.events
     return plan.status != queue.status and plan.status.state == queue.status.state and not acts
-
-
-def _queue_of(group: PodGroup) -> str:
-    return group.spec.queue or DEFAULT_QUEUE

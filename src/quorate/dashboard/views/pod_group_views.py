@@ -10,7 +10,7 @@ from quorate.api.explanation import ExplanationSummary, summary_of
 from quorate.api.meta import Key, at_epoch
 from quorate.api.native_groups import GROUP as NATIVE
 from quorate.api.native_groups import PREFIX
-from quorate.api.volcano import COMPLETED, DEFAULT_QUEUE, OPEN, PENDING, ROOT_QUEUE, RUNNING, PodGroup
+from quorate.api.volcano import COMPLETED, OPEN, PENDING, ROOT_QUEUE, RUNNING, PodGroup
 from quorate.api.volcano import GROUP as VOLCANO
 from quorate.dashboard.history.timeline import group_milestones
 from quorate.dashboard.model.cluster_data import ClusterData
@@ -173,7 +173,7 @@ def _queue_rows(data: ClusterData, viewer: Viewer) -> Iterator[GangQueueRow]:
     phases: dict[str, Counter[str]] = {}
     own: set[str] = set()
     for key, group in data.pod_groups.items():
-        of_group = group.spec.queue or DEFAULT_QUEUE
+        of_group = group.queue_name
         phases.setdefault(of_group, Counter())[phase_of(group)] += 1
         if viewer.reads_pod_group(key):
             own.add(of_group)

@@ -15,7 +15,7 @@ from quorate.api.core import Namespace, ResourceQuota
 from quorate.api.meta import Key
 from quorate.api.names.volcano import REPLACES_FAILED
 from quorate.api.scheduler_configuration import in_force
-from quorate.api.volcano import DEFAULT_QUEUE, PodGroup, Queue
+from quorate.api.volcano import PodGroup, Queue
 from quorate.gang.cache.from_objects import quota_amounts, quota_from_object
 from quorate.gang.namespace_quota.evaluation import (
     ACTIVE_PHASES,
@@ -117,7 +117,7 @@ class CachedVolcanoReader:
         self._quotas = Informer(client, RESOURCE_QUOTAS)
         self._pods = Informer(client, QUOTA_PODS)
         self._groups.add_index(_BY_NAMESPACE, lambda group: (group.metadata.namespace,))
-        self._groups.add_index(_BY_QUEUE, lambda group: (group.spec.queue or DEFAULT_QUEUE,))
+        self._groups.add_index(_BY_QUEUE, lambda group: (group.queue_name,))
         self._quotas.add_index(_BY_NAMESPACE, lambda quota: (quota.metadata.namespace,))
         ledger = self._ledger
         Feed(

@@ -118,7 +118,7 @@ class VolcanoWebhooks:
         return AdmissionResponse(findings)
 
     def _in_queue(self, group: PodGroup, queues: Queues) -> Findings:
-        queue = queues.get(group.spec.queue or DEFAULT_QUEUE)
+        queue = queues.get(group.queue_name)
         yield from pod_group_queue_findings(group, queue)
         if queue is None or not self._rules.max_pod_groups_hard:
             return
