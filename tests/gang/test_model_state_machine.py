@@ -485,16 +485,9 @@ TestMachine.settings = examples(100, steps=30)
 def test_a_gang_that_lost_all_pods_is_admitted_for_pods_that_are_evicted_for_it() -> None:
     """An example of the search: ``b`` is admitted anew beside ``a``, for the pod of ``c``."""
     machine = Machine()
-    one = Request("default", "", least=2, extra=0, cpu=1, reserves=9)
-    machine.begin(
-        conf=CONFIGURATIONS[1],
-        nodes=[2, 2],
-        group_requests=[
-            one,
-            replace(one, cls="high", least=1, extra=1),
-            replace(one, cls="low", least=1, extra=2),
-        ],
-    )
+    two = Request("default", "", least=2, extra=0, cpu=1, reserves=9)
+    high, low = replace(two, cls="high", least=1, extra=1), replace(two, cls="low", least=1, extra=2)
+    machine.begin(conf=CONFIGURATIONS[1], nodes=[2, 2], group_requests=[two, high, low])
     for _ in range(5):
         machine.live()
     assert [machine._phase(name) for name in "abc"] == ["Inqueue", "Running", "Running"]

@@ -263,14 +263,9 @@ class Client:
             "kind": resource.kind,
             "metadata": {**content.get("metadata", {}), **named},
         }
+        kind = PatchKind.APPLY
         return await self.patch(
-            resource,
-            key,
-            body,
-            kind=PatchKind.APPLY,
-            force=True,
-            field_manager=field_manager,
-            dry_run=dry_run,
+            resource, key, body, kind=kind, force=True, field_manager=field_manager, dry_run=dry_run
         )
 
     async def delete(

@@ -355,10 +355,7 @@ class PendingQueue:
                 self._parked.update(dict.fromkeys(explained))
 
     def add_inadmissible_bound(self, entry: Entry) -> None:
-        """Make ``entry`` inadmissible until a requeue.
-
-        Later workloads of its shape with no smaller bound become inadmissible with it.
-        """
+        """Make ``entry`` inadmissible until a requeue, with later ones of its shape and no smaller bound."""
         own = self.add_inadmissible(entry)
         outcome = self._outcome(entry.shape)
         bound_s = self._bound_s(entry)
