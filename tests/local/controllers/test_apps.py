@@ -9,6 +9,7 @@ import pytest
 from quorate.api import codec
 from quorate.api.core import Pod
 from quorate.api.meta import Key, at_epoch
+from quorate.kube.client import PatchKind
 from quorate.kube.errors import Conflict, Invalid
 from quorate.kube.resources import Json, untyped
 from quorate.local.controllers.apps.replica_set import pods_to_delete
@@ -438,6 +439,31 @@ def test_the_claims_of_a_stateful_set_follow_its_retention_policy(
         await cluster.client.delete(STATEFUL_SETS, Key("default", "db"), propagation="Background")
         await cluster.until("the pods are gone", lambda: cluster.gone(PODS, "db-0"))
         await cluster.until("the claims follow", lambda: is_left(left))
+
+    live(story)
+
+
+@pytest.mark.slow
+def test_a_stateful_set_becomes_the_controller_of_its_claims_again() -> None:
+    async def story(cluster: LocalCluster) -> None:
+        claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        templates = [{"metadata": {"name": "data"}, "spec": claim}]
+        created = body("db", 1, serviceName="db", volumeClaimTemplates=templates)
+        created["spec"]["persistentVolumeClaimRetentionPolicy"] = {"whenDeleted": "Delete"}
+        await cluster.client.create(STATEFUL_SETS, created, "default")
+        await until_ready(cluster, STATEFUL_SETS, "db", 1)
+        key = Key("default", "data-db-0")
+        (owner,) = (await cluster.client.get(CLAIMS, key))["metadata"]["ownerReferences"]
+        changed = {"metadata": {"ownerReferences": [owner | {"controller": False}]}}
+        await cluster.client.patch(CLAIMS, key, changed, kind=PatchKind.MERGE)
+        policy = {"whenDeleted": "Delete", "whenScaled": "Delete"}
+        spec = {"persistentVolumeClaimRetentionPolicy": policy}
+        await cluster.client.patch(STATEFUL_SETS, Key("default", "db"), {"spec": spec})
+
+        async def is_controlled() -> bool:
+            return bool((await cluster.client.get(CLAIMS, key))["metadata"]["ownerReferences"] == [owner])
+
+        await cluster.until("the set is the controller", is_controlled)
 
     live(story)
 

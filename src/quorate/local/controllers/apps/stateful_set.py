@@ -218,9 +218,13 @@ class StatefulSetController(Controller):
                 for reference in references
                 if reference.uid not in (set_metadata.uid, pod.metadata.uid)
             ]
-            own = {reference.uid for reference in references if reference not in kept}
+            own = {
+                (reference.uid, bool(reference.controller))
+                for reference in references
+                if reference not in kept
+            }
             if (
-                own == {reference["uid"] for reference in wanted}
+                own == {(reference["uid"], reference["controller"]) for reference in wanted}
                 or claim.metadata.deletion_timestamp
                 or any(reference.controller for reference in kept)
             ):
