@@ -418,3 +418,14 @@ def test_downward_files_follow_the_labels_of_a_running_pod(tmp_path: Path) -> No
         await world.ended("p")
 
     run_story(tmp_path, story)
+
+
+def test_the_status_of_a_pod_says_which_generation_it_is_of(tmp_path: Path) -> None:
+    async def story(world: World) -> None:
+        await world.run_pod("p", one_container("sleep 60"))
+        await world.running("p")
+        await world.client.patch(PODS, Key("default", "p"), {"spec": {"activeDeadlineSeconds": 600}})
+        pod = await world.until("p", lambda pod: pod["status"].get("observedGeneration") == 2)
+        assert pod["metadata"]["generation"] == 2
+
+    run_story(tmp_path, story)

@@ -288,6 +288,7 @@ class PodSpec(pod_types.PodSpec):
 
 class PodStatus(pod_types.PodStatus):
     qos_class: str = ""
+    observed_generation: Int64 = 0
 
 
 class PodMeta(ObjectMeta):

@@ -73,6 +73,7 @@ def pod_status(pod: Pod, seen: PodObservation, now: float) -> PodStatus:
     )
     status = replace(
         pod.status,
+        observed_generation=pod.metadata.generation,
         phase=_phase(pod, seen, mains, initialized=initialized),
         start_time=pod.status.start_time or at_epoch(now),
         container_statuses=mains,

@@ -79,9 +79,11 @@ def _default_container(container: Json) -> None:
     for port in container.get("ports", ()):
         port.setdefault("protocol", "TCP")
     for variable in container.get("env", ()):
-        field = variable.get("valueFrom", {}).get("fieldRef")
-        if field is not None:
-            field.setdefault("apiVersion", "v1")
+        source = variable.get("valueFrom", {})
+        if "fieldRef" in source:
+            source["fieldRef"].setdefault("apiVersion", "v1")
+        if "fileKeyRef" in source:
+            source["fileKeyRef"].setdefault("optional", False)
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if name in container:
             set_missing(container[name], PROBE_DEFAULTS)

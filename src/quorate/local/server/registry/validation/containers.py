@@ -186,7 +186,7 @@ def one_downward_source(file: Json, path: str, _: Scope) -> Causes:
 def distinct_projected_paths(volume: Json, path: str, scope: Scope) -> Causes:
     for source in volume.get("sources", ()):
         for kind, projection in source.items():
-            if projection is not None:
+            if projection is not None and kind != "serviceAccountToken":  # which may be anywhere
                 for file in (projection, *projection.get("items", ())):
                     if file.get("path") and scope.is_duplicate("paths", file["path"]):
                         named = kind in ("configMap", "secret")

@@ -104,6 +104,18 @@ def one_environment_source(source: Json, path: str, _: Scope) -> Causes:
 
 
 @relation
+def file_in_empty_directory(selector: Json, path: str, scope: Scope) -> Causes:
+    name = selector.get("volumeName", "")
+    spec: Json = next((owner.obj for owner in scope.owners if "containers" in owner.obj), {})
+    volume = next((volume for volume in spec.get("volumes", ()) if volume.get("name") == name), None)
+    if volume is None:
+        yield errors.missing_reference(f"{path}.volumeName", name)
+    elif "emptyDir" not in volume:
+        message = "referenced volume must be of type emptyDir"
+        yield errors.invalid_value(f"{path}.volumeName", name, message)
+
+
+@relation
 def mounts_a_volume(mount: Json, path: str, scope: Scope) -> Causes:
     container = scope.container
     if mount.get("name", "") not in container.container.names_in("volumes"):
