@@ -71,7 +71,7 @@ def test_a_refused_submission_says_why(tmp_path: Path) -> None:
         for change, message in (
             ({"command": "echo 'open"}, "command: No closing quotation"),
             ({"command": ""}, "there is no command to run"),
-            ({"cpus": "lots"}, "cpu=lots: is no quantity"),
+            ({"cpus": "lots"}, "--cpus lots: is no quantity"),
             ({"timeLimit": "soon"}, "--time soon: is no duration"),
             ({"localQueue": "absent"}, "-q absent: no local queue of that name"),
             ({"namespace": ""}, "namespace: a job needs one"),

@@ -60,7 +60,7 @@ def test_a_job_is_checked_before_it_is_submitted(board: Dashboard, size: tuple[i
         expect(page.get_by_role("region", name="The job as YAML")).to_contain_text("kind: Job")
         page.get_by_label("CPUs of each pod").fill("many")
         page.get_by_role("button", name="Check").click()
-        expect(page.get_by_role("region", name="Refused")).to_contain_text("cpu=many: is no quantity")
+        expect(page.get_by_role("region", name="Refused")).to_contain_text("--cpus many: is no quantity")
         assert violations(page) == []
         assert overflow(page) <= 0
     assert board.kubectl("get", "jobs", "--output", "name") == ""
