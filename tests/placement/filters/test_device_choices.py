@@ -8,6 +8,7 @@ from quorate.api.core.device_claims import DeviceClass, ResourceSlice
 from quorate.api.meta import Uid
 from quorate.placement.claim_requirements import ClaimDemand, DeviceDemand, Wanted
 from quorate.placement.cluster.occupants import AllocationState
+from quorate.placement.filters.devices.allocation import DeviceShortage
 from quorate.placement.shapes import Shape
 from tests.placement.filters.world import World, pod
 
@@ -69,3 +70,23 @@ def test_a_trial_that_is_undone_changes_no_choice(
         if reads:
             engine.refresh()
     assert [engine.chosen_devices("a", shape) for shape in shapes] == before
+
+
+@given(equal=st.integers(1, 3), more=st.integers(1, 3), reads=st.booleans())
+def test_pods_that_stay_keep_the_devices_that_are_free(equal: int, more: int, reads: bool) -> None:
+    """Equal pods are placed on free devices, and further ones, which are removed again, on those of a pod."""
+    world = a_world()
+    cluster, engine = world.cluster, world.engine
+    cluster.add_pod(Uid("old"), a_shape(world, "old", DEVICES - equal), "a", AllocationState.RELEASING)
+    shape = a_shape(world, "equal", 1)
+    for at in range(equal + more):
+        state = AllocationState.USED if at < equal else AllocationState.PIPELINED
+        cluster.add_pod(Uid(f"pod-{at}"), shape, "a", state)
+        if reads:
+            engine.refresh()
+    for at in range(equal, equal + more):
+        cluster.remove_pod(Uid(f"pod-{at}"))
+        if reads:
+            engine.refresh()
+    another = engine.chosen_devices("a", a_shape(world, "another", 1))
+    assert isinstance(another, DeviceShortage), "the pods have all that is free"

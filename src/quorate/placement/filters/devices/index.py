@@ -207,13 +207,22 @@ class DeviceIndex:
         self._count_placed(node, demand, placed, 1)
 
     def _give_back(self, node: int, demand: DeviceDemand, releasing: bool) -> _Placed:
+        """Remove one of the placed pods with ``demand``, which are equal.
+
+        The pods that stay keep the devices that are free: others may wait for pods that leave.
+        """
         of_demand = self._placed[node, demand]
-        at = next(at for at, taken in enumerate(of_demand) if taken.releasing == releasing)
-        placed = of_demand.pop(at)
+        equal = [at for at, taken in enumerate(of_demand) if taken.releasing == releasing]
+        placed = of_demand.pop(max(equal, key=lambda at: (self._awaits_devices(of_demand[at]), at)))
         if not of_demand:
             del self._placed[node, demand]
         self._count_placed(node, demand, placed, -1)
         return placed
+
+    def _awaits_devices(self, placed: _Placed) -> bool:
+        return not placed.chosen or any(
+            self._allocated[device.id] or self._kept_releasing[device.id] for device in _taken(placed.chosen)
+        )
 
     def _count_placed(self, node: int, demand: DeviceDemand, placed: _Placed, count: int) -> None:
         kept = self._kept_releasing if placed.releasing else self._kept
