@@ -1,5 +1,6 @@
 import sys
 from collections.abc import Callable
+from contextvars import copy_context
 from dataclasses import dataclass
 
 import pytest
@@ -26,7 +27,7 @@ def quorate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         monkeypatch.setattr(sys.modules["__main__"], "__package__", "")  # not as ``python -m pytest``
         monkeypatch.setenv("COLUMNS", "200")  # so that messages are not wrapped
         with pytest.raises(SystemExit) as exit_:
-            main()
+            copy_context().run(main)  # what it sets is gone with it, such as --token
         code = exit_.value.code
         printed = capsys.readouterr()
         return Done(code if isinstance(code, int) else 0, printed.out, printed.err)

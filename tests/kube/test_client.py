@@ -175,7 +175,7 @@ def test_credentials_that_cannot_be_refreshed_are_not_retried() -> None:
             FakeServer(in_turn(Answer(401, refusal(401, "Unauthorized", "Unauthorized")))) as server,
             Client(RestConfig(server.url, credentials=Token("s3cr3t")), random.Random(7)) as client,
         ):
-            with pytest.raises(Unauthorized, match="kubeconfig's current context") as caught:
+            with pytest.raises(Unauthorized, match="check --token, or the user of the context") as caught:
                 await client.get(PODS, A)
             assert "s3cr3t" not in str(caught.value) + repr(client.config)
 

@@ -202,7 +202,13 @@ def test_a_snapshot_of_a_cluster_is_played(tmp_path: Path, monkeypatch: pytest.M
         change.write_text(JOB)
         live = json.loads(await command.output_of("simulate", "--change", str(change), "-o", "json"))
         assert live["scenario"]["durationS"] > 10_700  # what waits starts when the window ends
-        await world.client.delete(DEFINITIONS, Key("", "reservations.quorate.dev"))
+        definition = Key("", "reservations.quorate.dev")
+        await world.client.delete(DEFINITIONS, definition)
+
+        async def is_gone() -> bool:
+            return await world.client.find(DEFINITIONS, definition) is None
+
+        await world.until("the definition is gone", is_gone)
         assert '"kind":"Reservation"' not in await command.output_of("snapshot")
         refused = await command("queue", "forecast", "queue")
         assert refused.err == (
