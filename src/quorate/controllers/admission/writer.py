@@ -141,7 +141,7 @@ class AdmissionWriter:
             async with own_writes.turn(WORKLOADS, decision.key):
                 if self._is_superseded(decision):
                     return decided_on
-                workload = own_writes.newest(WORKLOADS, decided_on)
+                workload = own_writes.newest(WORKLOADS, self._newest(decided_on))
                 if not still_applies(decision, decided_on, workload):
                     self._handle_conflict(writes, decision, decided_on.metadata)
                     return None
@@ -157,6 +157,13 @@ class AdmissionWriter:
             if not may_arrive:
                 self._refuse(decision)
                 return None
+
+    def _newest(self, decided_on: Workload) -> Workload:
+        """Return the workload as delivered, which another write may have changed since the decision."""
+        delivered = self._workloads.get(decided_on.metadata.key)
+        if delivered is None or delivered.metadata.uid != decided_on.metadata.uid:
+            return decided_on
+        return delivered
 
     def _is_superseded(self, decision: Decision) -> bool:
         """Return True for a reason that need not be written: there is a later decision."""

@@ -55,7 +55,7 @@ def decided_status(
 
 
 def still_applies(decision: Decision, decided_on: Workload, newest: Workload) -> bool:
-    """Return True if writes of ours have changed nothing that ``decision`` rests on.
+    """Return True if nothing that ``decision`` rests on has changed since.
 
     The conditions and counts that only report something do not matter, nor does the end of a backoff.
     """
