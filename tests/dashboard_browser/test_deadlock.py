@@ -10,7 +10,8 @@ from tests.e2e.commands import EXAMPLE
 
 QUEUES = "cluster-queues"
 JOBS = ("1-quick-job", "2-job1", "3-job2")
-NODES = ("--nodes", "2", "--node-memory", "4315648Ki", "--speed", "4")
+# Room for 22 pods of 316 MiB: 15 of one job and 7 of the other, if one of them is a batch of pods ahead.
+NODES = ("--nodes", "2", "--node-memory", "3560000Ki", "--speed", "4")
 
 
 @pytest.mark.parametrize("configuration", ["without-pods-ready", "with-pods-ready"])
