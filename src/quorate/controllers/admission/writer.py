@@ -1,4 +1,6 @@
-"""Writes of admission decisions: one status patch each, for the version decided on.
+"""Writes of admission decisions: one status patch each.
+
+A patch expects the version decided on, or a later version if nothing that the decision rests on differs.
 
 Many patches are in flight at once.  The patches of one workload take turns with the writes of all other
 controllers to the workload.  Each write is based on the result of the write before, so a reservation is not

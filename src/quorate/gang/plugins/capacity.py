@@ -251,7 +251,10 @@ class _QueueCapacity:
         candidates: Sequence[Task],
         may_lose: Callable[[str, str, Task, Task, Mapping[str, Amounts]], bool],
     ) -> Sequence[Task]:
-        """Return the candidates that their queues may lose, each after the loss of those before it."""
+        """Return the candidates that may be evicted, in the order of ``candidates``.
+
+        The queue of a candidate may lose the candidate after it has lost the candidates returned before.
+        """
         preemptor_queue = self._session.gang_of(preemptor).queue
         left: dict[str, Amounts] = {}
         victims = []

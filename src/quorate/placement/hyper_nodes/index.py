@@ -299,7 +299,7 @@ def member_names(hyper_node: HyperNode) -> Iterator[str]:
 
 
 class LabelDomains:
-    """The nodes by their values of one label, as they were when this was created.
+    """The indexes of nodes, grouped by the values that the nodes had for a label when this was created.
 
     Each value is a domain.  A node without the label is in no domain.
     """

@@ -159,7 +159,7 @@ def has_other_nodes(
     checks: Mapping[str, AdmissionCheck],
     controllers: Collection[str] = (PROVISIONING, MULTIKUEUE),
 ) -> bool:
-    """Return True if the nodes of one of ``flavors`` need not exist in this cluster yet.
+    """Return True if ``queue`` may be active although this cluster has no nodes for one of ``flavors``.
 
     An admission check of the queue then provides the nodes, or the pods run in another cluster.
     ``controllers``: the controllers of such checks.

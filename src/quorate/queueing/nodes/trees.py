@@ -258,7 +258,7 @@ class TopologyTrees(TopologyFlavors):
             self._add_used(of, tree, tree.recorded_values_of(node))
 
     def _add_used(self, of: TreeOf, tree: DomainTree, values: Path) -> None:
-        """Add the usage of one leaf by placed pods, if the leaf exists."""
+        """Add to ``tree`` what placed pods use of the leaf ``values``, if the leaf exists."""
         for amounts in self.used_in(KnownTree(of, tree), values):
             tree.add_used(values, amounts)
 
