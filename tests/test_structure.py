@@ -1,4 +1,4 @@
-"""Limits of the structure of src: attribute chains, names of variables, the size of the model of queues.
+"""Limits of the structure of src: attribute chains, names, prompts, the size of the model of queues.
 
 A long chain ties code to the inside of three other classes. The owner of a fact has a method or a property
 for it, or the caller passes the part.
@@ -85,6 +85,18 @@ def test_variables_name_their_values() -> None:
         f"{path.relative_to(SOURCE)}: {match.group().strip()}"
         for path in sorted(SOURCE.rglob("*.py"))
         for match in VAGUE_VARIABLE.finditer(path.read_text())
+    ] == []
+
+
+def test_no_coroutine_waits_for_an_answer() -> None:
+    """The event loop turns Ctrl-C into a cancellation, which a coroutine that waits for input never meets."""
+    assert [
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for coroutine in ast.walk(ast.parse(path.read_text()))
+        if isinstance(coroutine, ast.AsyncFunctionDef)
+        for node in ast.walk(coroutine)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("input", "typer.confirm", "typer.prompt")
     ] == []
 
 

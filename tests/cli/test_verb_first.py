@@ -52,6 +52,13 @@ def test_the_group_of_commands_comes_first(written: str, read: str) -> None:
         ("get rf -o yaml", ""),
         ("edit pods train", ""),
         ("queue list", ""),
+        ("-n team edit lq lab", "edit localqueues.kueue.x-k8s.io lab -n team"),
+        (
+            "--context=a --as b patch cq/x -p {}",
+            "patch clusterqueues.kueue.x-k8s.io x -p {} --as b --context=a",
+        ),
+        ("-n team get wl", ""),
+        ("-n", ""),
     ],
 )
 def test_kubectl_does_what_no_command_does(written: str, kubectl: str) -> None:

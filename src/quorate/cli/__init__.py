@@ -205,8 +205,15 @@ def group_first(args: Sequence[str]) -> list[str]:
 
 
 def kubectl_arguments(args: Sequence[str]) -> list[str]:
-    """Return ``edit cq NAME`` and the like as kubectl executes it; empty if a command of Quorate does."""
+    """Return ``edit cq NAME`` and the like as kubectl executes it; empty if a command of Quorate does.
+
+    Options of the connection and of the namespace may stand before the verb.
+    """
     match args:
+        case option, *rest if option.partition("=")[0] in (*_OF_COMMANDS, *_OF_CONNECTIONS):
+            values = 0 if "=" in option else 1
+            arguments = kubectl_arguments(rest[values:])
+            return [*arguments, option, *rest[:values]] if arguments else []
         case verb, written, *rest if verb in _OF_KUBECTL:
             kind, slash, name = written.partition("/")
             words = _KINDS.get(kind.lower().partition(".")[0])

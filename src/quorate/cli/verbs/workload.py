@@ -1,6 +1,6 @@
 """``quorate workload``: list, describe, explain, stop, resume and delete workloads, and list their pods."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -17,7 +17,7 @@ from quorate.cli.verbs.listing import list_objects, listed_summaries, print_whol
 from quorate.cli.verbs.options import SomeWorkloads, Workloads
 from quorate.cli.verbs.views import cluster_queue_of, describe_workload, workload_columns
 from quorate.cli.verbs.writing import Results, delete_object, patch_spec
-from quorate.inspect.connection import Connection
+from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.served import served_estimates
 from quorate.inspect.explain.summaries import summary_of_workload
@@ -211,14 +211,15 @@ class Deletion:
 
 
 @workload.command()
-@in_namespace
-async def delete(
-    connection: Connection,
+def delete(
     names: SomeWorkloads = None,
     all_: Annotated[bool, typer.Option("--all", help="All workloads of the namespace.")] = False,
     yes: o.Yes = False,
     dry_run: o.DryRunOption = o.DryRun.NONE,
     output: o.Format = o.Output.TABLE,
+    namespace: o.Namespace = "",
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
 ) -> None:
     """Delete workloads and the jobs that own them, after confirmation.
 
@@ -228,6 +229,27 @@ async def delete(
         raise UsageError(
             "names of workloads or --all are needed" if not names else "--all and names exclude each other"
         )
+    cluster = ClusterOptions(kubeconfig, context, namespace)
+    deletions = with_cluster(cluster, lambda connection: _deletions(connection, names or ()))
+    jobs = [deletion for deletion in deletions if deletion.is_job]
+    if jobs and not yes and dry_run is o.DryRun.NONE:
+        to_stderr = p.is_structured(output)
+        typer.echo("This also deletes:", err=to_stderr)
+        for job in jobs:
+            typer.echo(f"- {job}, with workload {job.workload}", err=to_stderr)
+        # Outside of the event loop, which would not deliver Ctrl-C before the answer.
+        typer.confirm("Do you want to proceed?", abort=True, err=to_stderr)
+
+    async def delete_all(connection: Connection) -> None:
+        with Results(output, dry_run) as results:
+            for deletion in deletions:
+                await _delete(connection, deletion, results)
+
+    with_cluster(cluster, delete_all)
+
+
+async def _deletions(connection: Connection, names: Sequence[str]) -> Sequence[Deletion]:
+    """Return one deletion per object of the named workloads, without names of all, in their order."""
     if names:
         workloads = [workload for name in names for workload in await named_workloads(connection, name)]
     else:
@@ -235,21 +257,6 @@ async def delete(
     if not workloads:
         await connection.require_namespace()
         o.print_none_found(connection.namespace)
-    deletions = await _deletions(connection, workloads)
-    jobs = [deletion for deletion in deletions if deletion.is_job]
-    if jobs and not yes and dry_run is o.DryRun.NONE:
-        to_stderr = p.is_structured(output)
-        typer.echo("This also deletes:", err=to_stderr)
-        for job in jobs:
-            typer.echo(f"- {job}, with workload {job.workload}", err=to_stderr)
-        typer.confirm("Do you want to proceed?", abort=True, err=to_stderr)
-    with Results(output, dry_run) as results:
-        for deletion in deletions:
-            await _delete(connection, deletion, results)
-
-
-async def _deletions(connection: Connection, workloads: Iterable[Workload]) -> Sequence[Deletion]:
-    """Return one deletion per object, in the order of the workloads."""
     owners = OwnerResolver(connection.client)
     deletions: dict[Uid, Deletion] = {}
     for workload in workloads:
