@@ -324,6 +324,12 @@ def test_the_shell_completes_the_names_of_objects(run_with_commands: RunWithComm
         for line, offered in (
             ("work", "workload"),
             ("workload describe job-tr", name),
+            ("explain tr", "train"),
+            ("explain job/", "job/train"),
+            ("logs Job.batch/t", "Job.batch/train"),
+            ("explain rayjob/", ""),
+            ("-n default explain t", "train"),
+            ("--as alice work", "workload"),
             ("queue stop re", "research"),
             ("queue stop lq/", "lq/queue"),
             ("queue describe --local q", "queue"),

@@ -178,6 +178,9 @@ class Commands(LazyGroup):
         ),
     )  # fmt: skip
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, connection_options_first(args))
+
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         return super().resolve_command(ctx, args if args[0] in self.commands else group_first(args))
 
@@ -336,7 +339,7 @@ def main() -> None:
     try:
         if arguments := kubectl_arguments(sys.argv[1:]):
             _run_kubectl(arguments)
-        app(connection_options_first(sys.argv[1:]))
+        app()
     except asyncio.CancelledError:
         typer.echo("stopped", err=True)
         sys.exit(Exit.INTERRUPTED)

@@ -102,14 +102,14 @@ async def missing_namespace(client: Client, namespace: str) -> str:
 async def _names(client: Client, collection: str) -> list[str]:
     """Return names of objects to compare with one that does not exist; none if they may not be listed."""
     with suppress(RequestFailed):
-        return await listed_names(client, collection, _MAX_NAMES)
+        return [metadata.name for metadata in await listed_metadata(client, collection, _MAX_NAMES)]
     return []
 
 
-async def listed_names(client: Client, collection: str, most: int) -> list[str]:
-    """Return the names of at most ``most`` objects at the path ``collection``."""
+async def listed_metadata(client: Client, collection: str, most: int) -> list[ObjectMeta]:
+    """Return the metadata of at most ``most`` objects at the path ``collection``."""
     listed = await client.request_as(_List, "GET", collection, query={"limit": str(most)})
-    return [item.metadata.name for item in listed.items]
+    return [item.metadata for item in listed.items]
 
 
 def with_cluster(cluster_options: ClusterOptions, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import typer
 
-from quorate.inspect.connection import listed_names
+from quorate.api.meta import ObjectMeta
+from quorate.inspect.connection import listed_metadata
 from quorate.inspect.errors import user_message
 from quorate.kube.client import Client
 from quorate.kube.resources import (
@@ -33,13 +34,23 @@ def _names_of(resource: Resource[Any]) -> Complete:
     return lambda ctx, incomplete: _starting_with(incomplete, _names(ctx, resource))
 
 
-workloads = _names_of(WORKLOADS)
 namespaces = _names_of(NAMESPACES)
 cluster_queues = _names_of(CLUSTER_QUEUES)
 local_queues = _names_of(LOCAL_QUEUES)
 pod_groups = _names_of(POD_GROUPS)
 volcano_jobs = _names_of(VOLCANO_JOBS)
 volcano_queues = _names_of(QUEUES)
+
+
+def workloads(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Complete names of workloads and of their jobs; after ``TYPE/`` names of the jobs of that type."""
+    prefix = incomplete[: incomplete.find("/") + 1]
+    type_ = prefix.rstrip("/").partition(".")[0].lower()
+    listed = _metadata(ctx, WORKLOADS)
+    names = set[str]() if prefix else {metadata.name for metadata in listed}
+    for metadata in listed:
+        names |= {owner.name for owner in metadata.owner_references if type_ in ("", owner.kind.lower())}
+    return _starting_with(incomplete, (f"{prefix}{name}" for name in sorted(names)))
 
 
 def queues(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -56,13 +67,17 @@ def _starting_with(incomplete: str, names: Iterable[str]) -> list[str]:
 
 
 def _names(ctx: typer.Context, resource: Resource[Any]) -> list[str]:
-    """Return the names; none on an error or timeout, because completion cannot show messages."""
+    return sorted(metadata.name for metadata in _metadata(ctx, resource))
+
+
+def _metadata(ctx: typer.Context, resource: Resource[Any]) -> list[ObjectMeta]:
+    """Return the metadata of the objects; none on an error or timeout: completion shows no messages."""
     params = ctx.params
     kubeconfig, context, namespace = (params.get(key) or "" for key in ("kubeconfig", "context", "namespace"))
     path = Path(kubeconfig) if kubeconfig else None
     all_namespaces = bool(params.get("all_namespaces"))
     try:
-        return asyncio.run(_list_names(path, context, namespace, all_namespaces, resource))
+        return asyncio.run(_list(path, context, namespace, all_namespaces, resource))
     except TimeoutError:
         return []
     except Exception as error:
@@ -71,11 +86,11 @@ def _names(ctx: typer.Context, resource: Resource[Any]) -> list[str]:
         return []
 
 
-async def _list_names(
+async def _list(
     kubeconfig: Path | None, context: str, namespace: str, all_namespaces: bool, resource: Resource[Any]
-) -> list[str]:
+) -> list[ObjectMeta]:
     async with asyncio.timeout(TIMEOUT_S):
         cluster = await load_rest_config(kubeconfig, context)
         selected = "" if all_namespaces or not resource.namespaced else namespace or cluster.namespace
         async with Client(cluster, random.Random(), deadline_s=TIMEOUT_S) as client:
-            return sorted(await listed_names(client, resource.path(selected), _MAX_NAMES))
+            return await listed_metadata(client, resource.path(selected), _MAX_NAMES)
