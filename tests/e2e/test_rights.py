@@ -13,9 +13,11 @@ from quorate.api.configuration import DEFAULT_NAMESPACE, Configuration, load_con
 from quorate.api.configuration.process import Address
 from quorate.api.configuration.webhooks import Webhooks
 from quorate.api.meta import Key
+from quorate.controllers.informers import CacheSyncTimeout
 from quorate.controllers.process import run_replica
+from quorate.install.controller_rules import CONTROLLER_RULES
 from quorate.install.manifests import webhooks
-from quorate.install.roles import ACCOUNT, controller_roles
+from quorate.install.roles import ACCOUNT, account_roles, controller_roles
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden
@@ -48,7 +50,7 @@ from tests.e2e.worker_clusters import (
     until_active,
     worker_cluster,
 )
-from tests.e2e.world import NAMESPACE, World, running_cluster
+from tests.e2e.world import NAMESPACE, WITHIN_S, World, running_cluster
 from tests.elections import in_this_loop
 
 pytestmark = pytest.mark.slow
@@ -160,6 +162,31 @@ def test_the_controller_roles_suffice_for_places_and_failed_nodes() -> None:
                 await test_node_failures.waiting_pods_end(world)
             assert client.forbidden == []
             assert {"PATCH topologies", "PATCH pods", "PATCH pods/status"} <= client.succeeded.keys()
+
+    shared_clusters.run(story())
+
+
+@pytest.mark.parametrize("elects", ["true", "false"])
+def test_a_replica_that_may_not_read_reservations_does_not_become_ready(elects: str) -> None:
+    """With the roles of an older installation, a rolling upgrade keeps the replica that decides."""
+
+    async def story() -> None:
+        rules = [rule for rule in CONTROLLER_RULES if "reservations" not in rule.resources]
+        roles = account_roles(ACCOUNT, ACCOUNT, rules, DEFAULT_NAMESPACE)
+        replica = Replica("standalone")
+        text = CONFIGURATION.replace("Elect: true", f"Elect: {elects}")
+        text += "controller: {cacheSyncTimeout: 1s}\n"
+        async with (
+            running_cluster() as world,
+            as_account(world.client, ACCOUNT, DEFAULT_NAMESPACE, roles) as client,
+        ):
+            configured = DynamicConfiguration(load_configuration(text).configuration)
+            join = in_this_loop(client, WallClock(), lambda: "me")
+            late = pytest.RaisesExc(CacheSyncTimeout, match="were not enough to list reservations")
+            with pytest.RaisesGroup(late, flatten_subgroups=True):
+                async with asyncio.timeout(WITHIN_S):
+                    await run_replica(client, WallClock(), configured, random.Random(1), replica, join)
+            assert not replica.ready.is_set()
 
     shared_clusters.run(story())
 

@@ -97,12 +97,10 @@ async def _follow(client: Client, clock: Clock, configuration: Configuration, re
         tasks.create_task(nodes.run(), name="nodes of topologies")
         note = state.request_updates.set_unreadable
         tasks.create_task(_run_devices(client, clock, informers, configuration, note), name="devices")
-        tasks.create_task(
-            _run_reservations(client, clock, informers, asyncio.Event()), name="watch reservations"
-        )
+        tasks.create_task(_run_reservations(client, clock, informers), name="watch reservations")
         if counts_devices(configuration):
             tasks.create_task(_update_requests(state, clock), name="updates of requests")
-        await synced(*informers.watched, within_s=within_s)
+        await synced(*informers.watched, informers.reservations, within_s=within_s)
         await synced(*nodes.needed, within_s=within_s)
         replica.set_view(view)
 
@@ -150,7 +148,6 @@ async def _run_controllers(
     controllers = run.enabled_controllers()
     within_s = configuration.controllers.cache_sync_timeout_s
     fault_conditions = FaultConditionWriter(client, clock, OF_QUEUEING)
-    are_known = asyncio.Event()  # set once Reservations are listed
     with client.faults.subscribed(
         context.events.report_fault, replica.recorder.object_fault, fault_conditions.report_fault
     ):
@@ -164,26 +161,18 @@ async def _run_controllers(
             tasks.create_task(nodes.run(), name="nodes of topologies")
             note = run.driver.set_unreadable
             tasks.create_task(_run_devices(client, clock, informers, configuration, note), name="devices")
-            tasks.create_task(
-                _run_reservations(client, clock, informers, are_known), name="watch reservations"
-            )
-            await synced(*run.informers, within_s=within_s)
-            await are_known.wait()
+            tasks.create_task(_run_reservations(client, clock, informers), name="watch reservations")
+            await synced(*run.informers, informers.reservations, within_s=within_s)
             await synced(*nodes.needed, within_s=within_s)
             for name, run_controller in controllers:
                 tasks.create_task(run_controller(), name=name)
             replica.set_view(view)
 
 
-async def _run_reservations(
-    client: Client, clock: Clock, informers: Informers, are_known: asyncio.Event
-) -> None:
-    """Watch Reservations once they are served; set ``are_known`` when they are listed or not served."""
-    await wait_until_served(RESERVATIONS, client, clock, on_absent=are_known.set)
-    async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(informers.reservations.run(), name="watch reservations")
-        await informers.reservations.synced.wait()
-        are_known.set()
+async def _run_reservations(client: Client, clock: Clock, informers: Informers) -> None:
+    """Watch Reservations once they are served; while they are not, there is none to list."""
+    await wait_until_served(RESERVATIONS, client, clock, on_absent=informers.reservations.synced.set)
+    await informers.reservations.run()
 
 
 async def _run_devices(
