@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import (
     PodSet,
+    Workload,
     WorkloadPriorityClass,
 )
 from quorate.api.meta import ObjectMeta, at_epoch
@@ -134,15 +135,43 @@ def test_injected_fields_do_not_count_as_a_change() -> None:
     assert plan(a_job(template=started, **RUNNING), a_workload(admitted_to=["spot"])) == IDLE
 
 
+def reserved(admitted: Workload) -> Workload:
+    """Return the workload as it was before its admission, with its quota."""
+    conditions = tuple(condition for condition in admitted.status.conditions if condition.type != "Admitted")
+    return replace(admitted, status=replace(admitted.status, conditions=conditions))
+
+
 def test_other_tolerations_before_the_admission_are_a_change() -> None:
     """The flavor that is reserved was chosen for the former ones."""
     admitted = a_workload(admitted_to=["spot"])
-    conditions = tuple(condition for condition in admitted.status.conditions if condition.type != "Admitted")
-    reserved = replace(admitted, status=replace(admitted.status, conditions=conditions))
     changed = a_job(template=template(tolerations=[{"key": "other"}]))
-    assert reasons(plan(changed, reserved)) == ["DeletedWorkload"]
-    assert plan(a_job(), reserved) == IDLE
+    assert reasons(plan(changed, reserved(admitted))) == ["DeletedWorkload"]
+    assert plan(a_job(), reserved(admitted)) == IDLE
     assert reasons(plan(changed, admitted)) == ["Started"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(template(nodeSelector={"zone": "b"}), id="node selector"),
+        pytest.param(template(affinity={"nodeAffinity": {}, "podAffinity": {"x": []}}), id="affinity"),
+        pytest.param(template(tolerations=[{"key": "spot"}]), id="tolerations"),
+        pytest.param(
+            template(annotations={"kueue.x-k8s.io/podset-preferred-topology": "rack"}), id="topology request"
+        ),
+    ],
+)
+def test_what_places_the_pods_may_change_until_the_job_is_admitted(changed: Any) -> None:
+    job = a_job(template=changed)
+    got = plan(job, a_workload("!QuotaReserved=Pending"))
+    assert reasons(got) == ["UpdatedWorkload"]
+    (patch,) = got.writes
+    assert isinstance(patch, Patch)
+    follows = a_workload("!QuotaReserved=Pending", pod_sets=patch.body["spec"]["podSets"])
+    assert plan(job, follows) == IDLE, "the update is the last one"
+    admitted = a_workload(admitted_to=["spot"])
+    assert reasons(plan(job, reserved(admitted))) == ["DeletedWorkload"], "the flavor was chosen before"
+    assert plan(a_job(template=changed, **RUNNING), admitted) == IDLE
 
 
 @pytest.mark.parametrize(

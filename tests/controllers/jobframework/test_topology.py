@@ -57,8 +57,9 @@ def test_a_job_with_an_invalid_annotation_gets_an_event_and_no_workload() -> Non
 
 def test_a_workload_from_before_stays_the_workload_of_its_job() -> None:
     """Kueue does not compare requests either: they change neither quota nor pods."""
-    job = a_job(template=template(annotations={REQUIRED: "rack"}))
-    assert plan(job, a_workload("!QuotaReserved=Pending"), options=ON) == IDLE
+    annotated = template(annotations={REQUIRED: "rack"})
+    before = a_workload("!QuotaReserved=Pending", pod_sets=[PodSet(count=3, template=annotated)])
+    assert plan(a_job(template=annotated), before, options=ON) == IDLE
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.field_path import InvalidTemplate
-from quorate.api.kueue import Workload
+from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import OwnerReference, Uid, at_epoch
 from quorate.api.names.kueue import JOB_UID, PREBUILT_WORKLOAD, PRIORITY_CLASS
 from quorate.api.names.multikueue import ORIGIN, ORIGIN_UID
@@ -30,6 +30,7 @@ LEADER_WORKER_SET = SETS["leaderworkerset.x-k8s.io/leaderworkerset"]
 QUEUE = {"kueue.x-k8s.io/queue-name": "queue"}
 DB = "statefulset-db-f9210"
 AVAILABLE = {"type": "Available", "status": "True"}
+CHANGED = "spec podSets; +UpdatedWorkload"
 OLDER = workload_name("StatefulSet", "apps", "db", Uid(""))
 
 
@@ -84,7 +85,8 @@ def serving_plan(*arguments: Any) -> Plan:
 
 
 def decide(obj: ServingSet, *workloads: Workload, pods: Any = (), kind: Any = STATEFUL_SET) -> str:
-    workloads = tuple(map(controlled, workloads))
+    """Show the plans for a set; ``workloads`` without pod templates have those of the set."""
+    workloads = tuple(controlled(with_templates(kind, obj, workload)) for workload in workloads)
     return show(serving_plan(kind.serving, obj, workloads, pods, NOTHING, JobOptions(), NOW))
 
 
@@ -120,6 +122,39 @@ def test_the_workload_of_a_stateful_set(replicas: int, conditions: str, want: st
     assert decide(a_set(replicas), a_group_workload("main=2", conditions, name=DB)) == want
 
 
+SMALLER: Json = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "conditions", "want"),
+    [
+        pytest.param(SMALLER, "not-QuotaReserved:Pending", CHANGED, id="requests of a waiting set"),
+        pytest.param(SMALLER, "Evicted:Preempted not-QuotaReserved:Pending", CHANGED, id="of an evicted set"),
+        pytest.param(
+            {"containers": [{"name": "main"}], "nodeSelector": {"zone": "b"}},
+            "not-QuotaReserved:Pending",
+            CHANGED,
+            id="node selector of a waiting set",
+        ),
+        pytest.param(SMALLER, "QuotaReserved Admitted", "", id="requests of a set with quota"),
+    ],
+)
+@pytest.mark.parametrize("kind", [STATEFUL_SET, LEADER_WORKER_SET], ids=["StatefulSet", LWS])
+def test_the_workload_of_a_set_without_quota_follows_its_template(
+    kind: ServingFramework, spec: Json, conditions: str, want: str
+) -> None:
+    before: ServingSet = a_set() if kind is STATEFUL_SET else groups_of(2, 1)
+    assert kind.serving is not None
+    (group,) = kind.serving.groups(before, short_names=False)
+    roles = " ".join(f"{each.name}={each.count}" for each in group.pod_sets)
+    workload = with_templates(kind, before, a_group_workload(roles, conditions, name=group.workload))
+    assert decide(before, workload, kind=kind) == ""
+    changed = codec.convert(ServingSet, codec.to_builtins(before))
+    template = changed.spec["template"] if kind is STATEFUL_SET else changed.spec["leaderWorkerTemplate"]
+    (template if kind is STATEFUL_SET else template["workerTemplate"])["spec"] = spec
+    assert decide(changed, workload, kind=kind) == want
+
+
 def test_the_workload_of_a_stateful_set_is_created_before_its_pods() -> None:
     assert decide(a_set()) == f"create {DB} main=2; +CreatedWorkload"
     (create,) = serving_plan(STATEFUL_SET.serving, a_set(), (), (), NOTHING, JobOptions(), NOW).writes
@@ -151,6 +186,21 @@ def test_a_workload_of_kueue_is_adopted_with_its_older_name() -> None:
 def test_beside_a_workload_with_the_current_name_the_older_one_is_surplus() -> None:
     both = (a_group_workload("main=2", "", name=name, owners=[]) for name in (DB, OLDER))
     assert decide(a_set(), *map(controlled, both)) == "delete workload"
+
+
+def with_templates(kind: ServingFramework, obj: ServingSet, workload: Workload) -> Workload:
+    assert kind.serving is not None
+    groups = kind.serving.groups(obj, short_names=False)
+    templates = {each.name: each.template for each in groups[0].pod_sets} if groups else {}
+    pod_sets = tuple(
+        msgspec.structs.replace(each, template=templates.get(each.name, each.template))
+        if each.template == PodSet().template
+        else each
+        for each in workload.spec.pod_sets
+    )
+    return msgspec.structs.replace(
+        workload, spec=msgspec.structs.replace(workload.spec, pod_sets=pod_sets)
+    )
 
 
 def controlled(workload: Workload) -> Workload:

@@ -3,7 +3,7 @@
 Either the framework constructs the workload, or the job names a prebuilt one that another controller made.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -43,7 +43,11 @@ _TOPOLOGY_RULE: Final = (
 def ensure_one_workload(state: JobState[J], owned: Sequence[Workload]) -> JobPlan | Workload:
     """Return the workload of the job, or what must be done first; ``owned`` are sorted by age."""
     match = next(
-        (workload for workload in owned if state.kind.owns(state, workload) and is_in_sync(state, workload)),
+        (
+            workload
+            for workload in owned
+            if state.kind.owns(state, workload) and is_in_sync(state, workload, placement=True)
+        ),
         None,
     )
     surplus = [workload for workload in owned if workload is not match]
@@ -86,10 +90,13 @@ def _adopted(state: JobState[J], workload: Workload) -> dict[str, object]:
     return {"ownerReferences": (*workload.metadata.owner_references, state.owner), "labels": labels}
 
 
-def is_in_sync(state: JobState[J], workload: Workload) -> bool:
+def is_in_sync(state: JobState[J], workload: Workload, *, placement: bool = False) -> bool:
+    """Return True if the job may go on with ``workload``; see ``is_equivalent`` for ``placement``."""
     if not has_quota_reservation(workload) and not _has_native_levels(state, workload):
         return False
-    fits = is_equivalent(workload, state.pod_sets, state.maximum_execution_s, state.suspended)
+    fits = is_equivalent(
+        workload, state.pod_sets, state.maximum_execution_s, state.suspended, placement=placement
+    )
     return fits or state.kind.may_run_with(state, workload)
 
 
@@ -244,6 +251,8 @@ def ignored_topology_findings(pod_sets: Iterable[PodSet]) -> tuple[str, ...]:
 
 # The fields of a pod spec, besides its containers, that determine what a pod requests.
 _REQUESTING: Final = ("resources", "overhead", "runtimeClassName", "resourceClaims")
+# The fields, besides tolerations, that determine which flavors and nodes a pod fits.
+_PLACING: Final = ("nodeSelector", "affinity")
 
 
 def is_equivalent(
@@ -253,27 +262,32 @@ def is_equivalent(
     suspended: bool,
     *,
     running: bool = False,
+    placement: bool = False,
 ) -> bool:
     """Return True if ``workload`` is equivalent to a job with ``pod_sets``.
 
     Once the workload is admitted, the job may be running: with injected tolerations, and with the admitted
     count of a partial admission, which finished pods reduce further.  Before that, tolerations are compared:
-    the reserved flavor was chosen for them.  Node selectors, labels, annotations and affinity are never
-    compared: some of them are injected, and none of the rest changes the requested quota.  The minimum of a
-    running job is not compared either: its native pod group may be created or deleted.
+    the reserved flavor was chosen for them.  Labels and other annotations are never compared: they change
+    neither the requested quota nor the flavors.  The minimum of a running job is not compared either: its
+    native pod group may be created or deleted.
     ``running``: the job may run with the tolerations of another workload.
+    ``placement``: before the admission node selectors, affinity and topology requests of a suspended job are
+    compared, too: users may change them while the job waits.
     """
     if workload.spec.maximum_execution_time_seconds != maximum_execution_s:
         return False
     if len(workload.spec.pod_sets) != len(pod_sets):
         return False
+    waits = suspended and not is_admitted(workload)
+    compared = _shape_with_placement if placement and waits else _shape_with_tolerations
     if is_true(workload.status.conditions, "QuotaReserved"):
-        chosen = suspended and not is_admitted(workload)
-        if _are_equal(_as_admitted(workload), pod_sets, tolerations=chosen, minimums=suspended):
+        shape = compared if waits else _shape
+        if _are_equal(_as_admitted(workload), pod_sets, shape, minimums=suspended):
             return True
         if not suspended:
             return False
-    return _are_equal(workload.spec.pod_sets, pod_sets, tolerations=not running)
+    return _are_equal(workload.spec.pod_sets, pod_sets, _shape if running else compared)
 
 
 def _as_admitted(workload: Workload) -> tuple[PodSet, ...]:
@@ -290,24 +304,39 @@ def _as_admitted(workload: Workload) -> tuple[PodSet, ...]:
 
 
 def _are_equal(
-    ours: Sequence[PodSet], theirs: Sequence[PodSet], tolerations: bool, minimums: bool = True
+    ours: Sequence[PodSet],
+    theirs: Sequence[PodSet],
+    shape: Callable[[dict[str, Any]], tuple[Any, ...]],
+    minimums: bool = True,
 ) -> bool:
     return all(
         mine.count == other.count
         and (mine.min_count == other.min_count or not minimums)
-        and _shape(mine.template, tolerations) == _shape(other.template, tolerations)
+        and shape(read_template(mine.template)) == shape(read_template(other.template))
         for mine, other in zip(ours, theirs, strict=True)
     )
 
 
-def _shape(template: msgspec.Raw, tolerations: bool) -> tuple[Any, ...]:
-    spec = unique_spec(read_template(template).get("spec") or {})
-    shape = (
+def _shape(template: dict[str, Any]) -> tuple[Any, ...]:
+    spec = unique_spec(template.get("spec") or {})
+    return (
         _containers(spec.get("initContainers")),
         _containers(spec.get("containers")),
         *(codec.without_nulls(spec.get(field)) or None for field in _REQUESTING),
     )
-    return (*shape, spec.get("tolerations") or []) if tolerations else shape
+
+
+def _shape_with_tolerations(template: dict[str, Any]) -> tuple[Any, ...]:
+    spec = unique_spec(template.get("spec") or {})
+    return (*_shape(template), spec.get("tolerations") or [])
+
+
+def _shape_with_placement(template: dict[str, Any]) -> tuple[Any, ...]:
+    spec = template.get("spec") or {}
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    requests = {key: value for key, value in annotations.items() if key.startswith(POD_SET_PREFIX)}
+    placing = (codec.without_nulls(spec.get(field)) or None for field in _PLACING)
+    return (*_shape_with_tolerations(template), *placing, requests)
 
 
 def _containers(containers: list[dict[str, Any]] | None) -> list[Any]:

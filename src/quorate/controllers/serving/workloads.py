@@ -27,6 +27,7 @@ from quorate.controllers.jobframework.construct_workload import (
     resolve_priority,
     with_unique_items,
 )
+from quorate.controllers.jobframework.ensure_one_workload import is_equivalent
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.jobframework.sync_workload import workload_update
 from quorate.controllers.limits import MAX_LABEL
@@ -195,12 +196,14 @@ def _sync(
     )
     body = merged(dict(changes.body), _adopted(kind, obj, workload))
     about, metadata = reference_to(kind.resource, obj.metadata), workload.metadata
-    resized = not obj.is_copy and _counts(workload.spec.pod_sets) != _counts(group.pod_sets)
     events: tuple[ObjectEvent, ...] = ()
-    if resized and c.has_quota_reservation(workload):
-        events = (warning_event(about, NOT_RESIZED, _not_resized_text(group, workload)),)
-    elif resized:
-        body = merged(body, {"spec": {"podSets": group.pod_sets}})
+    if not obj.is_copy and c.has_quota_reservation(workload):
+        if _counts(workload.spec.pod_sets) != _counts(group.pod_sets):
+            events = (warning_event(about, NOT_RESIZED, _not_resized_text(group, workload)),)
+    elif not obj.is_copy and not is_equivalent(
+        workload, group.pod_sets, workload.spec.maximum_execution_time_seconds, suspended=True, placement=True
+    ):
+        body = merged(body, {"spec": {"podSets": with_unique_items(group.pod_sets)}})
     writes: tuple[Write, ...] = ()
     if body:
         writes = (Patch(WORKLOADS, metadata.key, metadata.resource_version, body),)
