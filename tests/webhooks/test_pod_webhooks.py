@@ -131,3 +131,26 @@ def test_a_stateful_set_scales_up_from_zero_only_without_remaining_pods() -> Non
     assert findings_of(scaled(3), scaled(2)) == [
         "spec.replicas: 3 can only change to and from 0 while the set is queued (was 2)"
     ]
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "LeaderWorkerSet"])
+def test_the_priority_class_of_a_set_cannot_be_taken_away(kind: str) -> None:
+    def a_set(priority: str, ready: int = 0) -> Json:
+        obj = an_object(kind, "q")
+        if priority:
+            obj["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = priority
+        return {**obj, "status": {"readyReplicas": ready}}
+
+    label = "metadata.labels[kueue.x-k8s.io/priority-class]"
+    assert findings_of(a_set(""), a_set("high")) == [
+        f"{label}: '' cannot be taken away (it was high; name another class)"
+    ]
+    assert findings_of(a_set("high", 1), a_set("", 1)) == [
+        f"{label}: 'high' cannot be added while pods of the set are ready (scale it to 0 first)"
+    ]
+    assert findings_of(a_set("high"), a_set("")) == []
+    assert findings_of(a_set("low", 1), a_set("high", 1)) == []
+    stamped = a_set("")
+    stamped["spec"]["leaderWorkerTemplate"] = {"workerTemplate": stamped["spec"]["template"]}
+    stamped["spec"]["template"]["metadata"] = {"annotations": {SUSPENDING: "another"}}
+    assert findings_of(stamped, a_set("high")) == [], "the set of another kind has the class"

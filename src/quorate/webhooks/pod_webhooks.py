@@ -17,7 +17,12 @@ from quorate.api.field_path import InvalidTemplate
 from quorate.api.findings import Finding
 from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.api.names.kueue import QUEUE_NAME
-from quorate.api.validation.jobs import JobInfo, job_findings, job_update_findings
+from quorate.api.validation.jobs import (
+    JobInfo,
+    common_update_findings,
+    job_findings,
+    job_update_findings,
+)
 from quorate.api.validation.topology import AnnotatedPodSet, added_findings, annotated_topology_findings
 from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.pods.defaulting import (
@@ -36,7 +41,9 @@ from quorate.controllers.serving.set_templates import (
     ScaleDownState,
     SetKind,
     default_set,
+    is_stamped_by_other,
     leader_worker_set_findings,
+    ready_pods,
     replicas,
     set_findings,
     stateful_set_findings,
@@ -228,15 +235,17 @@ class SetWebhook:
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
             new = await _decode(request.object)
+            if is_stamped_by_other(self._kind, new.document):
+                return ALLOWED
             updates = request.operation == "UPDATE"
-            old = (await _decode(request.old_object)).document if updates else None
+            earlier = await _decode(request.old_object) if updates else None
+            old = None if earlier is None else earlier.document
             remains = await self._remaining_pods(new, old, request.namespace)
             own = (*self._findings(new.document, old, remains),)
             await yield_to_loop(request.object)
             before = request.old_object if updates else None
             own += await _set_topology(self._kind.framework, self._gates, request.object, before)
-            general = job_findings(self._job_info(new.metadata)) if old is None else ()
-            return AdmissionResponse((*general, *own))
+            return AdmissionResponse((*self._common_findings(new, earlier), *own))
         except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
             return ALLOWED
 
@@ -246,12 +255,22 @@ class SetWebhook:
             return ScaleDownState()
         return ScaleDownState(pods=await self._reader.has_pods(new.metadata.uid, namespace))
 
-    def _job_info(self, metadata: ObjectMeta) -> JobInfo:
+    def _common_findings(self, new: _Decoded, old: _Decoded | None) -> Iterator[Finding]:
+        if old is None:
+            return job_findings(self._job_info(new.metadata, suspended=False))
+        suspended = not ready_pods(self._kind, old.document)
+        return common_update_findings(
+            self._job_info(old.metadata, suspended=suspended),
+            self._job_info(new.metadata, suspended=suspended),
+        )
+
+    def _job_info(self, metadata: ObjectMeta, *, suspended: bool) -> JobInfo:
         return JobInfo(
             kind=self._resource.kind,
             metadata=metadata,
             queue=queue_name_of(metadata),
-            suspended=False,
+            suspended=suspended,
+            is_set=True,
             supports_prebuilt=False,
             supports_elastic=False,
             longest_timeout_s=self._longest_timeout_s,

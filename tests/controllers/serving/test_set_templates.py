@@ -147,6 +147,22 @@ def test_the_size_of_a_leader_worker_set_is_immutable() -> None:
     assert list(leader_worker_set_findings(groups(3), groups(2), immutable_size=False)) == []
 
 
+@pytest.mark.parametrize("role", ["leaderTemplate", "workerTemplate"])
+def test_what_the_pods_of_a_queued_leader_worker_set_ask_for_is_immutable(role: str) -> None:
+    def changed(queue: str, spec: Json | None) -> Json:
+        obj = groups(queue=queue)
+        obj["spec"]["leaderWorkerTemplate"][role] = {"spec": spec}
+        return obj
+
+    larger: Json = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}
+    for spec in (larger, {"nodeSelector": {"zone": "b"}}, None):
+        found = leader_worker_set_findings(changed("queue", spec), groups(), immutable_size=False)
+        assert [each.path for each in found] == [f"spec.leaderWorkerTemplate.{role}.spec"]
+        assert list(leader_worker_set_findings(changed("", spec), groups(queue=""))) == []
+    image: Json = {"schedulerName": "other"}
+    assert list(leader_worker_set_findings(changed("queue", image), groups())) == []
+
+
 @pytest.mark.parametrize(
     ("template", "want"),
     [

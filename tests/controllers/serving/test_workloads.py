@@ -198,9 +198,7 @@ def with_templates(kind: ServingFramework, obj: ServingSet, workload: Workload) 
         else each
         for each in workload.spec.pod_sets
     )
-    return msgspec.structs.replace(
-        workload, spec=msgspec.structs.replace(workload.spec, pod_sets=pod_sets)
-    )
+    return msgspec.structs.replace(workload, spec=msgspec.structs.replace(workload.spec, pod_sets=pod_sets))
 
 
 def controlled(workload: Workload) -> Workload:

@@ -27,11 +27,12 @@ class JobInfo(msgspec.Struct, frozen=True):
     kind: str
     metadata: ObjectMeta
     queue: str  # name of the requested local queue; empty: none
-    suspended: bool
+    suspended: bool  # of a set: no pod is ready
     supports_prebuilt: bool  # capabilities of the kind
     supports_elastic: bool
     # upper bound of timeouts in the annotation wait-for-pods-ready, seconds; None: it has no effect
     longest_timeout_s: float | None = None
+    is_set: bool = False  # is scaled, not suspended
 
     @property
     def priority_class(self) -> str:
@@ -80,16 +81,10 @@ def job_update_findings(old: JobInfo, new: JobInfo, *, has_default_queue: bool) 
     if not (old.suspended and new.suspended) and old.maximum_execution != new.maximum_execution:
         rule = f"cannot change while the job is not suspended (it was {old.maximum_execution or 'not set'})"
         yield Finding(_label(MAX_EXEC_TIME_SECONDS), new.maximum_execution, rule)
-    if old.priority_class and not new.priority_class:
-        rule = f"cannot be taken away (it was {old.priority_class}; name another class)"
-        yield Finding(_label(PRIORITY_CLASS), new.priority_class, rule)
-    elif new.priority_class and not old.priority_class and not new.suspended:
-        rule = "cannot be added while the job is not suspended (suspend it first)"
-        yield Finding(_label(PRIORITY_CLASS), new.priority_class, rule)
+    yield from common_update_findings(old, new)
     if old.elastic != new.elastic:
         rule = f"cannot change (it was {'true' if old.elastic else 'not set'})"
         yield Finding(_annotation(ELASTIC_JOB), new.metadata.annotations.get(ELASTIC_JOB), rule)
-    yield from gate_update_findings(old.metadata.annotations, new.metadata.annotations)
     before, after = (version.metadata.annotations.get(WAIT_FOR_PODS_READY) for version in (old, new))
     if before != after and new.longest_timeout_s is not None:
         if not (old.suspended and new.suspended):
@@ -97,6 +92,19 @@ def job_update_findings(old: JobInfo, new: JobInfo, *, has_default_queue: bool) 
             yield Finding(_annotation(WAIT_FOR_PODS_READY), after, rule)
         else:
             yield from _timeout_findings(new)
+
+
+def common_update_findings(old: JobInfo, new: JobInfo) -> Findings:
+    """Validate an update of a job or of a set of pods: its priority class and its gates."""
+    if old.priority_class and not new.priority_class:
+        rule = f"cannot be taken away (it was {old.priority_class}; name another class)"
+        yield Finding(_label(PRIORITY_CLASS), new.priority_class, rule)
+    elif new.priority_class and not old.priority_class and not new.suspended:
+        rule = "cannot be added while the job is not suspended (suspend it first)"
+        if new.is_set:
+            rule = "cannot be added while pods of the set are ready (scale it to 0 first)"
+        yield Finding(_label(PRIORITY_CLASS), new.priority_class, rule)
+    yield from gate_update_findings(old.metadata.annotations, new.metadata.annotations)
 
 
 def _timeout_findings(job: JobInfo) -> Findings:

@@ -6,9 +6,9 @@ is enough, because the webhook gates each pod at its creation; without webhooks 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from quorate.api.field_path import Path, look_up, read_entries, read_field, with_field
+from quorate.api.field_path import Path, format_path, look_up, read_entries, read_field, with_field
 from quorate.api.findings import Finding
 from quorate.api.names.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.controllers.pods import constants
@@ -143,12 +143,19 @@ def stateful_set_findings(new: Json, old: Json | None, remains: ScaleDownState) 
         yield Finding(path, now, f"can only change to and from 0 while the set is queued (was {was})")
     elif was == 0 and now > 0 and (remains.pods or remains.active_workload):
         yield Finding(path, now, "must stay 0 for now: scaling down is still in progress")
-    specs = [_spec_of_template(template) for template in (old, new)]
-    if specs[0] == specs[1]:
-        return
-    shapes = [role_hash(spec) for spec in specs]
-    if shapes[0] != shapes[1]:
-        yield Finding("spec.template.spec", shapes[1], "is immutable in what its pods ask of the cluster")
+    yield from _template_findings(STATEFUL_SET, new, old)
+
+
+def _template_findings(kind: SetKind, new: Json, old: Json) -> Iterator[Finding]:
+    """Validate an update of the templates of a queued set: its workloads keep the pod sets they have."""
+    for template in kind.templates:
+        path: Path = (*template, "spec")
+        was, now = (look_up(version, path) for version in (old, new))
+        if was == now:
+            continue
+        was, now = (None if spec is None else role_hash(spec) for spec in (was, now))
+        if was != now:
+            yield Finding(format_path(path), now, "is immutable in what its pods ask of the cluster")
 
 
 def leader_worker_set_findings(
@@ -159,7 +166,10 @@ def leader_worker_set_findings(
     Without ``immutable_size`` its groups may grow; the workloads with quota keep their size.
     """
     yield from set_findings(LEADER_WORKER_SET, new, old)
-    if old is None or not immutable_size or not (queue_of(new) and queue_of(old)):
+    if old is None or not (queue_of(new) and queue_of(old)):
+        return
+    yield from _template_findings(LEADER_WORKER_SET, new, old)
+    if not immutable_size:
         return
     was, now = look_up(old, _SIZE), look_up(new, _SIZE)
     if was != now:
@@ -170,8 +180,3 @@ def leader_worker_set_findings(
 def replicas(obj: Json) -> int:
     count = look_up(obj, ("spec", "replicas"))
     return count if isinstance(count, int) else 1
-
-
-def _spec_of_template(obj: Json) -> Json:
-    spec: Any = look_up(obj, ("spec", "template", "spec"))
-    return spec or {}
