@@ -8,7 +8,7 @@ import pytest
 
 from quorate.api.meta import Key
 from quorate.kube.controller.reconcile import Reconcile, Reconciler
-from quorate.kube.errors import Conflict
+from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.limits import RUNS_IN_ONE_TURN
 from tests.kube.virtual_clock import VirtualClock, settle
 
@@ -194,6 +194,22 @@ def test_a_conflict_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         play(story, Recorded([conflict()]))
     assert caplog.records == []
+
+
+@pytest.mark.parametrize(("failures", "logged"), [(1, []), (3, ["retrying", "retrying"])])
+def test_an_object_that_is_gone_is_logged_if_the_next_run_finds_it_gone_again(
+    failures: int, logged: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(reconciler: Reconciler, clock: VirtualClock) -> None:
+        reconciler.enqueue(A)
+        for _ in range(failures + 1):
+            await clock.advance_to(clock.now() + 1)
+        assert len(recorded.runs) == failures + 1
+
+    recorded = Recorded([NotFound("PATCH /x", 404, "NotFound", "it does not exist")] * failures)
+    with caplog.at_level(logging.WARNING):
+        play(story, recorded)
+    assert [record.message for record in caplog.records] == logged
 
 
 def test_keys_run_concurrently_up_to_the_workers_and_one_key_never_twice() -> None:

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from quorate.api.meta import Key
 from quorate.kube.clock import Clock, Timer
 from quorate.kube.controller.work_queue import WorkQueue
-from quorate.kube.errors import Conflict, RequestFailed
+from quorate.kube.errors import Conflict, NotFound, RequestFailed
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.limits import RUNS_IN_ONE_TURN
 from quorate.kube.log import logger
@@ -134,7 +134,9 @@ class Reconciler:
             again_in_s = self._after_success(key, await run)
         except RequestFailed as error:
             again_in_s = self._after_failure(key)
-            if not isinstance(error, Conflict):  # conflicts are normal: another client wrote first
+            is_gone = isinstance(error, NotFound) and self._failures[key] == 1
+            # Normal: another client wrote, or deleted what is written, first.
+            if not isinstance(error, Conflict) and not is_gone:
                 self._log.warning("retrying", key=key, problem=str(error), retry_in_s=again_in_s)
         except Exception as error:
             again_in_s = self._after_failure(key)
