@@ -16,6 +16,7 @@ from quorate.cli.verbs import options as o
 from quorate.cli.verbs.explain.command import RELOAD_S
 from quorate.cli.verbs.logs import follow_job, outcome_of, print_json_line, print_line
 from quorate.cli.verbs.printing import qualified_name
+from quorate.cli.verbs.waiting import until_answered
 from quorate.inspect.configuration_files import read_text
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
@@ -25,7 +26,7 @@ from quorate.inspect.job_logs import Line
 from quorate.inspect.job_names import NamedJob
 from quorate.inspect.submitting import RESOURCES, check_objects, create_job, in_queue, new_name
 from quorate.inspect.would_start import outlook_of
-from quorate.kube.errors import NotFound, RequestFailed
+from quorate.kube.errors import NotFound, RequestFailed, Unreachable
 from quorate.kube.resources import Json
 from quorate.submission.objects import objects_of
 from quorate.submission.request import (
@@ -232,7 +233,7 @@ async def _follow(connection: Connection, job: NamedJob, show_line: Callable[[Li
     try:
         if show_line is not None:
             await follow_job(connection, job, show_line)
-        while (outcome := await outcome_of(connection, job)) is None:  # noqa: ASYNC110
+        while (outcome := await until_answered(lambda: outcome_of(connection, job))) is None:  # noqa: ASYNC110
             await asyncio.sleep(POLL_S)
     finally:
         reporting.cancel()
@@ -252,6 +253,9 @@ async def _report(connection: Connection, job: NamedJob) -> None:
             explanations = [await answers.of(target) for target in await named_targets(connection, name)]
         except NotFound:
             return
+        except Unreachable:
+            await asyncio.sleep(RELOAD_S)  # the wait for the end of the job tells of it
+            continue
         except (RequestFailed, UsageError) as error:
             typer.echo(f"its state is not shown: {error}", err=True)
             return

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -25,6 +26,7 @@ from quorate.cli.verbs import options as o
 from quorate.cli.verbs import printing as p
 from quorate.cli.verbs.cluster_commands import in_namespace
 from quorate.cli.verbs.options import Workloads
+from quorate.cli.verbs.waiting import until_answered
 from quorate.inspect.connection import Connection
 from quorate.inspect.errors import UsageError
 from quorate.inspect.explain.answers import Answers
@@ -89,8 +91,7 @@ async def _explain(
     if watch and len(names) != 1:
         raise UsageError("--watch follows one object (name one)")
     answers = Answers(connection, config)
-    targets = [target for name in names for target in await named_targets(connection, name)]
-    explanations = [await answers.of(target) for target in targets]
+    explanations = await _explanations(connection, answers, names)
     for origin in answers.origins:
         typer.echo(origin, err=True)
     if p.is_structured(output):
@@ -100,6 +101,11 @@ async def _explain(
             _print(explanation, output)
     if watch and (code := await follow(connection, config, names[0], explanations, output)):
         raise typer.Exit(code)
+
+
+async def _explanations(connection: Connection, answers: Answers, names: list[str]) -> list[Explanation]:
+    targets = [target for name in names for target in await named_targets(connection, name)]
+    return [await answers.of(target) for target in targets]
 
 
 async def follow(
@@ -115,7 +121,7 @@ async def follow(
             return Exit.NO_PROGRESS
         await asyncio.sleep(pause_s)
         answers = Answers(connection, config)
-        current = [await answers.of(target) for target in await named_targets(connection, name)]
+        current = await until_answered(partial(_explanations, connection, answers, [name]))
         for explanation in current:
             if not any(_says_the_same(explanation, before) for before in last):
                 _print(explanation, output)
