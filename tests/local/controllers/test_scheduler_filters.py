@@ -131,6 +131,12 @@ GPU_TAINT = {"key": "gpu", "value": "t4", "effect": "NoSchedule"}
             "0/2 nodes are available: 1 node(s) were not ready, 1 node(s) were unschedulable",
             id="unschedulable and not ready nodes",
         ),
+        pytest.param(
+            a_pod(tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]),
+            [a_node("a", unschedulable=True)],
+            "a",
+            id="a pod that tolerates unschedulable nodes",
+        ),
     ],
 )
 def test_select_node(pod: Pod, nodes: list[NodeInfo], want: str) -> None:

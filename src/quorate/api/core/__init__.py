@@ -60,6 +60,11 @@ class Taint(Struct):
     value: str = ""
 
 
+UNSCHEDULABLE_TAINT: Final = Taint(
+    key="node.kubernetes.io/unschedulable", effect="NoSchedule"
+)  # a cordoned node
+
+
 def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
     """Return True if one of ``tolerations`` covers ``taint``.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from quorate.api.core import Node, NodeSelectorTerm, Pod, PodSpec, tolerates
+from quorate.api.core import UNSCHEDULABLE_TAINT, Node, NodeSelectorTerm, Pod, PodSpec, tolerates
 from quorate.api.core.pod_resources import pod_requests
 from quorate.api.meta import find_condition, matches_requirement
 
@@ -92,7 +92,7 @@ def select_node(pod: Pod, nodes: Iterable[NodeInfo]) -> SelectedNode | FitError:
 def _filter_failures(spec: PodSpec, amounts: ResourceAmounts, node_info: NodeInfo) -> list[str]:
     """Return the failed filters of a node; only resources can give several reasons."""
     node = node_info.node
-    if node.spec.unschedulable:
+    if node.spec.unschedulable and not tolerates(spec.tolerations, UNSCHEDULABLE_TAINT):
         return ["node(s) were unschedulable"]
     ready = find_condition(node.status.conditions, "Ready")
     if ready is not None and ready.status != "True":

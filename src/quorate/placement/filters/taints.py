@@ -6,12 +6,11 @@ NodeUnschedulable.
 
 from typing import Final
 
-from quorate.api.core import Taint, Toleration, tolerates
+from quorate.api.core import UNSCHEDULABLE_TAINT, Taint, Toleration, tolerates
 from quorate.placement.failures import UNSCHEDULABLE, NodeStatuses, untolerated_taint
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.vectors import Mask, Vector, np
 
-UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 FILTERED_EFFECTS: Final = ("NoSchedule", "NoExecute")
 PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 
