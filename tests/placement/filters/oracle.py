@@ -177,8 +177,13 @@ def matches_term(owner: Pod, term: PodAffinityTerm, other: Pod) -> bool:
 
 
 def is_spread(owner: Pod, spread: TopologySpreadConstraint, other: Pod) -> bool:
-    return owner.metadata.namespace == other.metadata.namespace and _selects(
-        owner, spread.label_selector, spread.match_label_keys, (), other
+    selects_labels = spread.label_selector != LabelSelector() or any(
+        key in owner.metadata.labels for key in spread.match_label_keys
+    )
+    return (
+        selects_labels
+        and owner.metadata.namespace == other.metadata.namespace
+        and _selects(owner, spread.label_selector, spread.match_label_keys, (), other)
     )
 
 

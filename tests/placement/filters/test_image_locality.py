@@ -27,10 +27,16 @@ def world(*nodes: object) -> World:
         pytest.param("app:1=4000", "other:1=1", {"a": 100, "b": 0}, id="a size above the threshold"),
         pytest.param("app:1=8000000000000", "app:1=1", {"a": 100, "b": 0}, id="an excessive size"),
         pytest.param("app:1=500", "app:1=3000", {"a": 48, "b": 100}, id="different sizes on two nodes"),
+        pytest.param(
+            "app:1=3000 app:1=500", "x:1=1", {"a": 23, "b": 0}, id="the last image of a name counts"
+        ),
     ],
 )
 def test_score_by_size_and_share_of_nodes(on_a: str, on_b: str, want: dict[str, int]) -> None:
-    assert world(having("a", on_a), having("b", on_b)).raw_score(pod("p", image="app:1"), "images") == want
+    assert (
+        world(having("a", *on_a.split()), having("b", on_b)).raw_score(pod("p", image="app:1"), "images")
+        == want
+    )
 
 
 def test_small_images_score_zero() -> None:

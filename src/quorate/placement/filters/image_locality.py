@@ -95,4 +95,5 @@ def _names(images: tuple[ContainerImage, ...]) -> set[str]:
 
 
 def _size(image: str, images: tuple[ContainerImage, ...]) -> int:
-    return next((min(one.size_bytes, _MAX_SIZE) for one in images if image in one.names), 0)
+    """Return the size of the last image of that name; 0 if there is none."""
+    return next((min(one.size_bytes, _MAX_SIZE) for one in reversed(images) if image in one.names), 0)

@@ -52,6 +52,7 @@ def having(text: str, *nodes: Any) -> World:
         pytest.param("a=1 b=1", spread(skew=2), "c d", id="the count of a zone is that of all its nodes"),
         pytest.param("a=1", spread("hostname"), "b c d", id="each node is a domain"),
         pytest.param("a=1", spread(app="db"), "a b c d", id="the selector matches other pods"),
+        pytest.param("a=1", spread(labelSelector={}), "a b c d", id="an empty selector counts no pods"),
         pytest.param("a=1 c=1 d=1", spread(minDomains=4), "", id="fewer zones than minDomains"),
         pytest.param("a=1 c=1 d=1", spread(minDomains=3), "a b c d", id="as many zones as minDomains"),
     ],

@@ -95,9 +95,12 @@ def affinity_term(term: PodAffinityTerm, namespace: str, labels: Labels) -> Affi
 def spread_constraint(
     constraint: TopologySpreadConstraint, namespace: str, labels: Labels
 ) -> SpreadConstraint:
-    """Compile the topology spread constraint of a pod with these labels."""
+    """Compile the topology spread constraint of a pod with these labels.
+
+    Kube-scheduler counts no pods for an empty selector.
+    """
     pod_labels = _requirements(constraint.label_selector)
-    pod_labels = _with_label_keys(pod_labels, "In", constraint.match_label_keys, labels)
+    pod_labels = _with_label_keys(pod_labels, "In", constraint.match_label_keys, labels) or None
     return SpreadConstraint(
         selector=PodSelector(namespaces=frozenset({namespace}), namespace_labels=None, pod_labels=pod_labels),
         topology_key=constraint.topology_key,
