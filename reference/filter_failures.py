@@ -11,7 +11,7 @@ _HEAD: Final = """\
 If pods of a pod group fit no node, its condition `Unschedulable` gives the number of nodes with
 insufficient resources, and the number of nodes that a filter rejects for one of the reasons below. Each
 rejected node counts once, for the first reason in the order of this page that applies to it. The messages
-are those of kube-scheduler where it has the same filter.
+are those of kube-scheduler where it has the same filter; only the taint is named here.
 
 | resolved by | meaning | status code in kube-scheduler |
 |---|---|---|
@@ -82,7 +82,7 @@ REASONS: Final = (
         failures.UNBOUND_CLAIMS,
         "a claim is not bound, and its class does not wait for the first consumer",
     ),
-    Reason(failures.BOUND_VOLUME_MISSING, "a claim is bound to a volume that does not exist"),
+    Reason(failures.volume_not_found("NAME"), "a claim is bound to a volume that does not exist"),
     Reason(failures.NOT_READY, "the condition `Ready` of the node is not true"),
     Reason(failures.UNSCHEDULABLE, "the node is cordoned, and the pod does not tolerate that"),
     Reason(

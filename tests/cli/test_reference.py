@@ -68,7 +68,7 @@ def test_every_filter_failure_is_on_the_page() -> None:
         for make in vars(failures).values()
         if inspect.isfunction(make) and inspect.signature(make).return_annotation is FilterFailure
     }
-    assert len(made) == 15
+    assert len(made) == 16
     listed = {reason.failure for reason in REASONS}
     as_listed = {FilterFailure(one.remedy, WORDS.sub("NAME", one.reason)) for one in listed}
     assert known | made <= as_listed
@@ -80,7 +80,8 @@ def test_failures_resolved_by_eviction_match_kube_scheduler() -> None:
         "cannot allocate all claims: SHORTAGE",
         "node group resource limit exceeded",
         "node(s) didn't have free ports for the requested pod ports",
-        "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use "
+        "by another pod",
         "node(s) exceed max volume count",
         "node(s) didn't match pod topology spread constraints",
         "node(s) didn't match pod anti-affinity rules",

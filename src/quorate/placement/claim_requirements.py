@@ -85,16 +85,13 @@ class Attachment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class UnboundClaims:
-    """Claims that are bound or provisioned once the pod has a node.
+class UnboundClaim:
+    """A claim that is bound or provisioned once the pod has a node."""
 
-    All of them can use the same volumes.
-    """
-
-    count: int
-    candidate_volumes: tuple[NodeSelector | None, ...]  # the nodes of each volume; None is all nodes
+    volumes: tuple[tuple[str, NodeSelector | None], ...]  # in order; names, and the nodes (None: all nodes)
     can_provision: bool
-    provisioning_topology: NodeSelector | None = None  # None is all nodes
+    topology: NodeSelector | None = None  # where a volume can be provisioned; None is all nodes
+    node: str = ""  # the only node for which a volume is provisioned; "" if none is selected
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +101,7 @@ class VolumeRequirements:
     failure: FilterFailure | None = None  # rejects all nodes until the claims change
     bound: tuple[NodeSelector, ...] = ()  # the node affinity of each bound volume
     zones: tuple[tuple[str, frozenset[str]], ...] = ()  # zone labels of bound volumes, with allowed values
-    unbound_claims: tuple[UnboundClaims, ...] = ()
+    unbound_claims: tuple[UnboundClaim, ...] = ()  # those that request the least come first
     # The volumes of unbound claims without a selected node: the first placed pod selects it for all users.
     unselected: tuple[Attachment, ...] = ()
     read_write_once_pod: tuple[Attachment, ...] = ()  # usable by one pod at a time, on whatever node

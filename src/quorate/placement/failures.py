@@ -53,12 +53,10 @@ PORT_CONFLICT: Final = FilterFailure(
 )
 CLAIM_IN_USE: Final = FilterFailure(
     Remedy.PREEMPTION,
-    "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by "
+    "another pod",
 )
 TOO_MANY_VOLUMES: Final = FilterFailure(Remedy.PREEMPTION, "node(s) exceed max volume count")
-BOUND_VOLUME_MISSING: Final = FilterFailure(
-    Remedy.WAITING, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
-)
 UNBOUND_CLAIMS: Final = FilterFailure(Remedy.WAITING, "pod has unbound immediate PersistentVolumeClaims")
 VOLUME_AFFINITY: Final = FilterFailure(
     Remedy.OTHER_NODES, "node(s) didn't match PersistentVolume's node affinity"
@@ -93,6 +91,10 @@ def unreadable_pod(pod: str) -> FilterFailure:
 
 def claim_not_found(name: str) -> FilterFailure:
     return FilterFailure(Remedy.WAITING, f'persistentvolumeclaim "{name}" not found')
+
+
+def volume_not_found(name: str) -> FilterFailure:
+    return FilterFailure(Remedy.WAITING, f'persistentvolume "{name}" not found')
 
 
 def claim_not_created(name: str) -> FilterFailure:

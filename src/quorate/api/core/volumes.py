@@ -38,6 +38,7 @@ class PersistentVolumeSpec(Struct):
     claim_ref: ClaimReference | None = None
     node_affinity: VolumeNodeAffinity | None = None
     csi: CSIVolumeSource | None = None
+    volume_attributes_class_name: str = ""
 
 
 class VolumeStatus(Struct):
@@ -59,6 +60,7 @@ class PersistentVolumeClaimSpec(Struct):
     volume_name: str = ""
     storage_class_name: str | None = None
     volume_mode: str = "Filesystem"
+    volume_attributes_class_name: str = ""
 
 
 class PersistentVolumeClaim(Struct):

@@ -3,10 +3,12 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.core.pod import Pod
 from quorate.api.core.volumes import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from quorate.api.meta import Key, ObjectMeta
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.failures import TOO_MANY_VOLUMES
@@ -75,6 +77,23 @@ def test_attached_volumes_are_not_added_again() -> None:
     for claim in ("c1", "c2"):
         full.put(using(f"with-{claim}", claim), "n")
     assert full.passing(using("p", "c2", "c3")) == "n other"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"deletionTimestamp": "2026-01-01T00:00:00Z"}, id="its claim is being deleted"),
+        pytest.param({"name": "c9"}, id="another claim of the pod does not exist"),
+    ],
+)
+def test_the_volumes_of_a_running_pod_count_whatever_becomes_of_its_claims(change: dict[str, str]) -> None:
+    full = world(limit=1)
+    first = full.storage.claims[Key("default", "c1")]
+    metadata = codec.convert(ObjectMeta, {**codec.convert(dict[str, Any], first.metadata), **change})
+    full.storage.set_claim(replace(first, metadata=metadata))
+    full.storage.remove_claim(Key("default", "c2"))
+    full.put(using("one", "c1", "c2"), "n")
+    assert full.passing(using("p", "c3")) == "other"
 
 
 def test_a_volume_is_attached_as_long_as_any_pod_uses_it() -> None:

@@ -100,7 +100,7 @@ def on_all_nodes(reason: str) -> dict[str, str]:
         ),
         pytest.param(
             [claim("data", "gone")],
-            "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+            'persistentvolume "gone" not found',
             id="a bound volume that does not exist",
         ),
         pytest.param(
@@ -198,6 +198,9 @@ def test_a_volume_without_node_affinity_rejects_no_node() -> None:
             "b",
             id="a node without zone and region",
         ),
+        pytest.param(
+            {"topology.kubernetes.io/zone": ""}, ["a topology.kubernetes.io/zone=1"], "a", id="an empty label"
+        ),
         pytest.param({"team": "1"}, ["a topology.kubernetes.io/zone=1"], "a", id="other labels are ignored"),
     ],
 )
@@ -215,6 +218,13 @@ def topology(*zones: str) -> dict[str, Any]:
 
 
 LOCAL = "kubernetes.io/no-provisioner"
+DATA = {"namespace": "default", "name": "data"}
+NOT_AS_CLAIMED: dict[str, dict[str, Any]] = {
+    "class": {"storageClassName": "fast"},
+    "mode": {"storageClassName": "slow", "volumeMode": "Block"},
+    "capacity": {"storageClassName": "slow", "capacity": {"storage": "9Gi"}},
+    "attributes class": {"storageClassName": "slow", "volumeAttributesClassName": "gold"},
+}
 NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
 
 
@@ -251,6 +261,23 @@ NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
             ],
             "a b c",
             id="a volume reserved for the claim",
+        ),
+        *(
+            pytest.param(
+                [class_("slow", LOCAL), volume("v", claimRef=DATA, **different)],
+                "",
+                id=f"a volume reserved for the claim, with another {field}",
+            )
+            for field, different in NOT_AS_CLAIMED.items()
+        ),
+        pytest.param(
+            [
+                class_("slow", LOCAL),
+                volume("v", claimRef=DATA, storageClassName="slow", **in_zone("2")),
+                volume("w", phase="Available", storageClassName="slow"),
+            ],
+            "b",
+            id="a volume reserved for the claim, and a free one elsewhere",
         ),
         pytest.param(
             [
@@ -294,6 +321,14 @@ NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
             "",
             id="a volume with another mode",
         ),
+        pytest.param(
+            [
+                class_("slow", LOCAL),
+                volume("v", phase="Available", storageClassName="slow", volumeAttributesClassName="gold"),
+            ],
+            "",
+            id="a volume with another attributes class",
+        ),
     ],
 )
 def test_nodes_for_an_unbound_claim(objects: list[Any], want: str) -> None:
@@ -310,6 +345,8 @@ def test_a_claim_with_a_selected_node_rejects_other_nodes() -> None:
         annotations={"volume.kubernetes.io/selected-node": "b"},
     )
     assert world(provisioning, class_("slow")).passing(using("data")) == "b"
+    assert world(provisioning, class_("slow", **topology("1"))).passing(using("data")) == ""
+    assert world(provisioning, class_("slow", LOCAL)).passing(using("data")) == ""
 
 
 def test_a_claim_may_select_its_volume_by_labels() -> None:
@@ -328,6 +365,23 @@ def test_two_claims_need_two_volumes() -> None:
     unbound = world(*claims, class_("slow", LOCAL), *volumes)
     assert unbound.passing(using("data", "logs")) == "a"
     assert unbound.passing(using("data")) == "a b"
+
+
+def test_a_small_claim_takes_the_volume_of_a_large_one_where_there_is_no_other() -> None:
+    large, small = (
+        claim(name, storageClassName="slow", resources={"requests": {"storage": size}})
+        for name, size in (("large", "12Gi"), ("small", "10Gi"))
+    )
+    volumes = [
+        volume(
+            name, phase="Available", storageClassName="slow", capacity={"storage": size}, **in_zone(*zones)
+        )
+        for name, size, zones in (("v", "12Gi", ("1", "2")), ("w", "11Gi", ("2", "3")))
+    ]
+    unbound = world(large, small, class_("slow", LOCAL), *volumes)
+    assert unbound.passing(using("large")) == "a b"
+    assert unbound.passing(using("small")) == "a b c"
+    assert unbound.passing(using("large", "small")) == "b"
 
 
 def test_results_follow_changes_of_volumes() -> None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node
 from quorate.api.core.volumes import PersistentVolume, PersistentVolumeClaim
-from quorate.api.quantity import Quantity
 from quorate.placement.filters.node_affinity import match_any_term
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.filters.volumes.requirements import (
+    by_capacity,
     can_provision,
     claims_of,
     has_no_selected_node,
@@ -70,7 +70,7 @@ def volume_bindings(pod: Pod, node: Node, storage: StorageIndex) -> tuple[Volume
             continue  # a volume is reserved for the claim already
         free = [volume for volume in reachable if volume.metadata.name not in taken]
         if free:
-            volume = min(free, key=lambda volume: (_capacity(volume), volume.metadata.name))
+            volume = min(free, key=by_capacity)
             taken.add(volume.metadata.name)
             bindings.append(StaticBinding(volume, claim))
         elif can_provision(claim, storage):
@@ -84,10 +84,6 @@ def _unselected(pod: Pod, storage: StorageIndex) -> Iterator[PersistentVolumeCla
     for claim in claims_of(pod, storage):
         if waits_for_consumer(claim, storage) and has_no_selected_node(claim):
             yield claim
-
-
-def _capacity(volume: PersistentVolume) -> Quantity:
-    return volume.spec.capacity.get("storage", Quantity(0))
 
 
 def _is_reachable(volume: PersistentVolume, node: Node) -> bool:

@@ -6,11 +6,11 @@ of a node use counts once against the limit.  A node without a limit for a drive
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from quorate.placement import failures
-from quorate.placement.claim_requirements import Attachment, UnboundClaims, VolumeRequirements
+from quorate.placement.claim_requirements import Attachment, UnboundClaim, VolumeRequirements
 from quorate.placement.failures import NodeStatuses
 from quorate.placement.filters.node_affinity import matching_nodes
 from quorate.placement.filters.node_columns import NodeColumns
@@ -25,8 +25,8 @@ def filter_volume_binding(
     """Reject nodes that cannot reach a bound volume or get an unbound one."""
     for affinity in requirements.bound:
         statuses.reject(~matching_nodes(nodes, (), affinity), failures.VOLUME_AFFINITY)
-    for claims in requirements.unbound_claims:
-        statuses.reject(~_can_bind(nodes, claims), failures.NO_VOLUME_TO_BIND)
+    if requirements.unbound_claims:
+        statuses.reject(~_can_bind(nodes, requirements.unbound_claims), failures.NO_VOLUME_TO_BIND)
 
 
 def filter_volume_zone(nodes: NodeColumns, requirements: VolumeRequirements, statuses: NodeStatuses) -> None:
@@ -46,14 +46,22 @@ def filter_volume_zone(nodes: NodeColumns, requirements: VolumeRequirements, sta
         statuses.reject(has_zone & ~allowed, failures.NO_VOLUME_ZONE)
 
 
-def _can_bind(nodes: NodeColumns, claims: UnboundClaims) -> Mask:
-    volumes = np.zeros(nodes.size, np.int64)
-    for selector in claims.candidate_volumes:
-        volumes += matching_nodes(nodes, (), selector)
-    enough: Mask = volumes >= claims.count
-    return (
-        enough | matching_nodes(nodes, (), claims.provisioning_topology) if claims.can_provision else enough
-    )
+def _can_bind(nodes: NodeColumns, claims: Iterable[UnboundClaim]) -> Mask:
+    """Return the nodes on which each claim gets a volume that no claim before it takes, or a new one."""
+    result = ~nodes.vacant
+    taken: dict[str, Mask] = {}  # by volume: the nodes on which a claim takes it
+    for claim in claims:
+        is_bound = np.zeros(nodes.size, np.bool_)
+        for name, selector in claim.volumes:
+            before = taken.get(name, np.zeros(nodes.size, np.bool_))
+            chosen = matching_nodes(nodes, (), selector) & ~before & ~is_bound
+            taken[name] = before | chosen
+            is_bound |= chosen
+        if claim.can_provision:
+            provisioned = matching_nodes(nodes, (), claim.topology)
+            is_bound |= provisioned & nodes.names.in_values((claim.node,)) if claim.node else provisioned
+        result &= is_bound
+    return result
 
 
 @dataclass(slots=True)

@@ -4,9 +4,7 @@ Source: the Kubernetes page "Persistent Volumes" and kube-scheduler's plugin Vol
 missing: the capacity that storage drivers publish, and in-tree volumes specified in the pod itself.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from quorate.api.core import NodeSelector, NodeSelectorTerm
@@ -22,9 +20,8 @@ from quorate.api.core.volumes import (
 from quorate.api.meta import Key, SelectorRequirement, matches_selector
 from quorate.api.quantity import Quantity
 from quorate.placement import failures
-from quorate.placement.claim_requirements import NO_VOLUMES, Attachment, UnboundClaims, VolumeRequirements
+from quorate.placement.claim_requirements import NO_VOLUMES, Attachment, UnboundClaim, VolumeRequirements
 from quorate.placement.failures import FilterFailure
-from quorate.placement.filters.node_affinity import NAME_FIELD
 from quorate.placement.filters.volumes.storage import StorageIndex
 
 # Current labels of volumes and nodes, by the deprecated ones that old drivers still write.
@@ -42,31 +39,41 @@ def volume_requirements(pod: Pod, storage: StorageIndex) -> VolumeRequirements:
     """Return what the claims of ``pod``, as they are now, require of its node."""
     if not pod.spec.volumes:
         return NO_VOLUMES
-    claims: list[PersistentVolumeClaim] = []
-    for volume in pod.spec.volumes:
-        claim = storage.claims.get(_claim_key(pod, volume))
-        if claim is None:
-            return VolumeRequirements(failure=_missing(pod, volume))
-        failure = _unusable(claim, pod, volume)
-        if failure is not None:
-            return VolumeRequirements(failure=failure)
-        claims.append(claim)
-    bound = [claim for claim in claims if _is_bound(claim)]
-    unbound = [claim for claim in claims if not _is_bound(claim)]
-    if not all(waits_for_consumer(claim, storage) for claim in unbound):
-        return VolumeRequirements(failure=failures.UNBOUND_CLAIMS)
-    if any(claim.spec.volume_name not in storage.volumes for claim in bound):
-        return VolumeRequirements(failure=failures.BOUND_VOLUME_MISSING)
-    volumes = [storage.volumes[claim.spec.volume_name] for claim in bound]
+    claims = list(claims_of(pod, storage))
     once = {_claim_attachment("", c) for c in claims if READ_WRITE_ONCE_POD in c.spec.access_modes}
+    attachments = tuple(sorted({*_attachments(claims, storage), *once}))
+    failure = _failure(pod, claims, storage)
+    if failure is not None:  # the volumes of a pod that has a node are attached all the same
+        return VolumeRequirements(failure=failure, attachments=attachments)
+    volumes = [storage.volumes[claim.spec.volume_name] for claim in claims if _is_bound(claim)]
+    unbound = sorted(
+        (claim for claim in claims if not _is_bound(claim)),
+        key=lambda claim: (claim.requested, claim.metadata.key),
+    )
     return VolumeRequirements(
         bound=tuple(affinity for affinity in map(required_affinity, volumes) if affinity is not None),
         zones=tuple(zone for volume in volumes for zone in _zones(volume)),
-        unbound_claims=tuple(_unbound_claims(unbound, storage)),
-        unselected=tuple(sorted(_future_attachments(filter(has_no_selected_node, unbound), storage))),
+        unbound_claims=tuple(_unbound_claim(claim, storage) for claim in unbound),
+        unselected=tuple(sorted(_attachments(filter(has_no_selected_node, unbound), storage))),
         read_write_once_pod=tuple(sorted(once)),
-        attachments=tuple(sorted({*_attachments(volumes), *_future_attachments(unbound, storage), *once})),
+        attachments=attachments,
     )
+
+
+def _failure(
+    pod: Pod, claims: Iterable[PersistentVolumeClaim], storage: StorageIndex
+) -> FilterFailure | None:
+    """Return why the claims, as they are now, keep the pod from all nodes."""
+    for volume in pod.spec.volumes:
+        claim = storage.claims.get(_claim_key(pod, volume))
+        failure = _missing(pod, volume) if claim is None else _unusable(claim, pod, volume)
+        if failure is not None:
+            return failure
+    if any(not _is_bound(claim) and not waits_for_consumer(claim, storage) for claim in claims):
+        return failures.UNBOUND_CLAIMS
+    names = (claim.spec.volume_name for claim in claims if _is_bound(claim))
+    missing = next((name for name in names if name not in storage.volumes), None)
+    return None if missing is None else failures.volume_not_found(missing)
 
 
 def claims_of(pod: Pod, storage: StorageIndex) -> Iterator[PersistentVolumeClaim]:
@@ -94,12 +101,16 @@ def can_provision(claim: PersistentVolumeClaim, storage: StorageIndex) -> bool:
     return class_ is not None and class_.provisioner not in ("", NO_PROVISIONER)
 
 
-def matching_volumes(claim: PersistentVolumeClaim, storage: StorageIndex) -> Iterator[PersistentVolume]:
-    """Yield the volumes that the claim may be bound to."""
-    for volume in storage.candidate_volumes(claim):
-        reference = volume.spec.claim_ref
-        if _satisfies(volume, claim) if reference is None else reference.uid in ("", claim.metadata.uid):
-            yield volume
+def matching_volumes(claim: PersistentVolumeClaim, storage: StorageIndex) -> Sequence[PersistentVolume]:
+    """Return the volumes that the claim may be bound to: those reserved for it, or else the free ones."""
+    volumes = [volume for volume in storage.candidate_volumes(claim) if _is_usable(volume, claim)]
+    reserved = [volume for volume in volumes if volume.spec.claim_ref is not None]
+    return reserved or [volume for volume in volumes if _is_selected(volume, claim)]
+
+
+def by_capacity(volume: PersistentVolume) -> tuple[Quantity, str]:
+    """Return the order in which the scheduler tries volumes."""
+    return volume.spec.capacity.get("storage", Quantity(0)), volume.metadata.name
 
 
 def required_affinity(volume: PersistentVolume) -> NodeSelector | None:
@@ -136,27 +147,20 @@ def _is_bound(claim: PersistentVolumeClaim) -> bool:
 
 def _zones(volume: PersistentVolume) -> Iterator[tuple[str, frozenset[str]]]:
     for key, value in sorted(volume.metadata.labels.items()):
-        if key in ZONE_LABELS or key in ZONE_LABELS.values():
-            yield key, frozenset(value.split(_ZONE_SEPARATOR))
+        zones = frozenset(value.split(_ZONE_SEPARATOR))
+        if all(zones) and (key in ZONE_LABELS or key in ZONE_LABELS.values()):
+            yield key, zones
 
 
-def _attachments(volumes: Iterable[PersistentVolume]) -> Iterator[Attachment]:
-    for volume in volumes:
-        if volume.spec.csi is not None:
-            yield Attachment(volume.spec.csi.driver, volume.spec.csi.volume_handle)
-
-
-def _future_attachments(
-    claims: Iterable[PersistentVolumeClaim], storage: StorageIndex
-) -> Iterator[Attachment]:
-    """Yield one attachment per unbound claim.
-
-    The future volumes count against the limits of their drivers too.
-    """
+def _attachments(claims: Iterable[PersistentVolumeClaim], storage: StorageIndex) -> Iterator[Attachment]:
+    """Yield one attachment per claim: the future volumes count against the limits of their drivers too."""
     for claim in claims:
-        class_ = storage.class_of(claim)
-        assert class_ is not None, f"{claim.metadata.key} waits for its consumer but has no class"
-        yield _claim_attachment(class_.provisioner, claim)
+        volume, class_ = storage.volumes.get(claim.spec.volume_name), storage.class_of(claim)
+        if volume is not None:
+            if volume.spec.csi is not None:
+                yield Attachment(volume.spec.csi.driver, volume.spec.csi.volume_handle)
+        elif class_ is not None:
+            yield _claim_attachment(class_.provisioner, claim)
 
 
 def _claim_attachment(driver: str, claim: PersistentVolumeClaim) -> Attachment:
@@ -167,47 +171,40 @@ def _claim_attachment(driver: str, claim: PersistentVolumeClaim) -> Attachment:
     return Attachment(driver, f"claim {claim.metadata.key}")
 
 
-def _unbound_claims(
-    claims: Iterable[PersistentVolumeClaim], storage: StorageIndex
-) -> Iterator[UnboundClaims]:
-    """Yield the claims in groups; the claims of a group can use the same volumes."""
-    counts: Counter[UnboundClaims] = Counter(_unbound_claim(claim, storage) for claim in claims)
-    for one, count in counts.items():
-        yield replace(one, count=count)
-
-
-def _unbound_claim(claim: PersistentVolumeClaim, storage: StorageIndex) -> UnboundClaims:
-    selected = claim.metadata.annotations.get(SELECTED_NODE)
-    if selected is not None:  # its volume is being provisioned for that node
-        topology = _node_named(selected)
-        return UnboundClaims(
-            count=1, candidate_volumes=(), can_provision=True, provisioning_topology=topology
-        )
+def _unbound_claim(claim: PersistentVolumeClaim, storage: StorageIndex) -> UnboundClaim:
     class_ = storage.class_of(claim)
     assert class_ is not None, f"{claim.metadata.key} waits for its consumer but has no class"
-    return UnboundClaims(
-        count=1,
-        candidate_volumes=tuple(map(required_affinity, matching_volumes(claim, storage))),
-        can_provision=can_provision(claim, storage),
-        provisioning_topology=_allowed_topologies(class_),
+    topology = _allowed_topologies(class_)
+    selected = claim.metadata.annotations.get(SELECTED_NODE)
+    if selected is not None:  # its volume is being provisioned for that node
+        return UnboundClaim((), can_provision(claim, storage), topology, selected)
+    volumes = sorted(matching_volumes(claim, storage), key=by_capacity)
+    return UnboundClaim(
+        tuple((volume.metadata.name, required_affinity(volume)) for volume in volumes),
+        can_provision(claim, storage),
+        topology,
     )
 
 
-def _satisfies(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Return True if an unreserved volume of the claim's class satisfies the claim."""
+def _is_usable(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Return True if no other claim has the volume, and it has what the claim requests."""
+    reference = volume.spec.claim_ref
+    return (
+        (reference is None or reference.uid in ("", claim.metadata.uid))
+        and volume.metadata.deletion_timestamp is None
+        and volume.spec.storage_class_name == (claim.spec.storage_class_name or "")
+        and volume.spec.volume_mode == claim.spec.volume_mode
+        and volume.spec.volume_attributes_class_name == claim.spec.volume_attributes_class_name
+        and volume.spec.capacity.get("storage", Quantity(0)) >= claim.requested
+    )
+
+
+def _is_selected(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     return (
         volume.status.phase == "Available"
-        and volume.metadata.deletion_timestamp is None
-        and volume.spec.volume_mode == claim.spec.volume_mode
         and set(claim.spec.access_modes) <= set(volume.spec.access_modes)
-        and volume.spec.capacity.get("storage", Quantity(0)) >= claim.requested
         and (claim.spec.selector is None or matches_selector(claim.spec.selector, volume.metadata.labels))
     )
-
-
-def _node_named(name: str) -> NodeSelector:
-    requirement = SelectorRequirement(key=NAME_FIELD, operator="In", values=(name,))
-    return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(requirement,)),))
 
 
 def _allowed_topologies(class_: StorageClass) -> NodeSelector | None:
