@@ -76,6 +76,22 @@ def test_a_set_that_changes_while_it_is_evicted_runs_no_pod_before_its_admission
     run_story(story, QUEUED, FLEET)
 
 
+def test_a_set_that_asks_for_less_while_it_waits_starts() -> None:
+    async def story(world: World) -> None:
+        await world.queues("2")
+        template = a_set(2)["spec"]["template"]["spec"]
+        (container,) = template["containers"]
+        large = {"containers": [{**container, "resources": {"requests": {"cpu": "5"}}}]}
+        waiting = a_set(2)
+        waiting["spec"]["template"]["spec"] |= large
+        await world.client.create(STATEFUL_SETS, waiting, NAMESPACE)
+        await world.until("its pods wait", lambda: all_wait(world))
+        await world.client.patch(STATEFUL_SETS, WEB, {"spec": {"template": {"spec": template}}})
+        await until_ready(world, STATEFUL_SETS, 2)
+
+    run_story(story, QUEUED, FLEET)
+
+
 async def all_wait(world: World) -> bool:
     pods = await live_pods(world)
     return bool(pods) and all(map(is_gated, pods))

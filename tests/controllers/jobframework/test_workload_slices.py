@@ -71,6 +71,12 @@ def created(got: JobPlan) -> Workload:
     return workload
 
 
+def test_a_slice_without_quota_follows_what_places_the_pods() -> None:
+    moved = template(schedulingGates=[{"name": ELASTIC_GATE}], nodeSelector={"zone": "b"})
+    assert reasons(plan(a_growing_job(template=moved), a_slice(3))) == ["UpdatedWorkload"]
+    assert plan(a_growing_job(template=moved, suspend=False), running(3)) == IDLE
+
+
 def test_the_pod_template_is_gated_before_the_first_slice_exists() -> None:
     assert reasons(plan(a_growing_job(suspend=False, template=template()))) == ["Stopped"]
     (patch,) = plan(a_growing_job(template=template())).writes

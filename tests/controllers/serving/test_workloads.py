@@ -235,6 +235,29 @@ def test_only_gated_pods_move_to_another_queue_with_their_set(state: str, moves:
     assert ("kueue.x-k8s.io/queue-name" in patch.body["metadata"]["labels"]) is moves
 
 
+@pytest.mark.parametrize(
+    ("state", "status", "strategy", "deleted"),
+    [
+        pytest.param("gated", {}, {}, True, id="gated"),
+        pytest.param("pending", {}, {}, False, id="with quota"),
+        pytest.param("gated", {"observedGeneration": 1}, {}, False, id="the status is from before"),
+        pytest.param("gated", {"updateRevision": "db-1"}, {}, False, id="of the present template"),
+        pytest.param(
+            "gated", {}, {"rollingUpdate": {"partition": 1}}, False, id="it may be below the partition"
+        ),
+        pytest.param("gated", {"updateRevision": None}, {}, False, id="a set without revisions"),
+    ],
+)
+def test_a_gated_pod_of_an_earlier_template_is_deleted(
+    state: str, status: Json, strategy: Json, deleted: bool
+) -> None:
+    obj = a_set(1, status={"updateRevision": "db-2", "observedGeneration": 2, **status})
+    obj.spec["updateStrategy"] = strategy
+    pod = a_pod("db-0", state, labels={"controller-revision-hash": "db-1"})
+    workload = a_group_workload("main=1", "not-QuotaReserved:Pending", name=DB)
+    assert ("delete db-0" in decide(obj, workload, pods=[pod])) == deleted
+
+
 def test_pods_get_the_labels_of_their_group() -> None:
     pod = a_pod("db-0", group="", has_finalizer=False, role="other")
     workload = a_group_workload("main=2", "not-QuotaReserved:Pending", name=DB)

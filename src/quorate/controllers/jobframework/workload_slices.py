@@ -143,7 +143,11 @@ def is_size_of_copy(state: JobState[J], workload: Workload) -> bool:
     The manager cluster changes the size of the copy, and soon that of its workload.
     """
     is_copy = ORIGIN in state.job.metadata.labels and state.is_elastic
-    return is_copy and not _is_of_other_job(state, workload) and _differs_in_counts_only(state, workload)
+    return (
+        is_copy
+        and not _is_of_other_job(state, workload)
+        and _differs_in_counts_only(state, workload, placement=False)
+    )
 
 
 def _with_one(state: JobState[J], only: Workload) -> JobPlan | Workload:
@@ -227,7 +231,7 @@ def _replace(state: JobState[J], old: Workload, new: Workload) -> JobPlan:
     return JobPlan(writes=status_patch(WORKLOADS, old, finished), events=(event,))
 
 
-def _differs_in_counts_only(state: JobState[J], workload: Workload) -> bool:
+def _differs_in_counts_only(state: JobState[J], workload: Workload, *, placement: bool = True) -> bool:
     if len(workload.spec.pod_sets) != len(state.pod_sets):
         return False
     recounted = tuple(
@@ -235,7 +239,12 @@ def _differs_in_counts_only(state: JobState[J], workload: Workload) -> bool:
         for ours, theirs in zip(state.pod_sets, workload.spec.pod_sets, strict=True)
     )
     return is_equivalent(
-        workload, recounted, state.maximum_execution_s, state.suspended, running=not state.suspended
+        workload,
+        recounted,
+        state.maximum_execution_s,
+        state.suspended,
+        running=not state.suspended,
+        placement=placement,
     )
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from quorate.api.core.pod import Pod
 from quorate.api.events import ObjectReference
+from quorate.api.field_path import look_up
 from quorate.api.kueue import PodSet, Workload, WorkloadSpec
 from quorate.api.meta import ObjectMeta, find_condition
 from quorate.api.names.kueue import JOB_UID, PREBUILT_WORKLOAD, QUEUE_NAME, RESOURCE_IN_USE
@@ -32,6 +33,7 @@ from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileConte
 from quorate.controllers.jobframework.sync_workload import workload_update
 from quorate.controllers.limits import MAX_LABEL
 from quorate.controllers.pods import constants
+from quorate.controllers.pods.pod_writes import delete_pods
 from quorate.controllers.pods.queued_pod import is_gated
 from quorate.controllers.serving.kinds import (
     MAIN,
@@ -50,6 +52,8 @@ from quorate.queueing import conditions as c
 from quorate.queueing.conditions import ON_HOLD, PENDING_EVALUATION
 from quorate.queueing.lifecycle.statuses import unset_quota_reservation
 
+_REVISION: Final = "controller-revision-hash"
+_PARTITION: Final = ("updateStrategy", "rollingUpdate", "partition")
 NOT_RESIZED: Final = "NotResized"  # reason of an event of our own: Kueue's webhooks refuse the change
 ON_HOLD_TEXT: Final = "{kind} scaled to zero; workload on hold"
 PENDING_TEXT: Final = "Workload no longer on hold; waiting for quota reservation"
@@ -86,7 +90,9 @@ def serving_plans(
     # last pods of a set that is scaled to 0 keep their size of the group, as 0 is none.
     counted = [group for group in groups if group.workload in present and group.total]
     plans += map(_delete, surplus)
-    plans.append(Plan(concurrent=_add_to_groups(kind, obj, counted, pods)))
+    outdated = {pod.metadata.uid: pod for pod in _outdated_pods(obj, pods)}
+    added = _add_to_groups(kind, obj, counted, [pod for pod in pods if pod.metadata.uid not in outdated])
+    plans.append(Plan(concurrent=(*added, *delete_pods(outdated.values()))))
     return tuple(plan for plan in plans if plan != Plan())
 
 
@@ -236,6 +242,23 @@ def _delete(workload: Workload) -> Plan:
     if metadata.deletion_timestamp is None:
         return Plan(writes=(Delete(WORKLOADS, metadata.key, metadata.uid),))
     return Plan(writes=remove_finalizer(WORKLOADS, metadata))
+
+
+def _outdated_pods(obj: ServingSet, pods: Sequence[Pod]) -> list[Pod]:
+    """Return the gated pods that a StatefulSet made of an earlier template.
+
+    A set that creates its pods in order replaces none before it is ready, and the quota of the set is for
+    pods of the present template.
+    """
+    revision = look_up(obj.status, ("updateRevision",))
+    observed = look_up(obj.status, ("observedGeneration",))
+    if not revision or observed != obj.metadata.generation or look_up(obj.spec, _PARTITION):
+        return []
+    return [
+        pod
+        for pod in pods
+        if is_gated(pod) and not pod.is_leaving and pod.metadata.labels.get(_REVISION, revision) != revision
+    ]
 
 
 def _add_to_groups(
