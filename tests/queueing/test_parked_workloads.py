@@ -136,3 +136,15 @@ def test_no_workload_is_inadmissible_without_a_current_reason(
 def message_of(world: World, name: str) -> str:
     reserved = world.condition(name, c.QUOTA_RESERVED)
     return "" if reserved is None else reserved.message
+
+
+def test_local_queues_that_come_and_go_retry_no_workloads() -> None:
+    """A cluster with many tenants would else try all inadmissible workloads for each of them."""
+    world = world_with([{"name": "waits", "queue": "one", "requests": {"cpu": 4}}])
+    world.run("cycle")
+    world.run({"update": {"localQueues": {"other": {"stopPolicy": "Hold"}}}})
+    world.put_local_queue("default", "new")
+    world.state.remove_local_queue(Key("default", "new"))
+    world.settle()
+    ledger = world.state.ledger
+    assert not ledger.cluster_queues["cq"].pending.is_active(ledger.entries[key("waits")])

@@ -247,7 +247,7 @@ class QueueObjects:
         if before != (queue.is_running, queue.cluster_queue):
             self.ledger.dequeue_all(queue)
             self.ledger.enqueue_all(queue)
-            self._windows_changed()  # the owners of a window may be in other trees now
+            self._window_owners_changed()
 
     def remove_local_queue(self, key: Key) -> None:
         queue = self.ledger.local_queues.get(key)
@@ -256,7 +256,12 @@ class QueueObjects:
         self.ledger.dequeue_all(queue)
         queue.object = None
         self.ledger.remove_local_queue_if_unused(key)
-        self._windows_changed()
+        self._window_owners_changed()
+
+    def _window_owners_changed(self) -> None:
+        """Retry workloads, if there are windows: their owners may be in other trees now."""
+        if self.ledger.windows:
+            self._windows_changed()
 
     def _update_inactive_reasons(self, queue: ClusterQueueState) -> None:
         """Compute why ``queue`` is inactive; requeue its workloads if it has become active."""
