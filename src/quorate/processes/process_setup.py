@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 # The second generation has 80,000 new objects at most, which take some 7 ms; 300,000 took 25 ms on an idle
 # machine and 97 ms on a busy one. A full collection comes after 24 million new objects.
 _GC_THRESHOLDS: Final = (20_000, 2, 400)
@@ -82,7 +81,7 @@ def new_uid() -> str:
 
 
 async def run_until_stopped(server: str, *parts: Coroutine[None, None, None]) -> None:
-    """Run ``parts`` of a process with the cluster of ``server`` until SIGINT or SIGTERM."""
+    """Run ``parts`` of a process with the cluster of ``server`` until a signal to stop."""
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(part) for part in parts]
         await wait_for_signal(lambda: logger(__name__).info("starting", server=server))
@@ -92,19 +91,23 @@ async def run_until_stopped(server: str, *parts: Coroutine[None, None, None]) ->
 
 
 async def wait_for_signal(announce: Callable[[], None]) -> None:
-    """Return at SIGINT or SIGTERM; call ``announce`` once the handlers are installed."""
+    """Return at a signal to stop; call ``announce`` once the handlers are installed."""
     stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in _STOP_SIGNALS:
-        loop.add_signal_handler(number, stopped.set)
+    _on_signal(stopped.set)
     announce()
     await stopped.wait()
 
 
 async def run_until_signal(work: Coroutine[None, None, T]) -> T:
-    """Return the result of ``work``; cancel it at SIGINT or SIGTERM."""
+    """Return the result of ``work``; cancel it at a signal to stop."""
     task = asyncio.ensure_future(work)
-    loop = asyncio.get_running_loop()
-    for number in _STOP_SIGNALS:
-        loop.add_signal_handler(number, task.cancel)
+    _on_signal(task.cancel)
     return await task
+
+
+def _on_signal(stop: Callable[[], object]) -> None:
+    """Call ``stop`` at SIGINT, SIGTERM and the end of the terminal, unless nohup has that ignored."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, stop)
