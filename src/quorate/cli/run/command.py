@@ -2,7 +2,6 @@
 
 import logging
 import random
-from collections.abc import Sequence
 from math import prod
 from pathlib import Path
 from typing import Annotated
@@ -112,12 +111,14 @@ def run_directory(
     with open_screen(console) as screen:
         for warning in loaded.warnings:
             screen.print_line(f"warning: {config}: {warning}")
-        screen.print_line(f"{plural(plan.jobs, 'job')} on {_describe_pools(settings.pools)}")
+        screen.print_line(f"{plural(plan.jobs, 'job')} on {describe_nodes(settings)}")
         return uvloop.run(run_until_signal(run_plan(plan, screen, WallClock(), random.Random(), on_observed)))
 
 
-def _describe_pools(pools: Sequence[NodePool]) -> str:
-    return "; ".join(_describe_pool(pool) for pool in pools if pool.count) or "no nodes"
+def describe_nodes(settings: Settings) -> str:
+    """Return the nodes of a run as text: this machine, if pods are its processes, and the simulated ones."""
+    own = [] if settings.runtime is None else [f"this machine as node {settings.runtime.node_name}"]
+    return "; ".join([*own, *(_describe_pool(pool) for pool in settings.pools if pool.count)]) or "no nodes"
 
 
 def _describe_pool(pool: NodePool) -> str:
