@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from quorate.api import codec
+from quorate.api import codec, meta
 from quorate.api.core import Pod
-from quorate.kube.client import Client
+from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import WallClock
 from quorate.kube.informer import Informer
 from quorate.kube.resources import NODES, PODS
@@ -32,9 +32,15 @@ def a_pod(name: str) -> dict[str, Any]:
 
 
 async def scheduled_pods(
-    manifests: list[dict[str, Any]], capacity: int, path: Path | str = ":memory:"
+    manifests: list[dict[str, Any]],
+    capacity: int,
+    path: Path | str = ":memory:",
+    resized: str = "",
 ) -> set[str]:
-    """Return the scheduled pods on a node with capacity for ``capacity`` of them."""
+    """Return the scheduled pods on a node with capacity for ``capacity`` of them.
+
+    ``resized``: a pod that has the node already, and then requests all of its memory.
+    """
     async with (
         api_server(path) as server,
         Client(RestConfig(server.url, credentials=Token(server.token)), random.Random(1)) as client,
@@ -49,6 +55,14 @@ async def scheduled_pods(
                 await client.create(PODS, manifest)
             created = {manifest["metadata"]["name"] for manifest in manifests}
             await _until(pods, lambda: created <= {pod.metadata.name for pod in pods})
+            if resized:
+                resources = {"requests": {"memory": f"{capacity}Gi"}}
+                patch = {"spec": {"containers": [{"name": "main", "resources": resources}]}}
+                key = meta.Key("default", resized)
+                version = (
+                    await client.patch(PODS, key, patch, subresource="resize", kind=PatchKind.STRATEGIC)
+                ).metadata.resource_version
+                await _until(pods, lambda: version in {pod.metadata.resource_version for pod in pods})
             running.append(tasks.create_task(scheduler.run()))  # finds all pods pending
             await _until(
                 pods, lambda: all(_is_evaluated(pod) for pod in pods if pod.metadata.name in created)
@@ -67,7 +81,8 @@ async def _until(pods: Informer[Pod], condition: Callable[[], bool]) -> None:
 
 
 def _is_evaluated(pod: Pod) -> bool:
-    return any(condition.type == "PodScheduled" for condition in pod.status.conditions)
+    has_condition = any(condition.type == "PodScheduled" for condition in pod.status.conditions)
+    return has_condition or bool(pod.spec.node_name)
 
 
 def test_an_ignored_group_is_named_on_one_pod_at_a_time() -> None:
@@ -91,6 +106,13 @@ def test_an_ignored_group_is_named_on_one_pod_at_a_time() -> None:
 def test_pods_are_scheduled_in_order_of_creation() -> None:
     manifests = [a_pod("late-name"), a_pod("early-name"), a_pod("another")]
     assert asyncio.run(scheduled_pods(manifests, capacity=2)) == {"late-name", "early-name"}
+
+
+def test_a_pod_that_is_resized_takes_more_of_its_node() -> None:
+    bound = a_pod("bound")
+    bound["spec"]["nodeName"] = "node-1"
+    assert asyncio.run(scheduled_pods([bound, a_pod("new")], capacity=2)) == {"bound", "new"}
+    assert asyncio.run(scheduled_pods([bound, a_pod("new")], capacity=2, resized="bound")) == {"bound"}
 
 
 def test_a_pod_that_cannot_be_bound_holds_up_no_other(tmp_path: Path) -> None:

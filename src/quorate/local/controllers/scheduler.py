@@ -125,7 +125,8 @@ class Scheduler:
             self._forget_assumed(gone.metadata.uid)
         elif pod.spec.node_name:
             self._remove_pending(pod.metadata.key)
-            self._assume(pod, pod.spec.node_name)
+            if change.old is None or change.old.spec != pod.spec:
+                self._assume(pod, pod.spec.node_name)
         elif pod.metadata.uid in self._assumed:
             return  # bound by this scheduler a moment ago
         elif _is_schedulable(pod):
@@ -137,9 +138,11 @@ class Scheduler:
             self._remove_pending(pod.metadata.key)
 
     def _assume(self, pod: Pod, node: str) -> None:
-        if pod.metadata.uid in self._assumed:
-            return
+        """Count the pod on the node with what it requests now: it may be resized."""
         amounts = pod_amounts(pod.spec)
+        if self._assumed.get(pod.metadata.uid) == (node, amounts):
+            return
+        self._forget_assumed(pod.metadata.uid)
         self._assumed[pod.metadata.uid] = (node, amounts)
         if node in self._nodes:
             self._nodes[node].add_pod(amounts)
