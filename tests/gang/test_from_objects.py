@@ -43,7 +43,8 @@ def a_pod(**status: Any) -> Pod:
     ],
 )
 def test_container_resources_matter_only_beyond_the_request(cpu: str, alike: bool) -> None:
-    started = a_pod(phase="Running", containerStatuses=[{"name": "main", "allocatedResources": {"cpu": cpu}}])
+    running = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
+    started = a_pod(phase="Running", containerStatuses=[running])
     assert differ_only_in_status(a_pod(), started) is alike
     assert differ_only_in_status(started, a_pod()) is alike
 

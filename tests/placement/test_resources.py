@@ -91,10 +91,10 @@ def test_a_container_resized_in_place_takes_the_larger_amounts() -> None:
     ]
     statuses = [
         {"name": "b", "allocatedResources": {"cpu": "500m"}, "resources": {"requests": {"cpu": "1"}}},
-        {"name": "a", "allocatedResources": {"cpu": "1"}},
+        {"name": "a", "allocatedResources": {"cpu": "9"}},  # counts beside actual amounts only
     ]
     held = {"containerStatuses": statuses}
-    held["initContainerStatuses"] = [{"name": "s", "allocatedResources": {"memory": "2Gi"}}]
+    held["initContainerStatuses"] = [{"name": "s", "allocatedResources": {"memory": "2Gi"}, "resources": {}}]
     pod = codec.convert(Pod, {"metadata": {}, "spec": spec, "status": held})
     assert placed_pod_amounts(pod) == {"cpu": 3000, "memory": 2 * GIB, "pods": 1}
 

@@ -6,7 +6,7 @@ from weakref import ref
 import pytest
 from msgspec.structs import replace
 
-from quorate.api.core import NodeSelector
+from quorate.api.core import NodeSelector, ResourceRequirements
 from quorate.api.core.pod import ContainerStatus, PodStatus
 from quorate.api.interning import CACHE_BYTES
 from quorate.api.quantity import Quantity
@@ -59,8 +59,9 @@ def test_pods_that_differ_only_in_other_fields_have_one_shape() -> None:
 
 def test_pods_of_one_spec_have_different_shapes_while_one_is_resized() -> None:
     shapes, small, resized = Shapes(), pod("a cpu=1"), pod("b cpu=1")
-    allocated = (ContainerStatus(name="main", allocated_resources={"cpu": Quantity.of_units(2)}),)
-    resized = replace(resized, status=PodStatus(container_statuses=allocated))
+    actual = ResourceRequirements(requests={"cpu": Quantity.of_units(2)})
+    running = (ContainerStatus(name="main", resources=actual),)
+    resized = replace(resized, status=PodStatus(container_statuses=running))
     assert small.spec is resized.spec
     assert [shapes.of(each).amounts["cpu"] for each in (small, resized, small)] == [1000, 2000, 1000]
 

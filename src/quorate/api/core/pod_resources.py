@@ -205,9 +205,9 @@ class _AmountsInUse:
         }
 
     def _larger(self, specified: Resources, allocated: Resources, actual: Resources | None) -> Resources:
-        """Return the larger amounts; ``actual`` is None if it is not known."""
+        """Return the larger amounts; ``actual`` is None if it is not known, and then nothing else counts."""
         if actual is None:
-            return max_resources(specified, allocated)
+            return specified
         in_use = max_resources(allocated, actual)
         return in_use if self._is_infeasible else max_resources(specified, in_use)
 
