@@ -121,6 +121,7 @@ def test_each_command_on_a_cluster_prints_json(tmp_path: Path, monkeypatch: pyte
             done = await command(*name.split(), *shlex.split(f"-o json {words}"))
             assert done.code == FAILS.get(name, 0), (name, done.err)
             document = parsed(name, done.out)
+            assert '"managedFields"' not in done.out, name  # which kubectl shows only on demand
             if name in ("workload stop", "workload delete"):
                 assert names_in(document) == ["prepare", "evaluate"], name
             if name in ("vcjob suspend", "vcjob delete", "vcqueue delete", "cancel"):

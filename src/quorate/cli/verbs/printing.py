@@ -82,7 +82,7 @@ def print_documents(
         for resource, document in objects:
             typer.echo(qualified_name(resource, document["metadata"]["name"]))
         return
-    items = [_with_type_meta(resource, document) for resource, document in objects]
+    items = [_as_kubectl(resource, document) for resource, document in objects]
     _dump(_as_list(items) if is_list or len(items) != 1 else items[0], output)
 
 
@@ -105,9 +105,10 @@ def print_values(values: Sequence[Value], output: Output) -> None:
     _dump(values[0] if len(values) == 1 else values, output)
 
 
-def _with_type_meta(resource: Resource[Any], document: Json) -> Json:
-    """Return the object with ``apiVersion`` and ``kind``, which items of a list do not have."""
-    return {"apiVersion": resource.api_version, "kind": resource.kind, **document}
+def _as_kubectl(resource: Resource[Any], document: Json) -> Json:
+    """Return the object without ``managedFields``, and with the type that items of a list do not have."""
+    metadata = {name: value for name, value in document["metadata"].items() if name != "managedFields"}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **document, "metadata": metadata}
 
 
 def _as_list(items: Sequence[Json]) -> Json:
