@@ -134,3 +134,18 @@ for _ in range(2):
 def test_a_forked_process_evaluates_with_threads_of_its_own() -> None:
     done = subprocess.run([sys.executable, "-c", FORKED], timeout=60, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
+
+
+def test_a_ctrl_c_while_the_first_expression_is_evaluated_reaches_no_process_of_expressions() -> None:
+    """The terminal sends it to a group of processes; a process that starts would end and tell of memory."""
+    program = (
+        "import os, signal\n"
+        "from quorate.local.objects.cel.evaluation import Budget, evaluate\n"
+        "os.setpgid(0, 0)\n"
+        "signal.signal(signal.SIGINT, lambda *_: None)\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)\n"
+        "signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGINT))\n"
+        "print(evaluate([('self > 0', {'self': 1})], Budget())[0].value)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("True\n", "")

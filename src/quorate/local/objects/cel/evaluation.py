@@ -75,6 +75,7 @@ class _Process:
                 [sys.executable, "-P", "-c", _PROGRAM],
                 os.environ,
                 file_actions=[(os.POSIX_SPAWN_DUP2, theirs.fileno(), 0), _NULL_DEVICE],
+                setpgroup=0,  # Ctrl-C of a terminal is for the server, which ends this process by its end
             )
 
     def evaluate(self, request: tuple[float, Sequence[ExpressionData]]) -> tuple[float, list[Result]]:

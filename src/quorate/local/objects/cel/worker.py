@@ -121,7 +121,6 @@ def _sendable(result: Result) -> Result:
 def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the server ends this process by its end
     with Connection(0) as connection:
         while True:
             try:
