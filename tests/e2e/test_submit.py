@@ -104,7 +104,10 @@ def test_a_queue_that_does_not_exist_is_refused_with_a_suggestion(
             assert refused.code == 2
             assert message in refused.err
         nowhere = await command("submit", "-n", "kube-system", "--", "./run")
-        assert "no local queues in namespace kube-system" in nowhere.err
+        assert (
+            "no local queues in namespace kube-system (an administrator makes one: quorate queue"
+            in nowhere.err
+        )
         await world.local_queue("other", cluster_queue="research")
         several = await command("submit", "-n", NAMESPACE, "--", "./run")
         assert "choose one with -q: other, queue" in several.err

@@ -31,6 +31,7 @@ from quorate.submission.objects import owned_by
 from quorate.submission.request import MAX_JOB_NAME, JobRequest
 
 _SUFFIX_BYTES: Final = 2  # of a name that is made up
+_MAKE_ONE: Final = "an administrator makes one: quorate queue create lq/NAME -c CLUSTERQUEUE"
 RESOURCES: Final[Mapping[tuple[str, str], Resource[Json]]] = {
     (kind.api_version, kind.kind): untyped(kind.group, kind.version, kind.plural, kind.kind, True)
     for kind in (JOBS, VOLCANO_JOBS, SERVICES)
@@ -91,7 +92,7 @@ async def _with_queue(connection: Connection, wanted: JobRequest) -> JobRequest:
     if not queues:
         await connection.require_namespace()
     if not written:
-        names = f"choose one with -q: {', '.join(queues)}" if queues else "ask your administrator for one"
+        names = f"choose one with -q: {', '.join(queues)}" if queues else _MAKE_ONE
         raise UsageError(f"{len(local) or 'no'} local queues {where} ({names})")
     names = f"there are: {', '.join(queues)}" if queues else "there is none"
     hint = suggestion(written, queues) or f" ({names})"
