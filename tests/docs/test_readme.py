@@ -15,10 +15,9 @@ from tests.forked_command import forked_command
 README = (ROOT / "README.md").read_text()
 PERFORMANCE = (ROOT / "docs" / "reference" / "performance.md").read_text()
 FIRST_SCREEN = README.split("\n## ")[0]
-QUEUE = (
-    "quorate flavor create default",
-    "quorate queue create lab --nominal-quota 'default:cpu=8;memory=8Gi'",
-    "quorate queue create lq/lab -c lab",
+LOCAL_CLUSTER = (ROOT / "docs" / "tasks" / "local-cluster.md").read_text()
+FIRST_JOB = re.findall(
+    r"^    (quorate .+)$", LOCAL_CLUSTER.split("## Your first job\n")[1].split("\n## ")[0], re.M
 )
 HEAD = "| Measured with a kube-apiserver, all on two cores |"
 
@@ -59,6 +58,8 @@ def test_the_measurements_of_quorate_are_those_of_the_limits_and_of_the_page() -
 def test_the_first_commands_for_a_laptop_follow_each_other(tmp_path: Path) -> None:
     (row,) = (line for line in FIRST_SCREEN.splitlines() if line.startswith("| have jobs"))
     up, *others = re.findall(r"`(quorate [^`]+)`", row)
+    assert FIRST_JOB[-len(others) :] == others
+    assert "(docs/tasks/local-cluster.md#your-first-job)" in row
     environment = {**os.environ, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     environment.pop("KUBECONFIG", None)
 
@@ -71,6 +72,6 @@ def test_the_first_commands_for_a_laptop_follow_each_other(tmp_path: Path) -> No
         return done.stdout
 
     try:
-        assert "State:" in [typed(command) for command in (up, *QUEUE, *others)][-1]
+        assert "State:" in [typed(command) for command in (up, *FIRST_JOB)][-1]
     finally:
         typed("quorate local down --delete")
