@@ -359,20 +359,23 @@ def shown_reason(reason: str, gates: "Gates") -> str:
 def granular_reason(reasons: Sequence[r.InadmissibleReason]) -> str:
     """Return the one granular reason for all ``reasons``.
 
-    A reason that concerns the whole workload comes first.  Otherwise each pod set has the least severe reason
-    of its flavors, and the pod set with the most severe reason decides.  A resource that no flavor covers is
-    the most severe.
+    A reason that concerns the whole workload comes first.  Otherwise a flavor has the most severe reason of
+    its resources, each pod set has the least severe reason of its flavors, and the pod set with the most
+    severe reason decides.  A resource that no flavor covers is the most severe.
     """
     for reason in reasons:
         if not isinstance(reason, r.PodSetReason):
             return _of_workload(reason)
-    by_pod_set: dict[str, list[str]] = {}
+    by_pod_set: dict[str, dict[str, str]] = {}
     for reason in reasons:
         assert isinstance(reason, r.PodSetReason), f"{reason} concerns no pod set"
         if isinstance(reason, r.ResourceUncovered):
             return NO_MATCHING_FLAVOR
-        by_pod_set.setdefault(reason.pod_set, []).append(_of_flavor(reason))
-    best = [max(granular, key=_SEVERITY.index) for granular in by_pod_set.values()]
+        by_flavor = by_pod_set.setdefault(reason.pod_set, {})
+        flavor = "" if isinstance(reason, r.PlacementRefused | r.NodesLackRoom) else reason.flavor
+        granular = _of_flavor(reason)
+        by_flavor[flavor] = min(granular, by_flavor.get(flavor, granular), key=_SEVERITY.index)
+    best = [max(by_flavor.values(), key=_SEVERITY.index) for by_flavor in by_pod_set.values()]
     return min(best, key=_SEVERITY.index, default=PENDING_EVALUATION)
 
 
@@ -387,17 +390,17 @@ def deciding_reason(reasons: Sequence[r.InadmissibleReason]) -> r.InadmissibleRe
 
 def _of_flavor(reason: r.PodSetReason) -> str:
     match reason:
-        case r.QuotaShort():
+        case r.QuotaShort(is_no_fit=False):
             return WAITING_FOR_QUOTA
+        case r.QuotaShort():
+            return TOPOLOGY_PLACEMENT_FAILED
         case r.QuotaExceeded():
             return EXCEEDS_MAX_QUOTA
         case r.ResourceUncovered() | r.FlavorMissing():
             return NO_MATCHING_FLAVOR
         case r.TaintUntolerated() | r.AffinityMismatched() | r.TopologyMismatched():
             return NO_MATCHING_FLAVOR
-        case r.PlacementRefused(never_fits=True, requested=requested) if requested:
-            return TOPOLOGY_PLACEMENT_FAILED
-        case r.PlacementRefused(is_beside_others=True):
+        case r.PlacementRefused(is_no_fit=True, requested=requested) if requested:
             return TOPOLOGY_PLACEMENT_FAILED
         case r.PlacementRefused() | r.NodesLackRoom():
             return WAITING_FOR_QUOTA

@@ -71,6 +71,7 @@ class QuotaShort(msgspec.Struct, frozen=True):
     needed: int  # the requests of earlier pod sets of the workload included
     available: int
     maximum: int
+    is_no_fit: bool = False  # as in ``PlacementRefused``
 
     @property
     def short_by(self) -> int:
@@ -105,13 +106,18 @@ class PlacementRefused(msgspec.Struct, frozen=True):
     fitting: int = 0
     requested: int = 0
     at_most: int | None = None  # pods that have places if the nodes have no other pods; None: not determined
-    is_beside_others: bool = False  # pods that no workload of a topology owns take the room
+    is_no_fit: bool = False  # pods of the workload have none even if no workload has places
     is_unsupported: bool = False  # the request is refused with any flavor and any number of pods
 
     @property
     def never_fits(self) -> bool:
         """Return True if the nodes that exist have no places for the pods, whichever pods end."""
         return not self.requested or (self.at_most is not None and self.at_most < self.requested)
+
+    @property
+    def is_beside_others(self) -> bool:
+        """Return True if pods that no workload of a topology owns take the room."""
+        return self.is_no_fit and self.at_most == self.requested
 
 
 class NodesLackRoom(msgspec.Struct, frozen=True):

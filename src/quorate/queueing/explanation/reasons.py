@@ -280,6 +280,8 @@ def _placement_remedy(refusal: r.PlacementRefused) -> str:
         return f"{request}, or add nodes: {room}"
     if refusal.is_beside_others:
         return f"wait for pods to end that are not of workloads with places, {request}, or add nodes"
+    if refusal.is_no_fit:
+        return f"{request} or of another pod set, or add nodes: without other pods not all of them have room"
     return f"wait for room in the topology, or {request}"
 
 

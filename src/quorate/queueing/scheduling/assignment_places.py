@@ -39,16 +39,16 @@ def with_places(
         placement = place_pod_sets(model, to_place)
         if not placement.failures:
             return replace(assignment, placement=placement), ()
-        assignment = replace(
-            assignment, mode=AssignmentMode.PREEMPT, reasons=(*assignment.reasons, *placement.failures)
-        )
+        refused = {failure.pod_set for failure in placement.failures}
+        reasons = tuple(reason for reason in assignment.reasons if reason.pod_set in refused)
+        assignment = replace(assignment, mode=AssignmentMode.PREEMPT, reasons=(*reasons, *placement.failures))
     if not (to_place and assignment.mode.needs_preemption):
         return assignment, preemption.targets_of(assignment)
     in_empty = place_pod_sets(model, to_place, is_empty=True)
     if in_empty.failures:
-        reasons = _with_at_most(assignment.reasons, failures_without_pods(model, to_place), no_fit=True)
+        reasons = _with_at_most(assignment.reasons, failures_without_pods(model, to_place), is_no_fit=True)
         return replace(assignment, mode=AssignmentMode.NO_FIT, reasons=reasons), ()
-    reasons = _with_at_most(assignment.reasons, (), no_fit=False)
+    reasons = _with_at_most(assignment.reasons, (), is_no_fit=False)
     pairs = assignment.pairs_needing_preemption
     if len(pairs) < len(assignment.usage):
         flavors = {flavor for pod_set in to_place for flavor in pod_set.flavors}
@@ -111,26 +111,28 @@ def candidate_with_places(
 
 
 def _with_at_most(
-    reasons: Iterable[r.InadmissibleReason],
+    reasons: Iterable[r.PodSetReason],
     without_pods: Iterable[r.PlacementRefused | r.NodesLackRoom],
     *,
-    no_fit: bool,
-) -> tuple[r.InadmissibleReason, ...]:
+    is_no_fit: bool,
+) -> tuple[r.PodSetReason, ...]:
     """Return the reasons with how many pods would have places without other pods, where that is known.
 
-    ``without_pods``: the failures if nodes had no pods; ``no_fit``: pods fail if no workload has places.
+    ``without_pods``: the failures if nodes had no pods; ``is_no_fit``: as in ``PlacementRefused``.
     """
     refused = {failure.pod_set: failure for failure in without_pods}
 
-    def with_at_most(reason: r.PlacementRefused) -> r.PlacementRefused:
-        if not refused:
-            return replace(reason, at_most=reason.requested, is_beside_others=no_fit)
-        refusal = refused.get(reason.pod_set)
-        return replace(reason, at_most=refusal.fitting if isinstance(refusal, r.PlacementRefused) else None)
+    def with_at_most(reason: r.PodSetReason) -> r.PodSetReason:
+        if isinstance(reason, r.QuotaShort):
+            return replace(reason, is_no_fit=is_no_fit)
+        if not isinstance(reason, r.PlacementRefused):
+            return reason
+        refusal, at_most = refused.get(reason.pod_set), None if refused else reason.requested
+        if isinstance(refusal, r.PlacementRefused):
+            at_most = refusal.fitting
+        return replace(reason, at_most=at_most, is_no_fit=is_no_fit)
 
-    return tuple(
-        [with_at_most(reason) if isinstance(reason, r.PlacementRefused) else reason for reason in reasons]
-    )
+    return tuple(with_at_most(reason) for reason in reasons)
 
 
 def _fits_with_more_room(model: TopologyModel, to_place: Sequence[PodSetToPlace]) -> bool:

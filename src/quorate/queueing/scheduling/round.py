@@ -33,7 +33,6 @@ from quorate.queueing.scheduling.nomination import (
     most_rounds,
     nominate,
     pass_over,
-    place_again,
 )
 from quorate.queueing.scheduling.planned_starts import PlannedStarts
 from quorate.queueing.scheduling.processing_order import (
@@ -288,8 +287,7 @@ class Round:
         if self._lost_places(nomination):
             if nomination.is_recomputed or not self._gates.recompute_in_cycle:
                 return [self._skip(nomination, self._earlier.loss(nomination))]
-            nomination.assignment, nomination.targets = place_again(self._state, nomination, assignment)
-            nomination.reasons = nomination.assignment.reasons
+            assign_again(self._state, nomination, assignment, self._number)
             nomination.is_recomputed = True
             return self._decide(nomination, now)
         if self._ledger.planned:
