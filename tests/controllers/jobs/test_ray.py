@@ -13,7 +13,7 @@ from quorate.api.kueue import PodSet
 from quorate.api.meta import Key
 from quorate.api.names.kueue import ELASTIC_JOB
 from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
-from quorate.controllers.jobframework.interface import ValidationScope
+from quorate.controllers.jobframework.interface import JobState, ValidationScope
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobframework.rules import decide
@@ -249,6 +249,14 @@ def test_the_default_submitter_is_written_at_the_start_and_removed_at_the_stop()
     restored = merged(running, stop.body["spec"])
     assert "submitterPodTemplate" not in restored
     assert not restored["rayClusterSpec"]["headGroupSpec"]["template"]["spec"].get("nodeSelector")
+
+
+@pytest.mark.parametrize(("reason", "on_hold"), [("ValidationFailed", True), ("Initializing", False)])
+def test_a_service_that_kuberay_refuses_is_on_hold(reason: str, on_hold: bool) -> None:
+    ready = {"type": "Ready", "status": "False", "reason": reason}
+    service = with_sections(a_service(suspend=False), status={"conditions": [ready]})
+    state = JobState.of(RayService(), service, MANAGED, JobOptions(), now=0.0)
+    assert state.kind.is_on_hold(state) == on_hold
 
 
 def test_a_job_that_selects_a_cluster_is_skipped() -> None:

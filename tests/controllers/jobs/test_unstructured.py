@@ -73,6 +73,9 @@ def test_the_pods_of_a_replicated_job(fields: dict[str, Any], want: int) -> None
     assert pod_set.count == want
 
 
+WITHOUT_CONTAINERS: list[dict[str, Any]] = [{}, {"containers": None}, {"containers": []}]
+
+
 @pytest.mark.parametrize(
     ("job", "problem"),
     [
@@ -102,6 +105,14 @@ def test_the_pods_of_a_replicated_job(fields: dict[str, Any], want: int) -> None
             a_job_set(replicated(template={"spec": {"containers": 3}})),
             f"{TEMPLATE_PATH}: is no pod template: Expected `array`, got `int` - at `$.spec.containers`",
             id="a mapping that is no pod template",
+        ),
+        *(
+            pytest.param(
+                a_job_set(replicated(template={"spec": spec})),
+                f"{TEMPLATE_PATH}.spec.containers: has no container",
+                id=f"pods without containers: {spec}",
+            )
+            for spec in WITHOUT_CONTAINERS
         ),
     ],
 )  # fmt: skip

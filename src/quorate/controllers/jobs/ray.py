@@ -26,8 +26,9 @@ from quorate.api.names.kueue import ELASTIC_JOB
 from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
 from quorate.api.quantity import parse_quantity
 from quorate.api.syntax import INT32_MAX
-from quorate.controllers.jobframework.interface import ManagedBy, ValidationScope
+from quorate.controllers.jobframework.interface import JobState, ManagedBy, ValidationScope
 from quorate.controllers.jobs.unstructured import (
+    CONDITIONS,
     PodSetSpec,
     ReferencedObject,
     UnstructuredJob,
@@ -247,6 +248,13 @@ class RayService(WithRayCluster):
                 f'elastic by the annotation {ELASTIC_JOB}: "true")'
             )
             yield Finding(format_path(_UPGRADE_STRATEGY), strategy, rule)
+
+    def is_on_hold(self, state: JobState[UnstructuredJob]) -> bool:
+        """Return True if KubeRay refuses the service as it is: no pod is made until it changes."""
+        conditions = read_entries(state.job.document, CONDITIONS)
+        return ("Ready", "ValidationFailed") in (
+            (entry.get("type"), entry.get("reason")) for entry in conditions
+        )
 
     def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
         return cluster_pod_set_specs(job, _SERVICE_CLUSTER)

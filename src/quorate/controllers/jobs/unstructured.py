@@ -310,12 +310,17 @@ def _pod_set(job: UnstructuredJob, spec: PodSetSpec) -> PodSet:
 
 
 def pod_template(content: Json, path: Path) -> msgspec.Raw:
-    """Return ``content``, found at ``path``, as a pod template.  Raises ``InvalidTemplate``."""
+    """Return ``content``, found at ``path``, as a pod template.
+
+    Raises ``InvalidTemplate``, also for a template without containers: the API server refuses its pods.
+    """
     template = raw(content)
     try:
-        decode_template(template)
+        decoded = decode_template(template)
     except msgspec.ValidationError as error:
         raise InvalidTemplate(path, f"is no pod template: {error}") from error
+    if not decoded.spec.containers:
+        raise InvalidTemplate((*path, "spec", "containers"), "has no container")
     return template
 
 
