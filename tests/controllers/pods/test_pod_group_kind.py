@@ -284,6 +284,40 @@ def test_a_workload_that_is_not_of_a_group_is_a_name_conflict() -> None:
     ) == ("own; +OwnerReferencesAdded")
 
 
+@pytest.mark.parametrize(
+    ("others", "own", "conditions", "want"),
+    [
+        pytest.param("a=gated", "", "QuotaReserved Admitted", "!WorkloadNameConflict", id="without the set"),
+        pytest.param("a=gated-gone", "", "", "release a; !WorkloadNameConflict", id="deleted"),
+        pytest.param(
+            "a=gated",
+            "",
+            "QuotaReserved Admitted Evicted:PodsReadyTimeout",
+            "status QuotaReserved=False:PendingEvaluation Admitted=False:NoReservation "
+            "Requeued=False:PodsReadyTimeout; !WorkloadNameConflict",
+            id="the set is evicted and has no pod",
+        ),
+        pytest.param("a=gated", "running", "QuotaReserved Admitted", "", id="the set runs"),
+        pytest.param("a=failed", "running", "QuotaReserved Admitted", "release a", id="ended beside the set"),
+    ],
+)
+def test_a_pod_that_only_names_the_group_of_a_set_is_refused(
+    others: str, own: str, conditions: str, want: str
+) -> None:
+    """It is older than the pods of the set, and states another size."""
+    serving = {constants.SERVING: "true", constants.FAST_ADMISSION: "true"}
+    members = [a_pod("w", own, total="2", annotations=serving, age=1)] if own else []
+    maker = OwnerReference(api_version="apps/v1", kind="StatefulSet", name="s", uid=Uid("s"), controller=True)
+    owned = a_group_workload(conditions=conditions, owners=members)
+    metadata = msgspec.structs.replace(
+        owned.metadata,
+        annotations={**owned.metadata.annotations, constants.OWNER_KIND: "apps/v1, Kind=StatefulSet"},
+        owner_references=(maker, *owned.metadata.owner_references),
+    )
+    group = [*pods(others, total="9"), *members]
+    assert show(decide(group, msgspec.structs.replace(owned, metadata=metadata))) == want
+
+
 def test_with_fast_admission_one_pod_is_enough_for_a_workload() -> None:
     fast = {constants.FAST_ADMISSION: "true"}
     assert show(decide(pods("a=gated", total="3", annotations=fast), None)) == (

@@ -1,6 +1,6 @@
 """Pod groups: which pods of a group count, and what their states mean for the group."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -52,15 +52,19 @@ class PodGroup:
     def of(cls, name: str, pods: Iterable[Pod], now: float, gates: Gates = DEFAULT_GATES) -> "PodGroup":
         """Return the group of the managed pods among ``pods``."""
         managed = tuple(by_age(pod for pod in pods if pod.metadata.is_managed))
-        text = managed[0].metadata.annotations.get(constants.TOTAL_COUNT, "") if managed else ""
         return cls(
             name,
             managed,
-            positive_int32(text) or 0,
+            _total(managed),
             now,
             gates.fast_quota_release_in_pod_integration,
             gates.wait_for_pods_ready_max_not_ready,
         )
+
+    def divided(self, is_own: Callable[[Pod], bool]) -> tuple["PodGroup", "PodGroup"]:
+        """Return the group with the pods for which ``is_own`` returns True, and with the others."""
+        own, others = (tuple(pod for pod in self.pods if is_own(pod) == wanted) for wanted in (True, False))
+        return replace(self, pods=own, total=_total(own)), replace(self, pods=others, total=_total(others))
 
     def as_native(self, least: int) -> "PodGroup":
         """Return the group as one of Kubernetes with the ``minCount`` ``least``; 0 if that is not known.
@@ -172,6 +176,12 @@ class CountedPods:
     excess: tuple[Pod, ...] = ()  # more than the count of their role
     replaced: tuple[Pod, ...] = ()  # failed, and replaced by other pods
     absent: int = 0  # pods that the group waits for
+
+
+def _total(pods: Sequence[Pod]) -> int:
+    """Return the size of the group that the first of its pods states; 0 if it states none."""
+    text = pods[0].metadata.annotations.get(constants.TOTAL_COUNT, "") if pods else ""
+    return positive_int32(text) or 0
 
 
 def count_pods(workload: Workload, group: PodGroup) -> CountedPods:

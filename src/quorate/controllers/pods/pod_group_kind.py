@@ -146,12 +146,16 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
         group = state.job
         validated = state.options.gates.pod_integration_validate_group_owner
         if workload is not None and validated and not _is_group_workload(workload):
-            text = (
-                f'A Workload named "{group.name}" already exists but is not a pod group workload; '
-                "this pod group cannot be admitted"
-            )
-            event = warning_event(self.reference(group), "WorkloadNameConflict", text)
-            return self.release_ended(group).then(JobPlan(events=(event,)))
+            return self._refuse(group, "is not a pod group workload")
+        controller = None if workload is None else workload.metadata.controller
+        if workload is not None and controller is not None and _is_of_set(workload):
+            own, others = group.divided(_is_of_set_pod)
+            if not own.pods:
+                refused = self._refuse(others, f"belongs to {controller.kind} {controller.name}")
+                return refused.then(self.orphan_plan(workload, state.options, state.now))
+            if (released := self.release_ended(others)) != IDLE:
+                return released
+            group, state = own, JobState.of(self, own, state.context, state.options, state.now)
         if not group.total and (workload is None or not group.is_native):
             return self.release_ended(group).then(not_composed(state, unknown_total(group)))
         if workload is None:
@@ -175,6 +179,12 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
         total = sum(count for _, count in roles) if group.is_native else group.total
         kept = replace(group, pods=counted.kept, total=total, absent=counted.absent, roles=roles)
         return JobState.of(self, kept, state.context, state.options, state.now), workload
+
+    def _refuse(self, group: PodGroup, why: str) -> JobPlan:
+        """Report that another object has the workload with the name of the group."""
+        text = f'A Workload named "{group.name}" already exists but {why}; this pod group cannot be admitted'
+        event = warning_event(self.reference(group), "WorkloadNameConflict", text)
+        return self.release_ended(group).then(JobPlan(events=(event,)))
 
     def release_ended(self, job: PodGroup) -> JobPlan:
         ended = (pod for pod in job.pods if pod.is_leaving or pod.has_ended)
@@ -209,6 +219,15 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
             return IDLE
         status = release_status(workload, now, options.gates)
         return JobPlan(writes=status_patch(WORKLOADS, workload, status))
+
+
+def _is_of_set(workload: Workload) -> bool:
+    return constants.OWNER_KIND in workload.metadata.annotations
+
+
+def _is_of_set_pod(pod: Pod) -> bool:
+    """Return False for a pod that only names the group of a set."""
+    return pod.metadata.annotations.get(constants.SERVING) == "true"
 
 
 def _is_group_workload(workload: Workload) -> bool:
