@@ -1,5 +1,6 @@
 """Print objects as tables, descriptions, JSON, YAML or names."""
 
+import os
 import shutil
 import sys
 import textwrap
@@ -57,11 +58,17 @@ def print_rows(
     for number, row in enumerate((titles, *rows)):
         head = "".join(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False))
         for line in wrap_line(f"{' ' * indent}{head}{row[-1]}".rstrip(), start):
-            shown, colour = typer.style(line, bold=number == 0, reset=number == 0), colours.get(row[0])
+            shown, colour = _styled(line, bold=True) if number == 0 else line, colours.get(row[0])
             if colour is not None and line.startswith(row[0], indent):
                 end = indent + len(row[0])
-                shown = f"{line[:indent]}{typer.style(row[0], fg=colour)}{line[end:]}"
+                shown = f"{line[:indent]}{_styled(row[0], fg=colour)}{line[end:]}"
             typer.echo(shown)
+
+
+def _styled(text: str, **style: Any) -> str:
+    """Return the text with a style, unless the terminal has none or the user wants none (no-color.org)."""
+    is_plain = os.environ.get("TERM") == "dumb" or os.environ.get("NO_COLOR")
+    return text if is_plain else typer.style(text, **style)
 
 
 def wrap_line(text: str, start: int) -> list[str]:
