@@ -86,8 +86,14 @@ def test_a_job_adopts_a_prebuilt_workload_without_a_controller() -> None:
     assert metadata["labels"] == {"kueue.x-k8s.io/job-uid": "u1"}
 
 
-def test_a_prebuilt_workload_of_another_job_is_ignored() -> None:
-    assert plan(naming(), prebuilt=a_workload(uid="another")) == IDLE
+def test_a_prebuilt_workload_of_another_job_is_a_name_conflict() -> None:
+    refused = plan(naming(), prebuilt=a_workload(uid="another"))
+    assert (refused.writes, reasons(refused)) == ((), ["WorkloadNameConflict"])
+    assert refused.events[0].event.message == (
+        "Workload job-train-e4af4 belongs to Job train: the job cannot run with it"
+    )
+    running = plan(naming(**RUNNING), prebuilt=a_workload(uid="another"))
+    assert reasons(running) == ["Stopped", "WorkloadNameConflict"]
 
 
 def test_a_job_follows_its_prebuilt_workload_like_any_other() -> None:

@@ -126,7 +126,7 @@ def test_a_pod_and_its_workload(state: str, workload: Workload | None, want: str
             id="running without the workload",
         ),
         pytest.param("gated", a_workload(of=""), "own", id="a workload without a controller"),
-        pytest.param("gated", a_workload(of="b"), "", id="a workload of another pod"),
+        pytest.param("gated", a_workload(of="b"), "!WorkloadNameConflict", id="a workload of another pod"),
         pytest.param("gated", a_workload("QuotaReserved Admitted"), "ungate a; +Started", id="admitted"),
         pytest.param("gated", a_workload(same=False), "status Finished=True:OutOfSync", id="not equivalent"),
     ],

@@ -67,7 +67,9 @@ def ensure_prebuilt_workload(state: JobState[J], workload: Workload | None) -> J
     if controller is None:
         return JobPlan(writes=(workload_patch(workload, {"metadata": _adopted(state, workload)}),))
     if controller.uid != state.job.metadata.uid:
-        return _without_prebuilt(state)
+        text = f"Workload {workload.metadata.name} belongs to {controller.kind} {controller.name}"
+        conflict = state.warning("WorkloadNameConflict", f"{text}: the job cannot run with it")
+        return _without_prebuilt(state).then(JobPlan(events=(conflict,)))
     if is_finished(workload) or is_in_sync(state, workload):
         return workload
     text = "The prebuilt workload is out of sync with its user job"
