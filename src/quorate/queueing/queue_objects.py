@@ -247,7 +247,8 @@ class QueueObjects:
         if before != (queue.is_running, queue.cluster_queue):
             self.ledger.dequeue_all(queue)
             self.ledger.enqueue_all(queue)
-            self._window_owners_changed()
+            if self.ledger.windows:  # their owners may be in other trees now
+                self._windows_changed()
 
     def remove_local_queue(self, key: Key) -> None:
         queue = self.ledger.local_queues.get(key)
@@ -256,10 +257,6 @@ class QueueObjects:
         self.ledger.dequeue_all(queue)
         queue.object = None
         self.ledger.remove_local_queue_if_unused(key)
-        self._window_owners_changed()
-
-    def _window_owners_changed(self) -> None:
-        """Retry workloads, if there are windows: their owners may be in other trees now."""
         if self.ledger.windows:
             self._windows_changed()
 
