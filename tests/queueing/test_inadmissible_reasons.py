@@ -4,6 +4,7 @@ import pytest
 
 from quorate.api.meta import Key
 from quorate.queueing.inadmissible_reasons import (
+    FLAVOR_ERROR,
     AffinityMismatched,
     AwaitingPodsReady,
     AwaitingPreemption,
@@ -14,6 +15,7 @@ from quorate.queueing.inadmissible_reasons import (
     LimitRangeViolated,
     NamespaceMismatched,
     NoLongerFits,
+    PlacementRefused,
     QueueInactive,
     QueueMissing,
     QuotaExceeded,
@@ -76,6 +78,10 @@ PREFIX = "couldn't assign flavors to pod set main: "
             "waiting for all admitted workloads to be in PodsReady condition",
         ),
         ([BackingOff(1.0, "PodsReadyTimeout")], "backing off after an eviction for PodsReadyTimeout"),
+        (
+            [SHORT, PlacementRefused("side", f"{FLAVOR_ERROR} side: no TAS flavor assigned")],
+            "failed to assign flavors to pod set side: no TAS flavor assigned",
+        ),
     ],
     ids=lambda value: type(value[0]).__name__ if isinstance(value, list) else "",
 )

@@ -7,7 +7,7 @@ The wording is Kueue's (v0.19), because other tools match it.  Amounts are in ba
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Literal, assert_never
+from typing import Final, Literal, assert_never
 
 import msgspec
 
@@ -359,11 +359,15 @@ WorkloadReason = (
 InadmissibleReason = PodSetReason | WorkloadReason
 
 
+# An error in the flavors of a pod set, which no other flavor helps against, is all that Kueue tells.
+FLAVOR_ERROR: Final = "failed to assign flavors to pod set"
+
+
 def inadmissible_message(reasons: Sequence[InadmissibleReason]) -> str:
     """Return all ``reasons`` as the message of one condition.
 
-    The texts of one pod set are sorted, as in Kueue; pod sets keep their order in ``reasons``.  Reasons that
-    concern the whole workload follow.
+    The texts of one pod set are sorted, as in Kueue; pod sets keep their order in ``reasons``.  An error of a
+    pod set replaces them all.  Reasons that concern the whole workload follow.
     """
     by_pod_set: dict[str, list[str]] = {}
     of_workload: list[WorkloadReason] = []
@@ -372,8 +376,10 @@ def inadmissible_message(reasons: Sequence[InadmissibleReason]) -> str:
             by_pod_set.setdefault(reason.pod_set, []).append(pod_set_reason_text(reason))
         else:
             of_workload.append(reason)
+    errors = [text for texts in by_pod_set.values() for text in texts if text.startswith(FLAVOR_ERROR)]
     text = "; ".join(
-        [
+        errors[:1]
+        or [
             f"couldn't assign flavors to pod set {pod_set}: {', '.join(sorted(texts))}"
             for pod_set, texts in by_pod_set.items()
         ]

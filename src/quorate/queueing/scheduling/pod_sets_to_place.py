@@ -12,7 +12,7 @@ from quorate.api.names.kueue import ELASTIC_JOB
 from quorate.placement.topology.request import NO_TOPOLOGY
 from quorate.queueing.assignment import Assignment, AssignmentMode
 from quorate.queueing.cluster_queue import ClusterQueueState
-from quorate.queueing.inadmissible_reasons import NodesLackRoom, PlacementRefused
+from quorate.queueing.inadmissible_reasons import FLAVOR_ERROR, NodesLackRoom, PlacementRefused
 from quorate.queueing.nodes.model import TopologyModel
 from quorate.queueing.nodes.pod_constraints import VOLUMES_UNKNOWN
 from quorate.queueing.nodes.pod_templates import template_of
@@ -111,7 +111,7 @@ def topology_flavor(
 
 
 def _refused(pods: PodSetShape, problem: str) -> PlacementRefused:
-    return PlacementRefused(pods.name, f"failed to assign flavors to pod set {pods.name}: {problem}")
+    return PlacementRefused(pods.name, f"{FLAVOR_ERROR} {pods.name}: {problem}")
 
 
 def may_need_places(state: State, entry: Entry) -> bool:
