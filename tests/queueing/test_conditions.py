@@ -1,10 +1,11 @@
 """The one condition reason for several inadmissible reasons, in both vocabularies."""
 
 import pytest
+from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.configuration.feature_gates import Gates
-from quorate.api.kueue import Workload
+from quorate.api.kueue import FlavorQuotas, ResourceGroup, Workload
 from quorate.api.meta import Key
 from quorate.queueing import conditions as c
 from quorate.queueing import inadmissible_reasons as r
@@ -13,6 +14,9 @@ from quorate.queueing.conditions import granular_reason, shown_reason
 SHORT = r.QuotaShort("main", "spot", "cpu", 8, 2, 10)
 EXCEEDED = r.QuotaExceeded("main", "spot", "cpu", 0, 80, 2, 10)
 TAINTED = r.TaintUntolerated("main", "dear", "gpu", "a100", "NoSchedule")
+GPU_SHORT = r.QuotaShort("main", "a100", "gpu", 8, 2, 10)
+GPU_EXCEEDED = r.QuotaExceeded("main", "a100", "gpu", 0, 80, 2, 10)
+GPU_TAINTED = r.TaintUntolerated("main", "a100", "gpu", "a100", "NoSchedule")
 OTHER_SHORT = r.QuotaShort("other", "spot", "cpu", 8, 2, 10)
 VICTIM = Key("ns", "w")
 
@@ -24,6 +28,12 @@ VICTIM = Key("ns", "w")
         pytest.param((EXCEEDED,), "ExceedsMaxQuota", "Pending", id="exceeds the maximum capacity"),
         pytest.param((TAINTED,), "NoMatchingFlavor", "Pending", id="no flavor matches"),
         pytest.param((TAINTED, EXCEEDED), "ExceedsMaxQuota", "Pending", id="the least severe flavor decides"),
+        pytest.param(
+            (SHORT, replace(EXCEEDED, resource="memory")),
+            "ExceedsMaxQuota",
+            "Pending",
+            id="the most severe resource of a flavor decides",
+        ),
         pytest.param(
             (EXCEEDED, OTHER_SHORT), "ExceedsMaxQuota", "Pending", id="the most severe pod set decides"
         ),
@@ -68,6 +78,30 @@ def test_the_reason(reasons: tuple[r.InadmissibleReason, ...], granular: str, co
     assert granular_reason(reasons) == granular
     assert shown_reason(granular, Gates()) == granular
     assert shown_reason(granular, Gates(unadmitted_workloads_observability=False)) == coarse
+
+
+@pytest.mark.parametrize(
+    ("reasons", "granular"),
+    [
+        pytest.param((SHORT, GPU_EXCEEDED), "ExceedsMaxQuota", id="the most severe group decides"),
+        pytest.param(
+            (SHORT, TAINTED, GPU_SHORT), "WaitingForQuota", id="another flavor of a group is tainted"
+        ),
+        pytest.param((SHORT, GPU_TAINTED), "NoMatchingFlavor", id="no flavor of a group matches"),
+    ],
+)
+def test_the_reason_with_several_resource_groups(
+    reasons: tuple[r.InadmissibleReason, ...], granular: str
+) -> None:
+    """A pod set needs a flavor of each group."""
+    groups = [
+        ResourceGroup(
+            covered_resources=(resource,),
+            flavors=tuple(FlavorQuotas(name=name, resources=()) for name in flavors),
+        )
+        for resource, flavors in {"cpu": ("spot", "dear"), "gpu": ("a100",)}.items()
+    ]
+    assert granular_reason(reasons, groups) == granular
 
 
 @pytest.mark.parametrize(

@@ -233,6 +233,29 @@ DRIVER_AND_WORKERS = [
             (AwaitingPodsReady(key("unready")),),
             id="blocked by an unready workload",
         ),
+        pytest.param(
+            {
+                "clusterQueues": {
+                    "a": {
+                        "cohort": "c",
+                        "quota": [{"default": {"cpu": {"nominal": 6, "borrowingLimit": 0}, "memory": 5}}],
+                        "preemption": {"withinClusterQueue": "LowerPriority"},
+                        "flavorFungibility": {
+                            "whenCanBorrow": "TryNextFlavor",
+                            "whenCanPreempt": "TryNextFlavor",
+                            "preference": "PreemptionOverBorrowing",
+                        },
+                    },
+                    "b": {"cohort": "c", "quota": [{"default": {"cpu": 4, "memory": 2}}]},
+                },
+                "workloads": [
+                    {"name": "low", "queue": "a", "requests": {"cpu": 4, "memory": 4}, "admitted": "default"},
+                    {"name": "w", "queue": "a", "priority": 1, "requests": {"cpu": 3, "memory": 3}},
+                ],
+            },
+            (QuotaShort("main", "default", "cpu", 3000, 2000, 6000), AwaitingPreemption((key("low"),))),
+            id="one resource borrows and one needs preemption",
+        ),
     ],
 )
 def test_the_reasons_of_a_pending_workload(given: Json, reasons: tuple[InadmissibleReason, ...]) -> None:

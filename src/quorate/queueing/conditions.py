@@ -8,7 +8,7 @@ older tools know.  Specified in Kueue's KEP-10852.
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, assert_never
 
-from quorate.api.kueue import Admission, Workload
+from quorate.api.kueue import Admission, ResourceGroup, Workload
 from quorate.api.meta import (
     Condition,
     ConditionStatus,
@@ -356,32 +356,53 @@ def shown_reason(reason: str, gates: "Gates") -> str:
     return reason if gates.unadmitted_workloads_observability else _COARSE_REASONS.get(reason, reason)
 
 
-def granular_reason(reasons: Sequence[r.InadmissibleReason]) -> str:
-    """Return the one granular reason for all ``reasons``.
+def granular_reason(reasons: Sequence[r.InadmissibleReason], groups: Sequence[ResourceGroup] = ()) -> str:
+    """Return the one granular reason for all ``reasons``, in a cluster queue with resource ``groups``.
 
-    A reason that concerns the whole workload comes first.  Otherwise a flavor has the most severe reason of
-    its resources, each pod set has the least severe reason of its flavors, and the pod set with the most
-    severe reason decides.  A resource that no flavor covers is the most severe.
+    A reason that concerns the whole workload comes first.  Otherwise the pod set with the most severe reason
+    decides.  A resource that no flavor covers is the most severe.
     """
     for reason in reasons:
         if not isinstance(reason, r.PodSetReason):
             return _of_workload(reason)
-    by_pod_set: dict[str, dict[str, str]] = {}
+    by_pod_set: dict[str, list[r.PodSetReason]] = {}
     for reason in reasons:
         assert isinstance(reason, r.PodSetReason), f"{reason} concerns no pod set"
         if isinstance(reason, r.ResourceUncovered):
             return NO_MATCHING_FLAVOR
-        by_flavor = by_pod_set.setdefault(reason.pod_set, {})
-        flavor = "" if isinstance(reason, r.PlacementRefused | r.NodesLackRoom) else reason.flavor
+        by_pod_set.setdefault(reason.pod_set, []).append(reason)
+    of_pod_sets = [_of_pod_set(of_pod_set, groups) for of_pod_set in by_pod_set.values()]
+    return min(of_pod_sets, key=_SEVERITY.index, default=PENDING_EVALUATION)
+
+
+def _of_pod_set(reasons: Sequence[r.PodSetReason], groups: Sequence[ResourceGroup]) -> str:
+    """Return the reason for one pod set, which needs a flavor of each group, with room for all resources.
+
+    A flavor has the most severe reason of its resources, a group the least severe reason of its flavors.
+    The most severe reason of the groups decides, unless only places are missing.
+    """
+    by_group: dict[int, dict[str, str]] = {}
+    places: list[str] = []
+    for reason in reasons:
         granular = _of_flavor(reason)
-        by_flavor[flavor] = min(granular, by_flavor.get(flavor, granular), key=_SEVERITY.index)
-    best = [max(by_flavor.values(), key=_SEVERITY.index) for by_flavor in by_pod_set.values()]
-    return min(best, key=_SEVERITY.index, default=PENDING_EVALUATION)
+        if isinstance(reason, r.ResourceUncovered | r.PlacementRefused | r.NodesLackRoom):
+            places.append(granular)
+            continue
+        flavor = reason.flavor
+        names = ([quotas.name for quotas in group.flavors] for group in groups)
+        of_flavor = next((index for index, flavors in enumerate(names) if flavor in flavors), len(groups))
+        by_flavor = by_group.setdefault(of_flavor, {})
+        by_flavor[flavor] = min(by_flavor.get(flavor, granular), granular, key=_SEVERITY.index)
+    of_groups = [max(by_flavor.values(), key=_SEVERITY.index) for by_flavor in by_group.values()]
+    most_severe = [min(granular, key=_SEVERITY.index) for granular in (of_groups, places) if granular]
+    return max(most_severe, key=_SEVERITY.index)
 
 
-def deciding_reason(reasons: Sequence[r.InadmissibleReason]) -> r.InadmissibleReason | None:
+def deciding_reason(
+    reasons: Sequence[r.InadmissibleReason], groups: Sequence[ResourceGroup] = ()
+) -> r.InadmissibleReason | None:
     """Return the first of ``reasons`` that ``granular_reason`` goes by; None without reasons."""
-    granular = granular_reason(reasons)
+    granular = granular_reason(reasons, groups)
     for reason in reasons:
         if not isinstance(reason, r.PodSetReason) or _of_flavor(reason) == granular:
             return reason

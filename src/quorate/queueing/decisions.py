@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from quorate.api.kueue import Admission, PodSetRequest
+from quorate.api.kueue import Admission, PodSetRequest, ResourceGroup
 from quorate.api.meta import Key, Uid
 from quorate.queueing.inadmissible_reasons import InadmissibleReason, NodesLackRoom, inadmissible_message
 from quorate.queueing.planning.announced_starts import AnnouncedStart
@@ -45,6 +45,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     condition_reason: ConditionReason
     reasons: tuple[InadmissibleReason, ...]
     requests: tuple[PodSetRequest, ...]
+    groups: tuple[ResourceGroup, ...] = ()  # of its cluster queue
     evaluated_at: float | None = None  # epoch seconds; None: the reasons are those of now
     announced: AnnouncedStart | None = None  # its planned start
 

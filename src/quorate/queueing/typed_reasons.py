@@ -6,6 +6,7 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from quorate.api.explanation import Reason
+from quorate.api.kueue import ResourceGroup
 from quorate.api.meta import Condition
 from quorate.queueing import conditions as c
 from quorate.queueing import inadmissible_reasons as r
@@ -14,10 +15,13 @@ from quorate.quota.amount import PODS, as_quantity
 
 
 def waiting_condition(
-    reasons: Sequence[r.InadmissibleReason], now: float, generation: int
+    reasons: Sequence[r.InadmissibleReason],
+    now: float,
+    generation: int,
+    groups: Sequence[ResourceGroup] = (),
 ) -> tuple[Condition, ...]:
     """Return the condition ``WAITING``; none without reasons."""
-    deciding = c.deciding_reason(reasons)
+    deciding = c.deciding_reason(reasons, groups)
     if deciding is None:
         return ()
     texts = dict.fromkeys(numbers_text(reason_of(reason)) for reason in reasons[:MAX_REASONS])

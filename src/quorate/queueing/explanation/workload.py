@@ -371,7 +371,8 @@ def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Ex
     explanation = _explanation(workload, shown, message, *reasons, since=since)
     # What is only short now is not why a workload can never start.
     lasting = [reason for reason in pending if not isinstance(reason, r.QuotaShort)]
-    deciding = c.deciding_reason(lasting if facts.can_never_fit else pending)
+    groups = facts.hold.groups if facts.hold is not None else ()
+    deciding = c.deciding_reason(lasting if facts.can_never_fit else pending, groups)
     explanation = replace(
         explanation,
         code=c.PENDING_EVALUATION if deciding is None else type(deciding).__name__,

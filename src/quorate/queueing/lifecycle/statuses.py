@@ -100,7 +100,7 @@ def hold_status(workload: Workload, hold: Hold, now: float, gates: Gates) -> Wor
     planned = (*planned, *_blocked_on_gates(workload, hold, now), *_inadmissible(workload, hold, now))
     if not planned and c.is_unchanged(old, new) and workload.status.resource_requests == hold.requests:
         return None
-    waiting = waiting_condition(hold.reasons, now, workload.metadata.generation)
+    waiting = waiting_condition(hold.reasons, now, workload.metadata.generation, hold.groups)
     admitted = _shown_not_admitted(workload, now, gates)
     return replace(
         workload.status,
@@ -137,9 +137,9 @@ def _shown_not_admitted(workload: Workload, now: float, gates: Gates) -> tuple[C
 
 
 def hold_reason(hold: Hold, gates: Gates) -> str:
-    return (
-        c.granular_reason(hold.reasons) if gates.unadmitted_workloads_observability else hold.condition_reason
-    )
+    if not gates.unadmitted_workloads_observability:
+        return hold.condition_reason
+    return c.granular_reason(hold.reasons, hold.groups)
 
 
 def preempt_status(workload: Workload, preempt: Preempt, now: float) -> WorkloadStatus | None:

@@ -259,7 +259,9 @@ class _PodSetSearch:
                 best, best_flavor, best_by_resource = candidate, name, by_resource
             if stops:
                 break
-        if best.mode is not AssignmentMode.FIT:
+        # With PreemptionOverBorrowing a resource that borrows is worse than one that needs preemption.
+        modes = {best.mode, *(candidate.mode for candidate in best_by_resource.values())}
+        if modes != {AssignmentMode.FIT}:
             self.reasons.extend(reasons)
             for name in without_places:  # those of the best flavor follow from all pod sets
                 self.reasons.extend(without_places[name] if name != best_flavor else ())

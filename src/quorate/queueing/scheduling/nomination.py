@@ -432,6 +432,7 @@ def hold(
         condition_reason=condition,
         reasons=reasons,
         requests=entry.shape.requests,
+        groups=nomination.queue.spec.resource_groups,
         evaluated_at=now,
     )
     return entry.hold
