@@ -1,13 +1,19 @@
 """``quorate preflight`` checks a cluster over HTTP."""
 
+import asyncio
 import json
+import random
 from pathlib import Path
 
 import pytest
 
+from quorate.api.configuration import default_configuration
+from quorate.inspect.preflight import Preflight
+from quorate.install.preflight.findings import Severity
+from quorate.kube.client import Client
 from tests.e2e import shared_clusters
 from tests.e2e.verbs import CommandLine
-from tests.e2e.world import running_cluster
+from tests.e2e.world import api_server_with, running_cluster
 
 pytestmark = pytest.mark.slow
 
@@ -40,3 +46,14 @@ def test_a_valid_cluster_passes_and_an_error_sets_the_exit_code(
             assert "is not NAMESPACE/NAME" in done.err
 
     shared_clusters.run(story())
+
+
+def test_on_a_cluster_without_definitions_no_other_finding_is_a_problem() -> None:
+    async def findings() -> list[str]:
+        async with api_server_with(()) as (cluster, _), Client(cluster, random.Random(1)) as client:
+            found = await Preflight(client, default_configuration(), "").run()
+        return [finding.about for finding in found if finding.severity is not Severity.INFO]
+
+    abouts = asyncio.run(findings())
+    assert [about for about in abouts if not about.startswith("definition ")] == []
+    assert "definition workloads.kueue.x-k8s.io" in abouts

@@ -114,7 +114,9 @@ class Preflight:
             state = await load_state(self._client, self._configuration, now)
             namespaces: tuple[Namespace, ...] = (await self._client.list(NAMESPACES)).items
             local_queues = (await self._client.list(LOCAL_QUEUES)).items
-        except (Forbidden, NotFound) as failure:
+        except NotFound:  # an error about the definition says the rest
+            return [info("queues", "they are not checked, because a definition is not installed")]
+        except Forbidden as failure:
             return [warning("queues", f"they cannot be read: {failure.message}")]
         nodes = await self._try(NODES)
         setup = QueueSetup(state, evaluate_all(state, now), namespaces, nodes, local_queues)
