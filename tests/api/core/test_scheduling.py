@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.core.pod import Pod, PodStatus
+from quorate.api.core.pod_templates import template_pod
 from quorate.api.core.scheduling import HostNode, Node
 
 POD = """
@@ -189,3 +190,21 @@ def test_only_what_places_depend_on_is_kept() -> None:
 
 def test_a_node_that_says_nothing_is_not_ready() -> None:
     assert codec.convert(HostNode, {"metadata": {"name": "a"}}).status.conditions == ()
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({}, [90], id="the network of the pod"),
+        pytest.param({"hostNetwork": False}, [90], id="hostNetwork is false"),
+        pytest.param({"hostNetwork": True}, [80, 90], id="the network of the host"),
+        pytest.param({"hostNetwork": "yes"}, [], id="a template that cannot be decoded"),
+    ],
+)
+def test_ports_of_a_template_in_the_network_of_the_host_are_host_ports(
+    spec: dict[str, Any], want: list[int]
+) -> None:
+    ports = [{"containerPort": 80}, {"containerPort": 90, "hostPort": 90}]
+    content = codec.encode({"spec": {**spec, "containers": [{"name": "main", "ports": ports}]}})
+    containers = template_pod("team", content).spec.containers
+    assert [port.host_port for container in containers for port in container.ports] == want

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from quorate.api.core.pod import Pod
-from quorate.api.core.pod_templates import template_pod
+from quorate.api.core.pod_templates import HOST_NETWORK, template_pod
 from quorate.api.core.scheduling import Affinity, PodAffinity, PodSpec
 from quorate.api.interning import ContentCache, InternCache
 from quorate.queueing.limits import MAX_TEMPLATES
@@ -13,7 +13,9 @@ from quorate.queueing.limits import MAX_TEMPLATES
 _CLAIM: Final = b'"persistentVolumeClaim"'
 _ANTI_AFFINITY: Final = b'"podAntiAffinity"'
 # Without one of these texts a template has no constraint: most need not be decoded.
-_MARKS: Final = (_CLAIM, _ANTI_AFFINITY, b'"podAffinity"', b'"topologySpreadConstraints"', b'"hostPort"')
+_MARKS: Final = (
+    _CLAIM, _ANTI_AFFINITY, b'"podAffinity"', b'"topologySpreadConstraints"', b'"hostPort"', HOST_NETWORK,
+)  # fmt: skip
 
 
 class Template:
