@@ -106,6 +106,11 @@ WITHOUT_CONTAINERS: list[dict[str, Any]] = [{}, {"containers": None}, {"containe
             f"{TEMPLATE_PATH}: is no pod template: Expected `array`, got `int` - at `$.spec.containers`",
             id="a mapping that is no pod template",
         ),
+        pytest.param(
+            a_job_set(replicated(replicas=50_000, parallelism=50_000)),
+            f"{TEMPLATE_PATH}: is that of 2500000000 pods, must be of at most 2147483647",
+            id="more pods than a workload can state",
+        ),
         *(
             pytest.param(
                 a_job_set(replicated(template={"spec": spec})),

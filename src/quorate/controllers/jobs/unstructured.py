@@ -32,7 +32,7 @@ from quorate.api.kueue import PodSet
 from quorate.api.kueue.topology_annotations import NO_INDEX, PodIndex
 from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.api.quantity import parse_quantity
-from quorate.api.syntax import is_dns_label
+from quorate.api.syntax import INT32_MAX, is_dns_label
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE
 from quorate.controllers.jobframework.interface import EndStatus, JobKind, Outcome, Stop
 from quorate.controllers.jobframework.pod_counts import PodCounts, all_or_none_ready
@@ -298,6 +298,8 @@ def _pod_set(job: UnstructuredJob, spec: PodSetSpec) -> PodSet:
     if not is_dns_label(spec.name):
         problem = f"belongs to {spec.name!r}, which cannot be the name of a pod set"
         raise InvalidTemplate(spec.template, problem)
+    if spec.count > INT32_MAX:
+        raise InvalidTemplate(spec.template, f"is that of {spec.count} pods, must be of at most {INT32_MAX}")
     content = spec.effective_template
     if content is None:
         content = read_field(job.document, spec.template, dict)
