@@ -127,3 +127,27 @@ def _starts_smaller(world: Json) -> bool:
         for name, outcome in step.get("changed", {}).items()
         for pod_set, pods in outcome.get("admitted", {}).items()
     )
+
+
+def test_what_waits_for_quota_would_start_alone() -> None:
+    """Of each workload with one pod set, which says of all flavors why it does not start."""
+    checked = dict.fromkeys((c.WAITING_FOR_QUOTA, c.EXCEEDS_MAX_QUOTA), 0)
+    for recorded in WORLDS:
+        given = recorded["given"]
+        if recorded["world"].startswith("topology"):
+            continue
+        world = World(given)
+        world.cycle(4)
+        for name in world.workloads:
+            (pod_set, *others) = world.given_workload(name)["podSets"]
+            reserved = world.condition(name, c.QUOTA_RESERVED)
+            if others or "minCount" in pod_set or reserved is None or reserved.reason not in checked:
+                continue
+            workload = {**world.given_workload(name)}
+            workload.pop("admitted", None)
+            alone = World({**given, "workloads": [workload]})
+            alone.cycle(2)
+            starts = c.has_quota_reservation(alone.workloads[name])
+            assert starts == (reserved.reason == c.WAITING_FOR_QUOTA), f"{recorded['world']}: {name}"
+            checked[reserved.reason] += 1
+    assert min(checked.values()) >= 15, checked
