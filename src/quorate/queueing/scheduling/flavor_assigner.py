@@ -77,6 +77,9 @@ class FlavorSearchInput(msgspec.Struct, frozen=True):
     simulate_preemption: PreemptionOracle
     nominated_flavors: NominatedFlavors | None  # the only flavors to try, where there are any; None: all
     kept_flavors: NominatedFlavors  # the flavors in which pods of the workload run already
+    replaced_usage: Mapping[
+        FlavorResource, int
+    ]  # of the slice that the workload replaces, left out of the tree
     # Why a flavor cannot serve the topology request of a pod set, None if it can; None: any flavor can.
     topology_mismatch: Callable[[PodSetShape, str, Collection[str]], r.TopologyMismatched | None] | None
     with_places: PlacesOracle | None  # None: no pods need places
@@ -332,7 +335,8 @@ class _PodSetSearch:
             return _NO_FIT
         reasons.append(r.QuotaShort(pod_set, pair.flavor, pair.resource, needed, available, maximum))
         level = tree.borrowing_level(node, pair, needed)
-        if needed <= tree.nominal(node, pair) or level.may_reclaim or given.can_preempt_while_borrowing:
+        added = needed - given.replaced_usage.get(pair, 0)  # a slice competes for what it adds
+        if added <= tree.nominal(node, pair) or level.may_reclaim or given.can_preempt_while_borrowing:
             candidate = given.simulate_preemption(pair, needed)
             if candidate.mode is AssignmentMode.NO_CANDIDATES:
                 return FlavorCandidate(candidate.mode, level.height)

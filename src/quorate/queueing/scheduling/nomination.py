@@ -9,10 +9,9 @@ from msgspec.structs import replace
 
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor, Workload
-from quorate.api.names.kueue import SLICE_REPLACEMENT_FOR
 from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.assignment import Assignment, AssignmentMode
-from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup
+from quorate.queueing.cluster_queue import ClusterQueueState, FlavorGroup, Reservation
 from quorate.queueing.conditions import has_failed_check
 from quorate.queueing.decisions import ConditionReason, Hold
 from quorate.queueing.pending.entry import Entry, LastAssignment
@@ -370,16 +369,20 @@ def _last_tried_flavors(
     return (*last.last_tried_flavors, *({} for _ in range(missing)))
 
 
-def _kept_flavors(state: State, queue: ClusterQueueState, entry: Entry) -> NominatedFlavors:
+def _left_out_slice(state: State, queue: ClusterQueueState, entry: Entry) -> Reservation | None:
+    """Return the slice that a workload replaces, left out of ``queue`` while the workload is evaluated."""
+    replaced = replaced_slice(entry.workload, state.configuration.gates)
+    reservation = None if replaced is None else state.ledger.reservations.get(replaced)
+    if reservation is None or reservation.admission.cluster_queue != queue.name:
+        return None
+    return reservation
+
+
+def _kept_flavors(reservation: Reservation) -> NominatedFlavors:
     """Return the flavors of the slice that a workload replaces, for pod sets with pods.
 
     These pods keep running.  A pod set without pods may get another flavor.
     """
-    replaced = replaced_slice(entry.workload, state.configuration.gates)
-    # It is left out of its queue while the workload is evaluated.
-    reservation = None if replaced is None else state.ledger.reservations.get(replaced)
-    if reservation is None or reservation.admission.cluster_queue != queue.name:
-        return {}
     sizes = {pod_set.name: pod_set.count for pod_set in reservation.workload.spec.pod_sets}
     return {
         assignment.name: assignment.flavors
@@ -396,7 +399,7 @@ def _search_input(
     nominated_flavors: NominatedFlavors | None,
 ) -> FlavorSearchInput:
     configuration = state.configuration
-    replaces = SLICE_REPLACEMENT_FOR in entry.workload.metadata.annotations
+    replaced = _left_out_slice(state, queue, entry)
     mismatch = places = None
     if may_need_places(state, entry):
         is_topology_queue = state.ledger.topology.is_topology_queue(queue.name, queue.groups)
@@ -412,7 +415,8 @@ def _search_input(
         configuration.resources.quota_check_strategy == "IgnoreUndeclared",
         preemption.simulate,
         nominated_flavors,
-        _kept_flavors(state, queue, entry) if replaces else {},
+        {} if replaced is None else _kept_flavors(replaced),
+        {} if replaced is None else replaced.usage,
         mismatch,
         places,
     )
