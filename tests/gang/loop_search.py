@@ -34,6 +34,7 @@ BY_ANCESTOR: Final[list[list[Any]]] = [
         "nodeorder",
     ],
 ]
+ONE_EACH: Final = [["priority"], ["gang"], ["conformance"], ["predicates", "nodeorder"]]
 NO_SHARES: Final = [["priority", "gang", "conformance", "predicates", "nodeorder"]]
 CONFIGURATIONS: Final = {
     "enqueue": {"inqueue-timeout": 0, "requeue-backoff-base": 0.5, "requeue-backoff-max": 0.5}
@@ -197,6 +198,14 @@ FAMILIES: Final = {
         ({"name": "q1", "deserved": {"cpu": 1}}, {"name": "q2", "deserved": {"cpu": 3}}),
         (0,),
         (True,),
+    ),
+    "one plugin a tier": Family(
+        "allocate, backfill, preempt, reclaim",
+        ONE_EACH,
+        ("compat", "design"),
+        ({"name": "q1"}, {"name": "q2"}),
+        (0, 1),
+        (False,),
     ),
 }
 

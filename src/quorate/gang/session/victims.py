@@ -35,7 +35,9 @@ def choose_victims(
     choices = [[partial(callback, task, candidates) for callback in tier] for tier in callbacks]
     victims, tier = agreed_victims(choices, empty_is_final=session.rules.keeps_shares)
     if action == "preempt":
-        return victims
+        return _without_equals(session, task, victims, by_priority=session.settings.has_plugin("priority"))
+    if not any(session.callbacks.beyond_share):
+        return _without_equals(session, task, victims, by_priority=False)
     beyond_shares = victims
     for callback in all_callbacks(session.callbacks.beyond_share[tier + 1 :]):
         beyond_shares = callback(task, beyond_shares)
@@ -44,6 +46,30 @@ def choose_victims(
         if session.rules.keeps_shares
         else _without_next_preemptors(session, victims, beyond_shares)
     )
+
+
+def _without_equals(
+    session: Session, preemptor: Task, victims: Sequence[Task], *, by_priority: bool
+) -> Sequence[Task]:
+    """Return ``victims`` of lower priority, if that counts, or surplus for a gang below its minimum.
+
+    So evictions end although neither ``priority`` nor shares decide about them: a tier above chose victims
+    alone, or a tier below chose others after a refusal.
+    """
+    if not (session.settings.has_plugin("gang") or session.settings.has_plugin("priority")):
+        return victims
+    gang = session.gang_of(preemptor)
+    surpluses: dict[Key, MinMemberSurplus] = {}
+    kept = []
+    for victim in victims:
+        other = session.gang_of(victim)
+        lead = preemptor.priority - victim.priority if other is gang else gang.priority - other.priority
+        surplus = surpluses.setdefault(victim.gang, MinMemberSurplus(other, by_role=False))
+        takes_surplus = gang.is_starving and other is not gang and (lead >= 0 or not by_priority)
+        if (by_priority and lead > 0) or (takes_surplus and surplus.allows(victim)):
+            surplus.take(victim)
+            kept.append(victim)
+    return kept
 
 
 def _without_next_preemptors(
