@@ -39,8 +39,10 @@ def with_places(
         placement = place_pod_sets(model, to_place)
         if not placement.failures:
             return replace(assignment, placement=placement), ()
-        refused = {failure.pod_set for failure in placement.failures}
-        reasons = tuple(reason for reason in assignment.reasons if reason.pod_set in refused)
+        reasons: tuple[r.PodSetReason, ...] = ()
+        if assignment.reasons:
+            refused = {failure.pod_set for failure in placement.failures}
+            reasons = tuple([reason for reason in assignment.reasons if reason.pod_set in refused])
         assignment = replace(assignment, mode=AssignmentMode.PREEMPT, reasons=(*reasons, *placement.failures))
     if not (to_place and assignment.mode.needs_preemption):
         return assignment, preemption.targets_of(assignment)
@@ -122,17 +124,16 @@ def _with_at_most(
     """
     refused = {failure.pod_set: failure for failure in without_pods}
 
-    def with_at_most(reason: r.PodSetReason) -> r.PodSetReason:
+    def with_at_most(reason: r.PlacementRefused | r.QuotaShort) -> r.PodSetReason:
         if isinstance(reason, r.QuotaShort):
-            return replace(reason, is_no_fit=is_no_fit)
-        if not isinstance(reason, r.PlacementRefused):
-            return reason
+            return replace(reason, is_no_fit=True) if is_no_fit else reason
         refusal, at_most = refused.get(reason.pod_set), None if refused else reason.requested
         if isinstance(refusal, r.PlacementRefused):
             at_most = refusal.fitting
         return replace(reason, at_most=at_most, is_no_fit=is_no_fit)
 
-    return tuple(with_at_most(reason) for reason in reasons)
+    of_room = (r.PlacementRefused, r.QuotaShort)
+    return tuple([with_at_most(reason) if isinstance(reason, of_room) else reason for reason in reasons])
 
 
 def _fits_with_more_room(model: TopologyModel, to_place: Sequence[PodSetToPlace]) -> bool:

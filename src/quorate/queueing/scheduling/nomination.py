@@ -347,6 +347,18 @@ def place_again(state: State, nomination: Nomination, assignment: Assignment) ->
         return with_places(state, nomination.queue, entry, by_quota, preemption)
 
 
+def replace_lost_places(
+    state: State, nomination: Nomination, assignment: Assignment, round_number: int
+) -> None:
+    """Assign a nomination again that lost its places: with the same flavors, and fewer pods if need be."""
+    placed, targets = place_again(state, nomination, assignment)
+    fits = placed.mode is AssignmentMode.FIT or bool(targets)
+    if not fits and any(pods.min_count < pods.count for pods in nomination.entry.shape.pod_sets):
+        assign_again(state, nomination, assignment, round_number)
+        return
+    nomination.assignment, nomination.targets, nomination.reasons = placed, targets, placed.reasons
+
+
 def _inadmissible_reason(state: State, queue: ClusterQueueState, entry: Entry) -> r.InadmissibleReason | None:
     """Return what makes the workload inadmissible regardless of quota."""
     return (

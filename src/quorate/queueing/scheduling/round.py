@@ -33,6 +33,7 @@ from quorate.queueing.scheduling.nomination import (
     most_rounds,
     nominate,
     pass_over,
+    replace_lost_places,
 )
 from quorate.queueing.scheduling.planned_starts import PlannedStarts
 from quorate.queueing.scheduling.processing_order import (
@@ -287,7 +288,7 @@ class Round:
         if self._lost_places(nomination):
             if nomination.is_recomputed or not self._gates.recompute_in_cycle:
                 return [self._skip(nomination, self._earlier.loss(nomination))]
-            assign_again(self._state, nomination, assignment, self._number)
+            replace_lost_places(self._state, nomination, assignment, self._number)
             nomination.is_recomputed = True
             return self._decide(nomination, now)
         if self._ledger.planned:
