@@ -35,7 +35,10 @@ def choose_victims(
     choices = [[partial(callback, task, candidates) for callback in tier] for tier in callbacks]
     victims, tier = agreed_victims(choices, empty_is_final=session.rules.keeps_shares)
     if action == "preempt":
-        return _without_equals(session, task, victims, by_priority=session.settings.has_plugin("priority"))
+        by_priority = session.settings.has_plugin("priority")
+        if _is_ordered_by_shares(session, tier, by_priority=by_priority):
+            return victims
+        return _without_equals(session, task, victims, by_priority=by_priority)
     if not any(session.callbacks.beyond_share):
         return _without_equals(session, task, victims, by_priority=False)
     beyond_shares = victims
@@ -46,6 +49,13 @@ def choose_victims(
         if session.rules.keeps_shares
         else _without_next_preemptors(session, victims, beyond_shares)
     )
+
+
+def _is_ordered_by_shares(session: Session, deciding: int, *, by_priority: bool) -> bool:
+    """Return True if ``drf`` chose victims in the tier ``deciding``, for gangs below their minimum only."""
+    tiers = [{entry.name for entry in tier} for tier in session.settings.tiers]
+    only_below_minimum = not by_priority or any({"priority", "gang"} <= names for names in tiers)
+    return only_below_minimum and any("drf" in names for names in tiers[deciding : deciding + 1])
 
 
 def _without_equals(
