@@ -70,10 +70,10 @@ class EnqueueReference:
                     self.groups.append(Group(given["name"], given["queue"], given["created"], least))
 
     def session(self) -> None:
-        """Recheck admitted groups, oldest first, and then evaluate waiting ones."""
+        """Recheck admitted groups, the first admitted first, and then evaluate waiting ones."""
         self._admitted: list[Group] = []
         by_age = sorted(self.groups, key=lambda group: (group.created, group.name))
-        for group in by_age:
+        for group in sorted(by_age, key=lambda group: group.since):
             if group.phase != "Inqueue":
                 continue
             reason = self._refusal(group)
