@@ -163,11 +163,12 @@ def with_conditions(conditions: Iterable[Condition], *new: Condition) -> tuple[C
         ends_waiting = ends_waiting or one.type in _ENDS_WAITING
         if one.type == WAITING:
             codes.append(one.reason)
-    waiting = find_condition(result, WAITING) if ends_waiting else None
-    if waiting is not None and waiting.reason not in codes:
-        result = without_condition(result, WAITING)
-    if ends_waiting and is_inadmissible(find_condition(result, REQUEUED)):
-        result = without_condition(result, REQUEUED)
+    if ends_waiting:
+        for one in result:
+            if (one.type == WAITING and one.reason not in codes) or (
+                one.type == REQUEUED and is_inadmissible(one)
+            ):
+                result = without_condition(result, one.type)
     for one in new:
         result = with_condition(result, one)
     if not is_true(result, QUOTA_RESERVED):

@@ -231,7 +231,7 @@ def _with_available_quota(
     queue = state.ledger.cluster_queues.get(entry.cluster_queue)
     if queue is None or not any(isinstance(reason, r.QuotaShort | r.QuotaExceeded) for reason in reasons):
         return reasons
-    replaced = state.ledger.replaced_reservation(entry.workload, queue)
+    replaced = queue.reservations.get(entry.shape.replaces)
     with nullcontext() if replaced is None else state.ledger.without_replaced_slice(replaced):
         return tuple(_with_available(queue.node, reason) for reason in reasons)
 

@@ -15,7 +15,7 @@ from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.aging_queues import AgingQueues
 from quorate.queueing.assignment import KeptAssignment
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState, Reservation
-from quorate.queueing.nodes.places import NO_PLACES
+from quorate.queueing.nodes.places import NO_PLACES, has_places
 from quorate.queueing.nodes.pod_templates import template_of
 from quorate.queueing.pending.entry import Entry, LastAssignment, RequeueReason
 from quorate.queueing.pending.ordering import affects_scheduling, queue_order
@@ -301,11 +301,12 @@ class Ledger(AgingQueues):
         key = reservation.key
         self.note_usage_change(self.cluster_queues.get(reservation.admission.cluster_queue))
         self.reservations[key] = reservation
-        shape = None if reservation.assumed is None else reservation.assumed.shape
-        reservation.places = self.held_places(reservation, shape)
-        if self.holds_places(reservation):
-            self.topology.set_has_places(key, True)
-        self.note_dependence(reservation)
+        if has_places(reservation.admission) or reservation.replaced_admission is not None:
+            shape = None if reservation.assumed is None else reservation.assumed.shape
+            reservation.places = self.held_places(reservation, shape)
+            if self.holds_places(reservation):
+                self.topology.set_has_places(key, True)
+            self.note_dependence(reservation)
         if key in self.replacement_slices:
             reservation.usage = self.usage_of(reservation.workload, reservation.admission)
         replaced = replaced_slice(reservation.workload, self.configuration.gates)
@@ -352,7 +353,7 @@ class Ledger(AgingQueues):
             and old.workload.status.reclaimable_pods == new.workload.status.reclaimable_pods
         ):
             new.places = old.places
-        else:
+        elif has_places(new.admission) or new.replaced_admission is not None:
             new.places = self.held_places(new)
         if (
             not same_queues

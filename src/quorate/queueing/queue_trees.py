@@ -4,6 +4,7 @@ A tree is known by its root.  Events only record the trees that they concern; th
 carried out once, however many events there were.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from quorate.queueing.cluster_queue import ClusterQueueState
@@ -33,7 +34,7 @@ class QueueTrees:
         self._scheduled_requeues: dict[Node, None] = {}  # by root; see ``flush_requeues``
         self._quota_changes: dict[Node, int] = {}  # by root: how often limits or edges below it changed
         # By root, and None for all: how often a reservation was added or removed, or something may help.
-        self._changes: dict[Node | None, int] = {}
+        self._changes: dict[Node | None, int] = defaultdict(int)
         self._requeues = 0  # calls of ``schedule_requeue``
         self._versions: dict[Node, int] = {}  # by root: the number of the last of these calls
 
@@ -104,18 +105,17 @@ class QueueTrees:
 
     def note_usage_change(self, queue: ClusterQueueState | None) -> None:
         """Record a change of what has quota in a queue, or uses it; None: the queue does not exist."""
-        self._note_change(None if queue is None else queue.node.root)
-
-    def _note_change(self, root: Node | None) -> None:
-        for of in (None,) if root is None else (None, root):
-            self._changes[of] = self._changes.get(of, 0) + 1
+        self._changes[None] += 1
+        if queue is not None:
+            self._changes[queue.node.root] += 1
 
     def schedule_requeue(self, node: Node) -> None:
         """Make the inadmissible workloads of the tree of ``node`` active at the next ``flush_requeues``."""
         root = node.root
         self._requeues += 1
         self._versions[root] = self._requeues
-        self._note_change(root)
+        self._changes[None] += 1
+        self._changes[root] += 1
         self._scheduled_requeues[root] = None
         self.dirty_trees[root] = 0
         if self.awaiting_windows:

@@ -45,11 +45,6 @@ class ReservationPlaces(LocalQueues):
         self._depending_on_pods: set[Key] = set()
         self._of_group: dict[Key, Key] = {}  # the latter by pod group
 
-    def replaced_reservation(self, workload: Workload, queue: ClusterQueueState) -> Reservation | None:
-        """Return the slice of ``queue`` that ``workload`` is to replace, if it has quota."""
-        replaced = replaced_slice(workload, self.configuration.gates)
-        return None if replaced is None else queue.reservations.get(replaced)
-
     def replaced_places(self, workload: Workload, queue: ClusterQueueState) -> Reservation | None:
         """Return the slice of ``queue`` that ``workload`` replaces, if its pods keep their places."""
         replaced = replaced_slice(workload, self.configuration.gates)

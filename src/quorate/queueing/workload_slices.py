@@ -1,9 +1,13 @@
 """Slices of elastic jobs: a job that grows has a second workload, which replaces the first."""
 
+from typing import Final
+
 from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.api.names.kueue import SLICE_REPLACEMENT_FOR
+
+NO_SLICE: Final = Key("", "")
 
 
 def replaced_slice(workload: Workload, gates: Gates) -> Key | None:

@@ -25,6 +25,7 @@ from quorate.queueing.inadmissible_reasons import DevicesUncounted, PreemptionGa
 from quorate.queueing.planning.announced_starts import planned_start_conditions
 from quorate.queueing.typed_reasons import waiting_condition
 
+_ENDED_BY_ADMISSION: Final = frozenset({c.EVICTED, c.PREEMPTED, c.BLOCKED_ON_PREEMPTION_GATES})
 _REQUEUED_AT_ONCE: Final = frozenset({"Preempted", c.NODE_FAILURES, c.RESERVED_WINDOW, c.BOUND_OVERRUN})
 _RAN_TOO_LONG: Final = f"{c.DEACTIVATED}DueTo{c.MAXIMUM_EXECUTION_TIME_EXCEEDED}"
 
@@ -43,11 +44,10 @@ def admit_status(workload: Workload, reserve: Reserve, now: float) -> WorkloadSt
     new = [reserved]
     if reserve.admitted:
         new.append(admitted_condition(workload, now))
-    for type_ in (c.EVICTED, c.PREEMPTED, c.BLOCKED_ON_PREEMPTION_GATES):
-        old = find_condition(workload.status.conditions, type_)
-        if old is not None and old.status == "True":
+    for old in workload.status.conditions:
+        if old.status == "True" and old.type in _ENDED_BY_ADMISSION:
             message = f"Previously: {old.message}"
-            new.append(c.new_condition(type_, "False", "QuotaReserved", message, now, generation))
+            new.append(c.new_condition(old.type, "False", "QuotaReserved", message, now, generation))
     if reserve.unplaced:
         text = f"admitted by quota, but {'; '.join(reason.text for reason in reserve.unplaced)}"
         new.append(c.new_condition(c.NODE_FIT, "False", "InsufficientNodes", text, now, generation))

@@ -51,7 +51,7 @@ from quorate.queueing.pending.effective_requests import (
     uncounted_claims,
 )
 from quorate.queueing.pending.ordering import effective_priority
-from quorate.queueing.workload_slices import replaced_slice
+from quorate.queueing.workload_slices import NO_SLICE, replaced_slice
 from quorate.quota.amount import PODS, as_quantity
 
 _NO_BOUNDS: Final = (LimitRangeBounds(), LimitRangeBounds())
@@ -85,6 +85,7 @@ class Shape(msgspec.Struct, frozen=True, weakref=True, eq=False):
     uncounted_devices: tuple[str, ...] = ()  # why claimed devices cannot be counted
     missing_devices: int = 0  # how many more must match a claim
     requests: tuple[PodSetRequest, ...] = ()  # the effective ones, as in ``status.resourceRequests``
+    replaces: Key = NO_SLICE  # the workload that is replaced as a slice
 
 
 class _DecodedTemplate(msgspec.Struct, frozen=True):
@@ -220,7 +221,7 @@ class ShapeRegistry:
         ]
         priority = effective_priority(workload, self._gates)
         # A slice does not compete with the slice that it replaces, so its outcome is its own.
-        replaced = replaced_slice(workload, self._gates)
+        replaced = replaced_slice(workload, self._gates) or NO_SLICE
         # To encode the amounts of a large template takes longer than to compute the shape again.
         parts = [
             spec
@@ -244,7 +245,7 @@ class ShapeRegistry:
                 invalid += requests_above_limits(pod_set.name, spec)
             missing = max((of_devices.short_by for of_devices in devices), default=0)
             requests = tuple(_pod_set_request(pod_set) for pod_set in shapes)
-            shape = Shape(priority, shapes, tuple(invalid), tuple(claims), missing, requests)
+            shape = Shape(priority, shapes, tuple(invalid), tuple(claims), missing, requests, replaced)
             self._shapes[key] = shape
         return shape
 
@@ -313,17 +314,13 @@ class ShapeRegistry:
 
 def _invalid_pod_sets(workload: Workload, templates: Sequence[_DecodedTemplate]) -> list[str]:
     """Return why ``templates``, of the pod sets in their order, or the pod sets' counts are invalid."""
-    pod_sets = workload.spec.pod_sets
-    errors = [
-        f"pod set {pod_set.name}: template: {template.error}"
-        for pod_set, template in zip(pod_sets, templates, strict=True)
-        if template.error
-    ]
-    return errors + [
-        f"pod set {pod_set.name} is of {pod_set.count} pods, must be of at least 0"
-        for pod_set in pod_sets
-        if pod_set.count < 0
-    ]
+    errors = []
+    for pod_set, template in zip(workload.spec.pod_sets, templates, strict=True):
+        if template.error:
+            errors.append(f"pod set {pod_set.name}: template: {template.error}")
+        if pod_set.count < 0:
+            errors.append(f"pod set {pod_set.name} is of {pod_set.count} pods, must be of at least 0")
+    return errors
 
 
 def _key_of(value: object) -> str:

@@ -62,7 +62,7 @@ class EarlierHeads:
         A head that preempts nothing starts before the targets of earlier heads have released their quota.  It
         must fit beside these targets, too.
         """
-        replaced = self._ledger.replaced_reservation(nomination.entry.workload, nomination.queue)
+        replaced = nomination.queue.reservations.get(nomination.entry.shape.replaces)
         if replaced is None:
             return self._shortages_after_decisions(nomination, assignment)
         with self._ledger.without_replaced_slice(replaced):
@@ -86,9 +86,9 @@ class EarlierHeads:
 
         The places of a replaced slice are free: its pods keep them, or the ledger leaves them out.
         """
-        workload, queue = nomination.entry.workload, nomination.queue
-        kept = self._ledger.replaced_places(workload, queue)
-        replaced = self._ledger.replaced_reservation(workload, queue)
+        entry, queue = nomination.entry, nomination.queue
+        kept = self._ledger.replaced_places(entry.workload, queue)
+        replaced = queue.reservations.get(entry.shape.replaces)
         if kept is not None or replaced is None:
             return self._have_lost_places(nomination, assignment, kept)
         with self._ledger.without_replaced_slice(replaced):

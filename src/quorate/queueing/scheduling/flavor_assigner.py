@@ -263,8 +263,9 @@ class _PodSetSearch:
             if stops:
                 break
         # With PreemptionOverBorrowing a resource that borrows is worse than one that needs preemption.
-        modes = {best.mode, *(candidate.mode for candidate in best_by_resource.values())}
-        if modes != {AssignmentMode.FIT}:
+        if best.mode is not AssignmentMode.FIT or (
+            len(resources) > 1 and {one.mode for one in best_by_resource.values()} != {AssignmentMode.FIT}
+        ):
             self.reasons.extend(reasons)
             for name in without_places:  # those of the best flavor follow from all pod sets
                 self.reasons.extend(without_places[name] if name != best_flavor else ())

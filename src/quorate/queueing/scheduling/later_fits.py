@@ -84,7 +84,7 @@ class LaterFits:
             kept is None
             or not kept.assignment.placement.pod_sets
             or not kept.is_of(queue, self._state.flavors)
-            or ledger.replaced_reservation(entry.workload, queue) is not None
+            or queue.reservations.get(entry.shape.replaces) is not None
         ):
             return None
         with timeline.moved_to(at, queue, others):
@@ -121,7 +121,7 @@ class LaterFits:
         timeline, queue, entry, others = start
         ledger = self._state.ledger
         counts = [pod_set.count for pod_set in entry.shape.pod_sets]
-        replaced = ledger.replaced_reservation(entry.workload, queue)
+        replaced = queue.reservations.get(entry.shape.replaces)
         windows_at = at if self._beside_windows else math.inf
         kept = () if replaced is None else (replaced,)
         with timeline.moved_to(at, queue, others, kept), ledger.windows.starting_at(windows_at):
@@ -164,7 +164,7 @@ class LaterFits:
         If no time is known for the start, what passed the planned workload before is not expected to end.
         """
         ledger = self._state.ledger
-        replaced = ledger.replaced_reservation(entry.workload, queue)
+        replaced = queue.reservations.get(entry.shape.replaces)
         kept = self._not_ended(plan, timeline, planning, replaced)
         with (
             timeline.moved_to(plan.at, planning, plans, kept),

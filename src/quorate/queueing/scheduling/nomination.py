@@ -26,7 +26,6 @@ from quorate.queueing.scheduling.podset_reducer import PodSetCounts, reduce_coun
 from quorate.queueing.scheduling.preemption_search import PreemptionSearch
 from quorate.queueing.state import State
 from quorate.queueing.topology.placing import NO_PLACEMENT, topology_mismatch
-from quorate.queueing.workload_slices import replaced_slice
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
 
@@ -123,7 +122,7 @@ def _assign(
 ) -> Choice:
     ledger, last = state.ledger, entry.last_assignment
     start = _last_tried_flavors(state, queue, entry, round_number)
-    replaced = ledger.replaced_reservation(entry.workload, queue)
+    replaced = queue.reservations.get(entry.shape.replaces)
     if replaced is None:
         assignment, targets = _choose_counts(state, queue, entry, start, nominated_flavors)
     else:
@@ -283,7 +282,7 @@ def evaluate_supposing(
     ``counts`` of its pod sets are evaluated; None: the counts that a cycle would choose.
     """
     groups = queue.groups
-    replaced = state.ledger.replaced_reservation(entry.workload, queue)
+    replaced = queue.reservations.get(entry.shape.replaces)
     with (
         tree.with_more_quota(queue.node, supposition.more_quota),
         nullcontext() if replaced is None else state.ledger.without_replaced_slice(replaced),
@@ -342,7 +341,7 @@ def place_again(state: State, nomination: Nomination, assignment: Assignment) ->
             if not isinstance(reason, r.PlacementRefused | r.NodesLackRoom)
         ),
     )
-    replaced = state.ledger.replaced_reservation(entry.workload, nomination.queue)
+    replaced = nomination.queue.reservations.get(entry.shape.replaces)
     with nullcontext() if replaced is None else state.ledger.without_replaced_slice(replaced):
         return with_places(state, nomination.queue, entry, by_quota, preemption)
 
@@ -381,15 +380,6 @@ def _last_tried_flavors(
     return (*last.last_tried_flavors, *({} for _ in range(missing)))
 
 
-def _left_out_slice(state: State, queue: ClusterQueueState, entry: Entry) -> Reservation | None:
-    """Return the slice that a workload replaces, left out of ``queue`` while the workload is evaluated."""
-    replaced = replaced_slice(entry.workload, state.configuration.gates)
-    reservation = None if replaced is None else state.ledger.reservations.get(replaced)
-    if reservation is None or reservation.admission.cluster_queue != queue.name:
-        return None
-    return reservation
-
-
 def _kept_flavors(reservation: Reservation) -> NominatedFlavors:
     """Return the flavors of the slice that a workload replaces, for pod sets with pods.
 
@@ -411,7 +401,9 @@ def _search_input(
     nominated_flavors: NominatedFlavors | None,
 ) -> FlavorSearchInput:
     configuration = state.configuration
-    replaced = _left_out_slice(state, queue, entry)
+    replaced = state.ledger.reservations.get(entry.shape.replaces)  # left out of ``queue`` meanwhile
+    if replaced is not None and replaced.admission.cluster_queue != queue.name:
+        replaced = None
     mismatch = places = None
     if may_need_places(state, entry):
         is_topology_queue = state.ledger.topology.is_topology_queue(queue.name, queue.groups)

@@ -349,7 +349,7 @@ class PlannedStarts:
         if nomination.targets or not assignment.placement.pod_sets:
             return None
         ledger, needed = self._state.ledger, list[Place]()
-        replaced = ledger.replaced_reservation(nomination.workload, nomination.queue)
+        replaced = nomination.queue.reservations.get(nomination.entry.shape.replaces)
         for other, plan, plans in self._reached(nomination, assignment, now):
             of_plan = self._fits.needed_places(plan, self.timeline(other, now), other, plans, replaced)
             needed += without_places(of_plan, needed)

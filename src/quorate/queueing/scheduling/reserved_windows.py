@@ -140,7 +140,7 @@ class ReservedWindows:
         ]
         if not refusing or all(self._has_enough(window, reached, assignment) for window in refusing):
             return None
-        replaced = self._ledger.replaced_reservation(entry.workload, queue)
+        replaced = queue.reservations.get(entry.shape.replaces)
         if replaced is not None:
             leaving = {*leaving, replaced.key}
         relevant = {window.window for window in refusing}

@@ -91,7 +91,7 @@ def reserve(
     ready = {check.name for check in entry.workload.status.admission_checks if check.state == "Ready"}
     checks = queue.checks_for(admission)
     admitted = not assignment.delayed and ready.issuperset(checks)
-    replaced = state.ledger.replaced_reservation(entry.workload, queue)
+    replaced = queue.reservations.get(entry.shape.replaces)
     decision = Reserve(
         key=entry.key,
         uid=metadata.uid,

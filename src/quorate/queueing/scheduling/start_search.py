@@ -146,7 +146,7 @@ class StartSearch:
         rest = timeline.rest(at, assignment.usage)
         before = [other for other in others if other.ends <= at < math.inf]
         latest = max(at, rest.latest, *(_latest_end(queue, other) for other in before))
-        replaced = self._state.ledger.replaced_reservation(entry.workload, queue)
+        replaced = queue.reservations.get(entry.shape.replaces)
         ends = at + queue.bound(entry.workload).seconds
         return PlannedStart(entry, at, latest, ends, assignment, rest.origin, rest.ended, replaced)
 
