@@ -135,7 +135,7 @@ def growth_of_waiting_workloads() -> float:
 def bytes_a_waiting_workload(nodes: int) -> float:
     """Return the memory of a workload that waits for places: its object and what the core keeps of it."""
     queues = WaitingQueues(nodes)
-    queues.refuse(_WAITING // 10)  # what exists once exists already
+    queues.refuse(4 * _WAITING)  # what exists once exists then, and caches are full
     gc.collect()
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()

@@ -382,6 +382,7 @@ def _of_pod_set(reasons: Sequence[r.PodSetReason], groups: Sequence[ResourceGrou
     A flavor has the most severe reason of its resources, a group the least severe reason of its flavors.
     The most severe reason of the groups decides, unless only places are missing.
     """
+    group_of = {quotas.name: index for index, group in enumerate(groups) for quotas in group.flavors}
     by_group: dict[int, dict[str, str]] = {}
     places: list[str] = []
     for reason in reasons:
@@ -390,9 +391,7 @@ def _of_pod_set(reasons: Sequence[r.PodSetReason], groups: Sequence[ResourceGrou
             places.append(granular)
             continue
         flavor = reason.flavor
-        names = ([quotas.name for quotas in group.flavors] for group in groups)
-        of_flavor = next((index for index, flavors in enumerate(names) if flavor in flavors), len(groups))
-        by_flavor = by_group.setdefault(of_flavor, {})
+        by_flavor = by_group.setdefault(group_of.get(flavor, len(groups)), {})
         by_flavor[flavor] = min(by_flavor.get(flavor, granular), granular, key=_SEVERITY.index)
     of_groups = [max(by_flavor.values(), key=_SEVERITY.index) for by_flavor in by_group.values()]
     most_severe = [min(granular, key=_SEVERITY.index) for granular in (of_groups, places) if granular]

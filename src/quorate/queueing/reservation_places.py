@@ -47,12 +47,12 @@ class ReservationPlaces(LocalQueues):
 
     def replaced_places(self, workload: Workload, queue: ClusterQueueState) -> Reservation | None:
         """Return the slice of ``queue`` that ``workload`` replaces, if its pods keep their places."""
+        is_on = self.topology.is_on and self.topology.gates.elastic_slices
+        if not is_on or workload.metadata.annotations.get(ELASTIC_JOB) != "true":
+            return None
         replaced = replaced_slice(workload, self.configuration.gates)
         reservation = None if replaced is None else self.reservations.get(replaced)
-        is_on = self.topology.is_on and self.topology.gates.elastic_slices
-        if reservation is None or not is_on or workload.metadata.annotations.get(ELASTIC_JOB) != "true":
-            return None
-        return reservation if reservation.admission.cluster_queue == queue.name else None
+        return reservation if reservation and reservation.admission.cluster_queue == queue.name else None
 
     def usage_of(self, workload: Workload, admission: Admission) -> dict[FlavorResource, int]:
         """Return what a workload with quota uses, without amounts of 0.

@@ -97,7 +97,11 @@ def hold_status(workload: Workload, hold: Hold, now: float, gates: Gates) -> Wor
     reason = hold_reason(hold, gates)
     new = c.new_condition(c.QUOTA_RESERVED, "False", reason, hold.message, now, workload.metadata.generation)
     planned = planned_start_conditions(workload, hold.announced, now)
-    planned = (*planned, *_blocked_on_gates(workload, hold, now), *_inadmissible(workload, hold, now))
+    kinds = {type(reason) for reason in hold.reasons}
+    if PreemptionGated in kinds:
+        planned = (*planned, *_blocked_on_gates(workload, now))
+    if DevicesUncounted in kinds:
+        planned = (*planned, *_inadmissible(workload, hold, now))
     if not planned and c.is_unchanged(old, new) and workload.status.resource_requests == hold.requests:
         return None
     waiting = waiting_condition(hold.reasons, now, workload.metadata.generation, hold.groups)
@@ -110,18 +114,14 @@ def hold_status(workload: Workload, hold: Hold, now: float, gates: Gates) -> Wor
 
 
 def _inadmissible(workload: Workload, hold: Hold, now: float) -> tuple[Condition, ...]:
-    """Return Requeued=False if devices cannot be counted and the workload does not say so yet."""
-    if not any(isinstance(reason, DevicesUncounted) for reason in hold.reasons):
-        return ()
+    """Return Requeued=False, because devices cannot be counted, if the workload does not say so yet."""
     generation = workload.metadata.generation
     requeued = c.new_condition(c.REQUEUED, "False", c.INADMISSIBLE, hold.message, now, generation)
     return () if c.has_condition(workload, requeued) else (requeued,)
 
 
-def _blocked_on_gates(workload: Workload, hold: Hold, now: float) -> tuple[Condition, ...]:
+def _blocked_on_gates(workload: Workload, now: float) -> tuple[Condition, ...]:
     """Return the condition by which the owner of a preemption gate sees that the workload needs it open."""
-    if not any(isinstance(reason, PreemptionGated) for reason in hold.reasons):
-        return ()
     generation = workload.metadata.generation
     text = workload_reason_text(PreemptionGated(0))
     blocked = c.new_condition(c.BLOCKED_ON_PREEMPTION_GATES, "True", "PreemptionGated", text, now, generation)

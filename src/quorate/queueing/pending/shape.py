@@ -202,33 +202,31 @@ class ShapeRegistry:
 
     def shape_of(self, workload: Workload) -> Shape:
         defaults = self._defaults.get(workload.metadata.namespace, NO_DEFAULTS)
-        templates = [self._decoded(bytes(pod_set.template)) for pod_set in workload.spec.pod_sets]
-        specs = [self._adjust(template.spec, defaults) for template in templates]
-        devices = [
-            self._devices(workload.metadata.namespace, pod_set.name, index, spec)
-            for index, (pod_set, spec) in enumerate(zip(workload.spec.pod_sets, specs, strict=True))
-        ]
-        for index, spec in enumerate(specs):
-            if spec.resource_claims:  # the devices decide, not the names of the claims
-                specs[index] = msgspec.structs.replace(spec, resource_claims=())
-        invalid = _invalid_pod_sets(workload, templates)
-        claims = [finding for of_devices in devices for finding in of_devices.findings]
-        counted = [(of_devices.amounts, of_devices.replaced) for of_devices in devices]
         needed = needed_counts(workload, self._gates)
-        pod_sets = [
-            (pod_set.name, max(0, needed[pod_set.name]), pod_set.min_count, topology_request(pod_set))
-            for pod_set in workload.spec.pod_sets
-        ]
+        templates, specs, devices = [], [], []
+        claims: list[str] = []
+        pod_sets, parts, counted = [], [], []
+        for index, pod_set in enumerate(workload.spec.pod_sets):
+            template = self._decoded(bytes(pod_set.template))
+            spec = self._adjust(template.spec, defaults)
+            of_devices = self._devices(workload.metadata.namespace, pod_set.name, index, spec)
+            if spec.resource_claims:  # the devices decide, not the names of the claims
+                spec = msgspec.structs.replace(spec, resource_claims=())
+            # To encode the amounts of a large template takes longer than to compute the shape again.
+            is_large = len(pod_set.template) > LARGE_BYTES
+            part = (bytes(pod_set.template), self._runtime_class_of(spec), defaults) if is_large else spec
+            count = max(0, needed[pod_set.name])
+            templates.append(template)
+            specs.append(spec)
+            devices.append(of_devices)
+            claims += of_devices.findings
+            counted.append((of_devices.amounts, of_devices.replaced))
+            pod_sets.append((pod_set.name, count, pod_set.min_count, topology_request(pod_set)))
+            parts.append(part)
+        invalid = _invalid_pod_sets(workload, templates)
         priority = effective_priority(workload, self._gates)
         # A slice does not compete with the slice that it replaces, so its outcome is its own.
         replaced = replaced_slice(workload, self._gates) or NO_SLICE
-        # To encode the amounts of a large template takes longer than to compute the shape again.
-        parts = [
-            spec
-            if len(pod_set.template) <= LARGE_BYTES
-            else (bytes(pod_set.template), self._runtime_class_of(spec), defaults)
-            for pod_set, spec in zip(workload.spec.pod_sets, specs, strict=True)
-        ]
         # A digest: the encoded key itself would be most of the memory of a shape with one workload.
         key = blake2b(
             self._encoder.encode((priority, pod_sets, parts, counted, invalid, claims, replaced)),

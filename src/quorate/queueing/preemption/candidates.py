@@ -208,5 +208,5 @@ def preemption_decision(preemptor: Workload, queue: ClusterQueueState, target: T
 
 def _path(queue: ClusterQueueState) -> str:
     """Return the path from the root: /cohort/.../cluster queue."""
-    names = [queue.name, *(ancestor.name for ancestor in queue.node.path())]
-    return "".join(f"/{name}" for name in reversed(names))
+    names = [queue.name, *[ancestor.name for ancestor in queue.node.path()], ""]
+    return "/".join(reversed(names))
