@@ -118,7 +118,9 @@ def _decide(session: Session, stopwatch: Stopwatch) -> Session:
 
 def _run_actions(session: Session, stopwatch: Stopwatch) -> None:
     model, settings = session.model, session.settings
-    with model.left_room.held_for(session.gangs if session.keeps_room_of_lost else ()):
+    # Most gangs have lost none.
+    short = [gang for gang in session.gangs if gang.is_short] if session.keeps_room_of_lost else []
+    with model.left_room.held_for(short):
         for at, action in enumerate(settings.actions, start=1):
             session.later_actions = settings.actions[at:]
             stopwatch.begin("action", action)

@@ -77,8 +77,9 @@ class Ledger(AgingQueues):
         self.parked.pop(entry.key, None)
         self.announced.pop(entry.key, None)
         del self.entries[entry.key]
-        del self.local_queues[entry.local_queue].entries[entry.key]
-        self.remove_local_queue_if_unused(entry.local_queue)
+        local_queue = entry.local_queue
+        del self.local_queues[local_queue].entries[entry.key]
+        self.remove_local_queue_if_unused(local_queue)
 
     def update_entry(self, entry: Entry, workload: Workload) -> None:
         """Replace the object of ``entry``; it is queued again only if the change affects scheduling."""

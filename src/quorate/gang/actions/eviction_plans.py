@@ -107,8 +107,9 @@ class EvictionPlans:
 
     def charge(self, gang: Gang) -> None:
         """Count ``gang``, which is active: ``allocate`` may place its members in this session."""
-        is_planned = any(search.gang is gang for search in self._planned)  # with nodes, and expected members
-        if gang.schedulable and self._places and not is_planned:
+        if not gang.schedulable or not self._places:  # as for most gangs: they run
+            return
+        if not any(search.gang is gang for search in self._planned):  # with nodes, and expected members
             self._unplaced.append(gang)
             self._waiting.setdefault((gang.queue, gang.priority), Counter()).update(gang.requests.pending)
             self._displaceable.clear()

@@ -25,7 +25,8 @@ def evict_partial_gangs(session: Session) -> None:
         return
     for gang in session.gangs:
         if gang.native is not None or not is_partially_bound(gang):
-            gang.admission = gang.admission.partially_bound(None)
+            if gang.admission.partial_since is not None:
+                gang.admission = gang.admission.partially_bound(None)
             continue
         since = gang.admission.partial_since
         if since is None or since > session.now:

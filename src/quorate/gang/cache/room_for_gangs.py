@@ -28,7 +28,7 @@ class RoomForGangs(ABC):
     @contextmanager
     def held_for(self, gangs: Collection[Gang]) -> Iterator[None]:
         """Hold the room of ``gangs``."""
-        holding = [gang for gang in gangs if self._hold(gang)]  # most gangs need none
+        holding = [gang for gang in gangs if self._hold(gang)]
         try:
             yield
         finally:
