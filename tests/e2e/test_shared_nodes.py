@@ -69,8 +69,8 @@ async def a_workload_waits_for_what_a_resized_pod_has_not_released(world: World)
 
     async def has(cpu: str) -> None:
         # Not as ``resources``, the actual amounts: the simulated kubelet carries out that resize at once.
-        allocated = {"allocatedResources": {"cpu": cpu}}
-        status = {"name": "main", "image": "i", "imageID": "", "ready": True, "restartCount": 0, **allocated}
+        amounts = {"allocatedResources": {"cpu": cpu}, "resources": container["resources"]}
+        status = {"name": "main", "image": "i", "imageID": "", "ready": True, "restartCount": 0, **amounts}
         patch = {"status": {"containerStatuses": [status]}}
         await world.client.patch(PODS, Key(NAMESPACE, "shrunk"), patch, subresource="status")
 
