@@ -367,8 +367,9 @@ def test_a_queue_draws_what_runs_until_when_and_what_is_planned(board: Dashboard
         page.goto("/queues/planned")
         rows = page.get_by_role("table", name="Running workloads and planned starts").get_by_role("row")
         expect(rows).to_have_count(2)
-        expect(rows.first).to_contain_text(re.compile(r"until .*\d\d:\d\d UTC \(declared\)"))
-        expect(rows.last).to_contain_text(re.compile(r"planned .*\d\d:\d\d UTC \(declared\)"))
+        moment = r"(\d{4}-\d\d-\d\d )?\d\d:\d\d UTC \(declared\)"  # with the day unless it is today
+        expect(rows.first).to_contain_text(re.compile(f"until {moment}"))
+        expect(rows.last).to_contain_text(re.compile(f"planned {moment}"))
         assert violations(page) == []
         rows.last.get_by_role("link").click()
         sentence = re.compile(r"planned start .* \(declared\), needs 2 of 2 cpu")

@@ -102,7 +102,7 @@ def health_checks(
 
 
 class HttpsEndpoints:
-    """Serves the HTTP endpoints of one process over TLS, such as ``/metrics``.
+    """The HTTPS server of one process, with endpoints such as ``/metrics``.
 
     A loopback address is served over plain HTTP without authorization: users of this machine can read the
     kubeconfig as well.

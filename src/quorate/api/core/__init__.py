@@ -60,9 +60,8 @@ class Taint(Struct):
     value: str = ""
 
 
-UNSCHEDULABLE_TAINT: Final = Taint(
-    key="node.kubernetes.io/unschedulable", effect="NoSchedule"
-)  # a cordoned node
+# Of a cordoned node.
+UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:

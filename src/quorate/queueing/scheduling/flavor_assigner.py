@@ -22,7 +22,7 @@ from quorate.queueing.assignment import Assignment, AssignmentMode, PodSetFlavor
 from quorate.queueing.cluster_queue import FlavorGroup
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.quota import tree
-from quorate.quota.amount import PODS, FlavorResource, total
+from quorate.quota.amount import PODS, FlavorResource, Usage, total
 from quorate.quota.tree import Node
 
 
@@ -77,9 +77,7 @@ class FlavorSearchInput(msgspec.Struct, frozen=True):
     simulate_preemption: PreemptionOracle
     nominated_flavors: NominatedFlavors | None  # the only flavors to try, where there are any; None: all
     kept_flavors: NominatedFlavors  # the flavors in which pods of the workload run already
-    replaced_usage: Mapping[
-        FlavorResource, int
-    ]  # of the slice that the workload replaces, left out of the tree
+    replaced_usage: Usage  # of the slice that the workload replaces, which is left out of the tree
     # Why a flavor cannot serve the topology request of a pod set, None if it can; None: any flavor can.
     topology_mismatch: Callable[[PodSetShape, str, Collection[str]], r.TopologyMismatched | None] | None
     with_places: PlacesOracle | None  # None: no pods need places
