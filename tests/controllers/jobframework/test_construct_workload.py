@@ -1,10 +1,11 @@
 """The Workload constructed for a job: its name, its priority and what it inherits."""
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from quorate.api import codec
 from quorate.api.configuration import load_configuration
 from quorate.api.core import PriorityClass
 from quorate.api.kueue import PodSet, PriorityClassRef, WorkloadPriorityClass
@@ -104,6 +105,35 @@ def test_a_workload_has_the_last_of_items_with_one_key(
         read_template(of_job([items[index] for index in kept]).template)
     ]
     assert is_equivalent(workload, (repeated,), None, suspended=True)
+
+
+WRITTEN_BY_TYPES: Final = {"resources": {"requests": {"cpu": "1500m", "memory": "1Gi"}}, "image": "busybox"}
+OTHER_FORMS: Final[list[dict[str, Any]]] = [
+    {"resources": {"requests": {"cpu": 1.5, "memory": "1024Mi"}}},
+    {"resources": {"requests": {"cpu": "1.5", "memory": 2**30}}},
+    {"env": [], "command": None, "imagePullPolicy": "", "tty": False, "livenessProbe": {}},
+]
+
+
+@pytest.mark.parametrize("form", OTHER_FORMS, ids=str)
+@pytest.mark.parametrize("containers", ["containers", "initContainers"])
+def test_a_workload_that_another_program_has_made_is_equivalent(
+    containers: str, form: dict[str, Any]
+) -> None:
+    def of(container: dict[str, Any]) -> PodSet:
+        written = {"name": "c", **WRITTEN_BY_TYPES, **container}
+        spec: dict[str, Any] = {"containers": [{"name": "c"}]} | {containers: [written]}
+        return PodSet(template=template(**spec))
+
+    made, other = (
+        construct_workload(JOBS, a_job().metadata, (of(container),), Priority(0, None), ())
+        for container in (form, {})
+    )
+    assert is_equivalent(other, (of(form),), None, suspended=True)
+    amounts = codec.to_builtins(made)["spec"]["podSets"][0]["template"]["spec"][containers][0]["resources"]
+    assert not any(isinstance(amount, float) for amount in amounts["requests"].values())
+    for larger in ({"resources": {"requests": {"cpu": 2}}}, {"securityContext": {"runAsUser": 1}}):
+        assert not is_equivalent(other, (of({**form, **larger}),), None, suspended=True)
 
 
 def test_the_label_of_a_missing_class_gives_no_priority() -> None:

@@ -130,7 +130,13 @@ def test_validation_of_the_queue_name_of_a_set(old: Json, new: Json, want: list[
             ["spec.replicas"],
             id="the workload is active",
         ),
-        pytest.param(a_set(), a_set(cpu="2"), SCALED_DOWN, ["spec.template.spec"], id="larger requests"),
+        pytest.param(
+            a_set(),
+            a_set(cpu="2"),
+            SCALED_DOWN,
+            ["spec.template.spec.containers[0].resources.requests"],
+            id="larger requests",
+        ),
         pytest.param(a_set("", cpu="1"), a_set("", cpu="2"), SCALED_DOWN, [], id="without a queue name"),
     ],
 )
@@ -154,10 +160,23 @@ def test_what_the_pods_of_a_queued_leader_worker_set_ask_for_is_immutable(role: 
         obj["spec"]["leaderWorkerTemplate"][role] = {"spec": spec}
         return obj
 
-    larger: Json = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "2"}}}]}
-    for spec in (larger, {"nodeSelector": {"zone": "b"}}, None):
-        found = leader_worker_set_findings(changed("queue", spec), groups(), immutable_size=False)
-        assert [each.path for each in found] == [f"spec.leaderWorkerTemplate.{role}.spec"]
+    def requesting(cpu: Any, **fields: Any) -> Json:
+        return {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}], **fields}
+
+    of_main = ".containers[0].resources.requests"
+    changes: list[tuple[Json, Json | None, str | None]] = [
+        ({}, requesting("2"), ".containers"),
+        ({}, {"nodeSelector": {"zone": "b"}}, ".nodeSelector"),
+        ({}, None, ""),
+        (requesting(1), requesting("2"), of_main),
+        (requesting(1), requesting("1"), None),
+        (requesting("1000m", tolerations=[]), requesting(1.0), None),
+    ]
+    for before, spec, place in changes:
+        old, new = changed("queue", before), changed("queue", spec)
+        findings = leader_worker_set_findings(new, old, immutable_size=False)
+        want = [] if place is None else [f"spec.leaderWorkerTemplate.{role}.spec{place}"]
+        assert [finding.path for finding in findings] == want
         assert list(leader_worker_set_findings(changed("", spec), groups(queue=""))) == []
     image: Json = {"schedulerName": "other"}
     assert list(leader_worker_set_findings(changed("queue", image), groups())) == []

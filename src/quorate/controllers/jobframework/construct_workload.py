@@ -22,6 +22,7 @@ from quorate.api.names.kueue import (
     QUEUE_NAME,
     RESOURCE_IN_USE,
 )
+from quorate.api.normal_form import with_amounts_as_text
 from quorate.api.syntax import is_label_value, positive_int32
 from quorate.controllers.jobframework.podset_info import read_template
 from quorate.controllers.limits import MAX_LABEL, MAX_NAME
@@ -244,7 +245,8 @@ def with_unique_items(pod_sets: Iterable[PodSet]) -> tuple[PodSet, ...]:
 
     A pod may repeat a variable, a port, a pull secret or a host alias.  In Kueue's definition of the Workload
     these lists have keys, so the API server refuses a Workload with such a template.  Of items with one key
-    the last is used, as for the variables of a container, and in Kueue (``SanitizePodSets``).
+    the last is used, as for the variables of a container, and in Kueue (``SanitizePodSets``).  An amount such
+    as ``0.5`` becomes a text.
     """
     return tuple(_unique(pod_set) for pod_set in pod_sets)
 
@@ -252,7 +254,7 @@ def with_unique_items(pod_sets: Iterable[PodSet]) -> tuple[PodSet, ...]:
 def _unique(pod_set: PodSet) -> PodSet:
     template = read_template(pod_set.template)
     spec = template.get("spec") or {}
-    unique = unique_spec(spec)
+    unique = with_amounts_as_text(unique_spec(spec))
     if unique == spec:
         return pod_set
     return msgspec.structs.replace(pod_set, template=msgspec.Raw(codec.encode({**template, "spec": unique})))

@@ -17,6 +17,7 @@ from quorate.api.kueue.topology import PodSetTopologyRequest
 from quorate.api.meta import Uid, is_true
 from quorate.api.names.kueue import ELASTIC_JOB, JOB_UID, MAX_EXEC_TIME_SECONDS
 from quorate.api.names.topology import POD_SET_PREFIX, PREFERRED, REQUIRED, SLICE_CONSTRAINTS, SLICE_LEVEL
+from quorate.api.normal_form import normal_form
 from quorate.api.syntax import is_label_value
 from quorate.controllers.executor import ObjectEvent
 from quorate.controllers.finalizers import remove_finalizer
@@ -252,6 +253,7 @@ def ignored_topology_findings(pod_sets: Iterable[PodSet]) -> tuple[str, ...]:
 
 
 # The fields of a pod spec, besides its containers, that determine what a pod requests.
+_CONTAINERS: Final = ("initContainers", "containers")
 _REQUESTING: Final = ("resources", "overhead", "runtimeClassName", "resourceClaims")
 # The fields, besides tolerations, that determine which flavors and nodes a pod fits.
 _PLACING: Final = ("nodeSelector", "affinity")
@@ -314,18 +316,31 @@ def _are_equal(
     return all(
         mine.count == other.count
         and (mine.min_count == other.min_count or not minimums)
-        and shape(read_template(mine.template)) == shape(read_template(other.template))
+        and _have_equal_shapes(read_template(mine.template), read_template(other.template), shape)
         for mine, other in zip(ours, theirs, strict=True)
     )
 
 
+def _have_equal_shapes(
+    mine: dict[str, Any], other: dict[str, Any], shape: Callable[[dict[str, Any]], tuple[Any, ...]]
+) -> bool:
+    return shape(mine) == shape(other) or shape(_normalized(mine)) == shape(_normalized(other))
+
+
+def _normalized(template: dict[str, Any]) -> dict[str, Any]:
+    """Return a template without nulls, and in normal form what its pods run and request.
+
+    An empty selector of an affinity has a meaning.
+    """
+    template = codec.without_nulls(template)
+    spec = template.get("spec") or {}
+    requesting = {field: spec.get(field) for field in (*_CONTAINERS, *_REQUESTING)}
+    return {**template, "spec": {**spec, **dict.fromkeys(requesting), **normal_form(requesting, zeros=True)}}
+
+
 def _shape(template: dict[str, Any]) -> tuple[Any, ...]:
     spec = unique_spec(template.get("spec") or {})
-    return (
-        _containers(spec.get("initContainers")),
-        _containers(spec.get("containers")),
-        *(codec.without_nulls(spec.get(field)) or None for field in _REQUESTING),
-    )
+    return (*(spec.get(field) or None for field in (*_CONTAINERS, *_REQUESTING)),)
 
 
 def _shape_with_tolerations(template: dict[str, Any]) -> tuple[Any, ...]:
@@ -337,10 +352,5 @@ def _shape_with_placement(template: dict[str, Any]) -> tuple[Any, ...]:
     spec = template.get("spec") or {}
     annotations = (template.get("metadata") or {}).get("annotations") or {}
     requests = {key: value for key, value in annotations.items() if key.startswith(POD_SET_PREFIX)}
-    placing = (codec.without_nulls(spec.get(field)) or None for field in _PLACING)
+    placing = (spec.get(field) or None for field in _PLACING)
     return (*_shape_with_tolerations(template), *placing, requests)
-
-
-def _containers(containers: list[dict[str, Any]] | None) -> list[Any]:
-    """Return containers without null fields: to the API server, null is the same as an absent field."""
-    return [codec.without_nulls(container) for container in containers or []]

@@ -3,7 +3,7 @@
 from functools import lru_cache
 from hashlib import blake2b
 from sys import intern
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import force_setattr, replace
@@ -13,14 +13,13 @@ from quorate.api.interning import ContentCache, identity_of, intern_time
 from quorate.api.kueue import PreemptionGateState, PriorityClassRef, WorkloadSpec
 from quorate.api.meta import Condition, ObjectMeta, Struct, epoch
 from quorate.api.names.multikueue import PREEMPTION_GATE
-from quorate.api.quantity import InvalidQuantity, parse_quantity
+from quorate.api.normal_form import normal_form
 from quorate.kube.resources import Resource
 from quorate.queueing import conditions as c
 
 _READ: Final = frozenset(
     (c.ADMITTED, c.BLOCKED_ON_PREEMPTION_GATES, c.DEACTIVATION_TARGET, c.EVICTED, c.FINISHED)
 )
-_AMOUNTS: Final = ("requests", "limits")  # fields of pod templates
 
 
 class SpecSummary(Struct):
@@ -132,7 +131,7 @@ def summary_of(spec: WorkloadSpec) -> SpecSummary:
     def make() -> SpecSummary:
         pod_sets = tuple(replace(pod_set, count=1) for pod_set in spec.pod_sets)
         rest = replace(spec, pod_sets=pod_sets, priority_class_ref=None, priority=None)
-        normal = _normal(msgspec.json.decode(codec.encode(rest)))
+        normal = normal_form(msgspec.json.decode(codec.encode(rest)))
         return SpecSummary(
             counts=tuple((intern(pod_set.name), pod_set.count) for pod_set in spec.pod_sets),
             priority_class_ref=spec.priority_class_ref,
@@ -141,28 +140,3 @@ def summary_of(spec: WorkloadSpec) -> SpecSummary:
         )
 
     return _summaries.get_or(content, make)
-
-
-def _normal(value: Any) -> Any:
-    """Return ``value`` without empty fields, and with its amounts as numbers of nanos.
-
-    Kueue writes empty fields that a job leaves out, and each amount in its shortest form.
-    """
-    match value:
-        case dict():
-            fields = {
-                key: _amounts(item) if key in _AMOUNTS and isinstance(item, dict) else _normal(item)
-                for key, item in value.items()
-            }
-            return {key: item for key, item in fields.items() if item not in (None, "", {}, [])}
-        case list():
-            return [_normal(item) for item in value]
-        case _:
-            return value
-
-
-def _amounts(quantities: dict[str, Any]) -> dict[str, Any]:
-    try:
-        return {resource: parse_quantity(amount).nanos for resource, amount in quantities.items()}
-    except (InvalidQuantity, TypeError):
-        return quantities

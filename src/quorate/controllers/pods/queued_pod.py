@@ -140,6 +140,12 @@ def role_of(pod: Pod) -> str:
 
 def role_hash(spec: Mapping[str, Any]) -> str:
     """Compute the role of a pod with ``spec`` and without the annotation."""
+    text = codec.encode({"spec": dict(sorted(role_shape(spec).items()))})
+    return hashlib.sha256(text).hexdigest()[:_DIGITS]
+
+
+def role_shape(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts of ``spec`` that determine the role, by the name of the field."""
     shape: dict[str, Any] = {
         "containers": _containers(spec.get("containers")),
         "initContainers": _containers(spec.get("initContainers")),
@@ -149,8 +155,7 @@ def role_hash(spec: Mapping[str, Any]) -> str:
     }
     if requests := _requests(spec):
         shape["resources"] = {"requests": requests}
-    text = codec.encode({"spec": dict(sorted(shape.items()))})
-    return hashlib.sha256(text).hexdigest()[:_DIGITS]
+    return shape
 
 
 def _containers(containers: Sequence[Mapping[str, Any]] | None) -> list[Any] | None:

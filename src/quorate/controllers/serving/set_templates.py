@@ -6,14 +6,15 @@ is enough, because the webhook gates each pod at its creation; without webhooks 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from quorate.api.field_path import Path, format_path, look_up, read_entries, read_field, with_field
 from quorate.api.findings import Finding
 from quorate.api.names.kueue import PRIORITY_CLASS, QUEUE_NAME
+from quorate.api.normal_form import with_amounts_in_nanos
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.defaulting import DefaultingContext, gates_of, labels_of, with_default_queue
-from quorate.controllers.pods.queued_pod import role_hash
+from quorate.controllers.pods.queued_pod import role_shape
 from quorate.kube.resources import Json
 
 _QUEUE_PATH: Final = f"metadata.labels[{QUEUE_NAME}]"
@@ -153,9 +154,23 @@ def _template_findings(kind: SetKind, new: Json, old: Json) -> Iterator[Finding]
         was, now = (look_up(version, path) for version in (old, new))
         if was == now:
             continue
-        was, now = (None if spec is None else role_hash(spec) for spec in (was, now))
-        if was != now:
-            yield Finding(format_path(path), now, "is immutable in what its pods ask of the cluster")
+        shapes = (None if spec is None else role_shape(with_amounts_in_nanos(spec)) for spec in (was, now))
+        for place in _changed_places(*shapes):
+            rule = "is immutable in what its pods ask of the cluster"
+            yield Finding(format_path((*path, *place)), look_up(new, (*path, *place)), rule)
+
+
+def _changed_places(was: Any, now: Any) -> Iterator[Path]:
+    """Return the paths of the innermost fields that differ."""
+    match was, now:
+        case dict(), dict():
+            for name in sorted(was.keys() | now.keys()):
+                yield from ((name, *place) for place in _changed_places(was.get(name), now.get(name)))
+        case list(), list() if len(was) == len(now):
+            for index, items in enumerate(zip(was, now, strict=True)):
+                yield from ((index, *place) for place in _changed_places(*items))
+        case _ if was != now:
+            yield ()
 
 
 def leader_worker_set_findings(
