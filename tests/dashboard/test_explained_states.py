@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from quorate.api import codec
 from quorate.api.configuration import default_configuration
 from quorate.api.explanation import ExplanationSummary
 from quorate.api.kueue import Workload
@@ -137,6 +138,8 @@ def test_each_time_that_the_controllers_stop_to_answer_is_logged_once(
     served = False
 
     def answer(request: Request) -> Answer:
+        if request.path.endswith("/workloads"):
+            return Answer(200, {"items": [codec.to_builtins(PENDING)]})
         return Answer(200, {"items": []}) if served else Answer(404)
 
     async def story() -> list[int]:

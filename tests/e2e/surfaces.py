@@ -174,7 +174,7 @@ async def _of_pod_groups(client: Client, states: Summaries) -> list[str]:
     for group in groups:
         key, listed = group.metadata.key, states.of_pod_group(group)
         explained = await served_explanation(client, "podgroups", key)
-        assert key in states.served, f"{key} is in no list"
+        assert key in states.by_key, f"{key} is in no list"
         lines += _unequal(
             f"pod group {key}",
             list=(listed.state, listed.code, listed.pods),
@@ -326,7 +326,7 @@ async def _of_dashboard(
             await model.ready.wait()
         await ExplanationFeed(model, own, WallClock(), lambda: True).refresh()
         lines += _of_page(model, explained)
-        lines += _of_groups_in_page(model, states.served)
+        lines += _of_groups_in_page(model, states.by_key)
         now = WallClock().now()
         shown = {each.name: each for each in queue_views.cluster_queues(model.data, ADMINISTRATOR, now)}
         for queue in queues:

@@ -67,13 +67,25 @@ def group_facts(model: Model, group: PodGroup, settings: SchedulerConfiguration,
 
     Yields between rehearsals.  ``model`` leaves out the other waiting groups afterwards.
     """
+    facts = reasons_now(model, group.metadata.key, settings, now)
+    yield
+    if not facts.reasons:
+        return facts
     key = group.metadata.key
+    rivals = [other.key for other in model.participating_gangs() if other.is_pending and other.key != key]
+    for rival in rivals:
+        model.set_gang_aside(rival)
+    remedies = yield from _Search(model, group, settings, now).find()
+    return msgspec.structs.replace(facts, remedies=remedies)
+
+
+def reasons_now(model: Model, key: Key, settings: SchedulerConfiguration, now: float) -> GroupFacts:
+    """Return what a session at ``now`` would decide about the pod group ``key``, without remedies."""
     if key not in model.gangs:
         return GroupFacts()
     reason, starts = rehearse(model, settings, now, key)
-    yield
-    rivals = [other.key for other in model.participating_gangs() if other.is_pending and other.key != key]
     gang = model.gangs[key]
+    rivals = sum(other.is_pending and other.key != key for other in model.participating_gangs())
     reasons: tuple[Reason, ...] = ()
     if reason is not None:
         held_by = _holders(model, gang, reason)
@@ -84,12 +96,7 @@ def group_facts(model: Model, group: PodGroup, settings: SchedulerConfiguration,
     elif not starts and gang.is_pending:
         reasons = _unevaluated(model, gang, now)
     text = str(reason) if reason is not None else "; ".join(part.text for part in reasons)
-    if not reasons:
-        return GroupFacts(starts=starts, rivals=len(rivals))
-    for rival in rivals:
-        model.set_gang_aside(rival)
-    remedies = yield from _Search(model, group, settings, now).find()
-    return GroupFacts(reasons=reasons, text=text, starts=starts, remedies=remedies, rivals=len(rivals))
+    return GroupFacts(reasons=reasons, text=text, starts=starts, rivals=rivals)
 
 
 def _unevaluated(model: Model, gang: Gang, now: float) -> tuple[Reason, ...]:

@@ -18,7 +18,13 @@ from quorate.api.decoding.strict import InvalidConfiguration
 from quorate.api.meta import Key
 from quorate.controllers.topology.node_feeds import load_model
 from quorate.inspect.configuration_files import read_configuration
-from quorate.install.controllers import CONFIGURATION, CONFIGURATION_FILE, IN_FORCE_KEY, NEEDS_RESTART
+from quorate.install.controllers import (
+    CONFIGURATION,
+    CONFIGURATION_FILE,
+    IN_FORCE_KEY,
+    KUEUE_CONFIGURATION,
+    NEEDS_RESTART,
+)
 from quorate.kube.client import Client
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.resources import CONFIG_MAPS
@@ -28,7 +34,7 @@ from quorate.queueing.state import State
 
 # Quorate's ConfigMap before Kueue's, which a migrated cluster may still use.
 CONFIG_MAPS_TO_TRY: Final = tuple(
-    Key(DEFAULT_NAMESPACE, name) for name in (CONFIGURATION, "kueue-manager-config")
+    Key(DEFAULT_NAMESPACE, name) for name in (CONFIGURATION, KUEUE_CONFIGURATION)
 )
 
 

@@ -1,7 +1,7 @@
 """Reads of pods and pod groups for explanations, which no model keeps."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -72,3 +72,18 @@ class ClusterReader:
 
         async with self._evaluating:
             return await facts_of_group(self._client, group)
+
+    async def facts_of_groups(self, groups: Iterable[PodGroup]) -> tuple[dict[Key, GroupFacts], str]:
+        """Return what a session would decide now about each group that may wait.
+
+        Also return which of them have no facts, as text; empty if all have.
+        """
+        waiting = [group for group in groups if may_wait(group)]
+        if not waiting:
+            return {}, ""
+        from quorate.inspect.gang_model import facts_of_groups
+
+        async with self._evaluating:
+            facts = await facts_of_groups(self._client, waiting)
+        left = len(waiting) - len(facts)
+        return facts, f", but for {left} of {len(waiting)} pod groups by their status alone" if left else ""

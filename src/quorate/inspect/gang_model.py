@@ -1,7 +1,9 @@
 """Explains a pod group by a model of all gangs, made from the objects of the cluster as they are now."""
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
+from time import perf_counter
 from typing import Final
 
 from quorate.api.configuration import DEFAULT_NAMESPACE
@@ -9,8 +11,9 @@ from quorate.api.decoding.strict import InvalidConfiguration
 from quorate.api.meta import Key, Struct
 from quorate.api.scheduler_configuration import SchedulerConfiguration, in_force, load_scheduler_configuration
 from quorate.api.volcano import PodGroup
+from quorate.gang.cache.model import Model
 from quorate.gang.explanation import GroupFacts
-from quorate.gang.remedies import Steps, group_facts
+from quorate.gang.remedies import Steps, group_facts, reasons_now
 from quorate.gang.session_run import SessionFailed
 from quorate.inspect.configuration_files import read_scheduler_configuration
 from quorate.install.scheduler import CONFIGURATION, CONFIGURATION_FILE
@@ -30,6 +33,7 @@ CONFIG_MAPS_TO_TRY: Final = tuple(
 
 
 MAX_PODS: Final = 20_000  # of a cluster that is read for one answer: some seconds and 100 MB
+EVALUATED_WITHIN_S: Final = 20.0  # the pod groups of a list: a session each
 
 
 class _ListMetadata(Struct):
@@ -46,6 +50,47 @@ async def facts_of_group(client: Client, group: PodGroup) -> GroupFacts | None:
     None if the cluster may not be read, does not serve Volcano's API or has more than ``MAX_PODS``, or if a
     session fails.  None for a group of Kubernetes without pods of the scheduler: it may be of another one.
     """
+    loaded = await _load(client)
+    if loaded is None or not _has_tasks(loaded[0], group):
+        return None
+    model, settings, now = loaded
+    steps = group_facts(model, group, settings, now)
+    facts = None
+    try:
+        while facts is None:  # a rehearsal of 5,000 nodes and 50,000 pods takes half a second
+            facts = await asyncio.to_thread(_next_step, steps)
+    except SessionFailed as failed:
+        _log_failure(group, failed)
+    return facts
+
+
+async def facts_of_groups(
+    client: Client, groups: Iterable[PodGroup], within_s: float = EVALUATED_WITHIN_S
+) -> dict[Key, GroupFacts]:
+    """Return what a session would decide now about each group, without remedies; by the rules above.
+
+    After ``within_s`` no further group is evaluated, and the rest is left out.
+    """
+    loaded = await _load(client)
+    facts: dict[Key, GroupFacts] = {}
+    if loaded is None:
+        return facts
+    model, settings, now = loaded
+    end = perf_counter() + within_s
+    for group in groups:
+        if perf_counter() > end:
+            break
+        key = group.metadata.key
+        try:
+            if _has_tasks(model, group):
+                facts[key] = await asyncio.to_thread(reasons_now, model, key, settings, now)
+        except SessionFailed as failed:
+            _log_failure(group, failed)
+    return facts
+
+
+async def _load(client: Client) -> tuple[Model, SchedulerConfiguration, float] | None:
+    """Return the model of all gangs, the configuration and the time; None if it cannot be loaded."""
     clock = WallClock()
     try:
         first = await client.request_as(_FirstPage, "GET", PODS.path(), query={"limit": "1"})
@@ -55,21 +100,20 @@ async def facts_of_group(client: Client, group: PodGroup) -> GroupFacts | None:
         model = await load_model(
             client, clock, SCHEDULER_NAMES, disruption_budgets=settings.has_plugin("pdb")
         )
-        gang = model.gangs.get(group.metadata.key)
-        if gang is None or (gang.native is not None and not gang.tasks):
-            return None
-        steps = group_facts(model, group, settings, clock.now())
-        facts = None
-        while facts is None:  # a rehearsal of 5,000 nodes and 50,000 pods takes half a second
-            facts = await asyncio.to_thread(_next_step, steps)
-        return facts
     except (Forbidden, NotFound):
         return None
-    except SessionFailed as failed:
-        logger(__name__).warning(
-            "not evaluated", pod_group=str(group.metadata.key), problem=str(failed.error)
-        )
-        return None
+    return model, settings, clock.now()
+
+
+def _has_tasks(model: Model, group: PodGroup) -> bool:
+    """Return True unless the group is of Kubernetes and has no pods of the scheduler."""
+    gang = model.gangs.get(group.metadata.key)
+    return gang is not None and (gang.native is None or bool(gang.tasks))
+
+
+def _log_failure(group: PodGroup, failed: SessionFailed) -> None:
+    key = str(group.metadata.key)
+    logger(__name__).warning("not evaluated", pod_group=key, problem=str(failed.error))
 
 
 def _next_step(steps: Steps) -> GroupFacts | None:

@@ -14,6 +14,7 @@ from quorate.install.manifest_builders import Component
 from quorate.install.roles import ACCOUNT, IN_FORCE, account_roles, metadata
 
 CONFIGURATION: Final = "quorate-configuration"
+KUEUE_CONFIGURATION: Final = "kueue-manager-config"  # of an installation of Kueue
 CONFIGURATION_FILE: Final = "controller_manager_config.yaml"
 IN_FORCE_KEY: Final = Key("kube-public", IN_FORCE)  # the ConfigMap with the Configuration in force
 NEEDS_RESTART: Final = "needs-restart"  # in that ConfigMap: fields that take effect at a restart

@@ -13,7 +13,8 @@ from quorate.api.codec import Json
 from quorate.api.kueue import GROUP
 from quorate.api.scheduler_configuration import in_force
 from quorate.install import manifest_builders
-from quorate.install.controller_rules import PolicyRule
+from quorate.install.controller_rules import OWN, PolicyRule
+from quorate.install.controllers import CONFIGURATION, KUEUE_CONFIGURATION
 from quorate.install.manifest_builders import Component
 from quorate.install.roles import IN_FORCE, account_roles
 
@@ -38,6 +39,8 @@ DASHBOARD_RULES: Final = (
                (explanation.ESTIMATES, explanation.EXPLANATIONS), ("list",)),
     PolicyRule("reading the Configuration in force", "", ("configmaps",), ("get",),
                in_force.NAMESPACE, (IN_FORCE,)),
+    PolicyRule("evaluating workloads where the controllers do not answer", "", ("configmaps",), ("get",),
+               OWN, (CONFIGURATION, KUEUE_CONFIGURATION)),
 )  # fmt: skip
 
 ACCOUNT: Final = "quorate-dashboard"

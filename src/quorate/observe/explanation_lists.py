@@ -18,6 +18,7 @@ from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from time import perf_counter
+from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -230,9 +231,11 @@ def _has_pods(workload: Workload) -> bool:
 
 
 async def pod_group_summaries(
-    reader: NamespaceReader, groups: Iterable[PodGroup]
+    reader: NamespaceReader,
+    groups: Iterable[PodGroup],
+    facts: Mapping[Key, GroupFacts] = MappingProxyType({}),
 ) -> AsyncIterator[ExplanationSummary]:
-    """Yield the summaries of pod groups, which are sorted."""
+    """Yield the summaries of pod groups, which are sorted; of a group without ``facts`` by its status."""
     for name, of_namespace in groupby(groups, lambda group: group.metadata.namespace):
         pods, failures = await reader.pods(name, ""), await reader.failed_creations(name)
         members: defaultdict[str, list[StartedPod]] = defaultdict(list)
@@ -240,7 +243,9 @@ async def pod_group_summaries(
             members[pod.pod_group].append(pod)
         for group in of_namespace:
             own = None if pods is None else members[group.metadata.name]
-            yield summary_of(explain_with_pods(group, None, own, failures), group.metadata)
+            yield summary_of(
+                explain_with_pods(group, facts.get(group.metadata.key), own, failures), group.metadata
+            )
 
 
 def explain_with_pods(

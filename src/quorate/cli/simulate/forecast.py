@@ -158,8 +158,8 @@ def _played(cluster: ClusterOptions, live: LiveCluster, queue: str, plays: int) 
 async def _states(connection: Connection) -> Mapping[Key, ExplanationSummary]:
     answer = await summaries(connection.client, "Workload", "")
     if answer.problem:
-        typer.echo(f"warning: no states: {answer.problem}", err=True)
-    return answer.served
+        typer.echo(f"warning: {answer.problem}", err=True)
+    return answer.by_key
 
 
 def _state_of(summary: ExplanationSummary | None) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from quorate.api.explanation import summary_of
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
 from quorate.cli.lazy_commands import LazyCommand, command_group
@@ -19,8 +20,9 @@ from quorate.cli.verbs.views import cluster_queue_of, describe_workload, workloa
 from quorate.cli.verbs.writing import Results, delete_object, patch_spec
 from quorate.inspect.connection import ClusterOptions, Connection, with_cluster
 from quorate.inspect.errors import UsageError
+from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.served import served_estimates
-from quorate.inspect.explain.summaries import summary_of_workload
+from quorate.inspect.explain.targets import OfWorkload
 from quorate.inspect.job_names import OwnerResolver, job_filter, job_uids, named_workloads
 from quorate.inspect.workload_lists import Status, pod_table, queue_positions, status_of
 from quorate.kube.clock import WallClock
@@ -130,11 +132,12 @@ async def describe(connection: Connection, names: Workloads, output: o.Format = 
         keys = [(WORKLOADS, target.metadata.key) for target in targets]
         await print_whole(connection, keys, output)
         return
+    answers = Answers(connection, None)
     for target in targets:
         queues = (await connection.client.list(LOCAL_QUEUES, target.metadata.namespace)).items
         cluster_queues = {queue.metadata.key: queue.spec.cluster_queue for queue in queues}
         cluster_queue = cluster_queue_of(target, cluster_queues)
-        explained = await summary_of_workload(connection.client, target)
+        explained = summary_of(await answers.of(OfWorkload(target)), target.metadata)
         p.print_sections(describe_workload(target, explained, cluster_queue, now))
 
 

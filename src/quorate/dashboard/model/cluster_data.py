@@ -43,7 +43,7 @@ class ClusterData:
         self.without_pods = TopologyModel(configuration.topology_gates)  # the nodes as if no pod used them
         self.without_pods.flavors = self.state.flavors
         self.pod_groups: dict[Key, PodGroup] = {}
-        self.pod_group_summaries: Mapping[Key, ExplanationSummary] = {}  # that the controllers serve
+        self.pod_group_summaries: Mapping[Key, ExplanationSummary] = {}  # as the feed reads them
         self.gang_queues: dict[str, Queue] = {}
         self.worker_clusters: dict[str, MultiKueueCluster] = {}
         self.queue_revision = 0  # incremented by every change but of workloads, pod groups, nodes and pods

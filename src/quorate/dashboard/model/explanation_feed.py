@@ -1,7 +1,7 @@
-"""The states and reasons that the controllers serve, read again and again while the dashboard is used.
+"""The states and reasons of all workloads and pod groups, read again and again while the dashboard is used.
 
-The longer a list takes, the longer the pause before the next one.  Where the controllers do not answer, the
-views show the states and reasons in the status of the objects.
+The longer a list takes, the longer the pause before the next one.  Where the controllers do not answer, this
+process evaluates the cluster, as the commands do.
 """
 
 import asyncio
@@ -11,10 +11,11 @@ from quorate.dashboard.limits import EXPLAINED_REST, EXPLAINED_SLICE, SHORTEST_E
 from quorate.dashboard.model.changes import Changed
 from quorate.dashboard.model.model import DashboardModel
 from quorate.dashboard.refreshing import refresh_while_used
-from quorate.inspect.explain.served import NotServed, served_summaries
+from quorate.inspect.explain.summaries import summaries
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.log import logger
+from quorate.kube.resources import POD_GROUPS, WORKLOADS
 
 
 class ExplanationFeed:
@@ -35,25 +36,21 @@ class ExplanationFeed:
 
     async def refresh(self) -> None:
         """Read the summaries of all workloads and pod groups, and show them."""
-        try:
-            workloads = await served_summaries(self._client, "Workload", "")
-            pod_groups = await served_summaries(self._client, "PodGroup", "")
-        except NotServed as problem:
-            if str(problem) != self._problem:
-                self._problem = str(problem)
-                logger(__name__).warning("states are those of the stored objects", problem=self._problem)
-            workloads, pod_groups = {}, {}
-        else:
-            self._problem = ""
+        workloads = await summaries(self._client, WORKLOADS.kind, "")
+        pod_groups = await summaries(self._client, POD_GROUPS.kind, "")
+        problem = workloads.problem or pod_groups.problem
+        if problem not in ("", self._problem):
+            logger(__name__).warning("states are not those of the controllers", problem=problem)
+        self._problem = problem
         data, note = self._model.data, self._model.changes.note
-        for number, key in enumerate(data.workloads.set_summaries(workloads), start=1):
+        for number, key in enumerate(data.workloads.set_summaries(workloads.by_key), start=1):
             if data.workloads.refresh(key):
                 names = (data.cluster_queue_of_workload(key),)
                 note(Changed("workload", key, tuple(filter(None, names))))
             if number % EXPLAINED_SLICE == 0:
                 await asyncio.sleep(0)
-        before, data.pod_group_summaries = data.pod_group_summaries, pod_groups
+        before, data.pod_group_summaries = data.pod_group_summaries, pod_groups.by_key
         for key in data.pod_groups:
-            if before.get(key) != pod_groups.get(key):
+            if before.get(key) != pod_groups.by_key.get(key):
                 data.pod_group_revision += 1
                 note(Changed("pod_group", key))

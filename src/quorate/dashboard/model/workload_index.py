@@ -2,15 +2,15 @@
 
 A workload belongs to one *group*: its local queue, the cluster queue of its reservation, its state, and the
 code of the reason for which it waits.  A list looks at the groups that match, a count at their sizes; neither
-looks at workloads that do not count.  State and reason are those of the summary that the controllers serve of
-the workload.  Without a summary, or if the workload is in another state since, they are those of the
-explanation of the stored workload: the dashboard evaluates nothing.
+looks at workloads that do not count.  State and reason are those of the summary that the feed has read of the
+workload.  Without a summary, or if the workload is in another state since, they are those of the explanation
+of the stored workload.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeGuard
 
 from quorate.api.configuration import default_configuration
 from quorate.api.explanation import TAKES_TURNS, ExplainedState, ExplanationSummary, summary_of
@@ -122,6 +122,11 @@ class WorkloadIndex:
         before, self._summaries = self._summaries, summaries
         return [key for key in self.by_key if before.get(key) != summaries.get(key)]
 
+    def summary_of(self, workload: Workload) -> ExplanationSummary | None:
+        """Return the latest summary of this version of a workload; None without one."""
+        summary = self._summaries.get(workload.metadata.key)
+        return summary if is_of_version(summary, workload.metadata) else None
+
     def refresh(self, key: Key) -> bool:
         """Show a workload with its latest summary; return True if it looks different."""
         old = self.by_key.get(key)
@@ -147,16 +152,22 @@ def _summary_of(
     The served one may be of an earlier version as long as the workload neither got nor lost its quota since.
     """
     metadata = workload.metadata
-    if served is not None and served.metadata.uid == metadata.uid:
-        if served.metadata.resource_version == metadata.resource_version:
-            return served
-    else:
+    if is_of_version(served, metadata):
+        return served
+    if served is not None and served.metadata.uid != metadata.uid:
         served = None
     stored = summary_of(explain_workload(_NO_OBJECTS, workload, None), metadata)
     possible = ADMITTED_STATES if stored.state == "Admitted" else frozenset[ExplainedState]()
     if stored.state in WITHOUT_QUOTA and not reserves:
         possible = WITHOUT_QUOTA
     return served if served is not None and served.state in possible else stored
+
+
+def is_of_version(summary: ExplanationSummary | None, metadata: ObjectMeta) -> TypeGuard[ExplanationSummary]:
+    """Return True if ``summary`` is of this version of the object."""
+    return summary is not None and (summary.metadata.uid, summary.metadata.resource_version) == (
+        metadata.uid, metadata.resource_version,
+    )  # fmt: skip
 
 
 def owner_of(workload: Workload) -> OwnerReference | None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.events import Event
-from quorate.api.explanation import Explanation
+from quorate.api.explanation import Explanation, ExplanationSummary
 from quorate.api.meta import Key, is_true
 from quorate.api.names.kueue import POD_SET
 from quorate.dashboard.limits import MAX_LIVE_PODS, MAX_SHOWN_EVENTS
@@ -42,6 +42,16 @@ def readable_explanation(explanation: Explanation, readable: Callable[[str], str
         message=readable(explanation.message),
         reasons=tuple(replace(reason, text=readable(reason.text)) for reason in explanation.reasons),
     )
+
+
+def as_listed(
+    explanation: Explanation, summary: ExplanationSummary | None, readable: Callable[[str], str]
+) -> Explanation:
+    """Return an explanation from the status of an object, with state and reason of its ``summary``."""
+    if summary is None:
+        return explanation
+    message, enough = readable(summary.message), tuple(map(readable, summary.enough))
+    return replace(explanation, state=summary.state, code=summary.code, message=message, enough=enough)
 
 
 async def events_of(

@@ -15,7 +15,7 @@ from quorate.api.volcano import GROUP as VOLCANO
 from quorate.dashboard.history.timeline import group_milestones
 from quorate.dashboard.model.cluster_data import ClusterData
 from quorate.dashboard.model.quota_use import from_quantity
-from quorate.dashboard.model.workload_index import searched_text
+from quorate.dashboard.model.workload_index import is_of_version, searched_text
 from quorate.dashboard.queries import PodGroupQuery, Viewer, page_of, selection_of
 from quorate.dashboard.schema import (
     Amount,
@@ -26,6 +26,7 @@ from quorate.dashboard.schema import (
     Transition,
 )
 from quorate.dashboard.views.live_reads import (
+    as_listed,
     command,
     events_of,
     explanation_of,
@@ -111,12 +112,13 @@ def _why(group: PodGroup, summary: ExplanationSummary) -> str:
 
 
 def _summary_of(data: ClusterData, group: PodGroup) -> ExplanationSummary:
-    """Return the summary that the controllers serve of this version of the group, else that of its status."""
-    metadata = group.metadata
-    served = data.pod_group_summaries.get(metadata.key)
-    if served is not None and served.metadata.resource_version == metadata.resource_version:
-        return served
-    return summary_of(explain_group(group), metadata)
+    """Return the summary that the feed has read of this version of the group, else that of its status."""
+    return _evaluated(data, group) or summary_of(explain_group(group), group.metadata)
+
+
+def _evaluated(data: ClusterData, group: PodGroup) -> ExplanationSummary | None:
+    summary = data.pod_group_summaries.get(group.metadata.key)
+    return summary if is_of_version(summary, group.metadata) else None
 
 
 def readable_text(data: ClusterData, viewer: Viewer, group: PodGroup, text: str) -> str:
@@ -140,13 +142,17 @@ async def pod_group(
     def readable(text: str) -> str:
         return readable_text(data, viewer, group, text)
 
+    if explanation is None:
+        explanation = readable_explanation(explain_with_pods(group, None, pods, {}), readable)
+        explanation = as_listed(explanation, _evaluated(data, group), readable)
+
     return PodGroupDetail(
         row=_row(data, viewer, group),
         min_resources={
             name: str(amount) for name, amount in sorted((group.spec.min_resources or {}).items())
         },
         milestones=group_milestones(group, recorded, readable),
-        explanation=explanation or readable_explanation(explain_with_pods(group, None, pods, {}), readable),
+        explanation=explanation,
         explanation_problem=problem,
         pods=pod_rows(members),
         events=events,

@@ -15,6 +15,7 @@ from quorate.dashboard.model.workload_index import owner_of
 from quorate.dashboard.queries import Estimates, Viewer
 from quorate.dashboard.schema import PodSetRow, Transition, WorkloadDetail
 from quorate.dashboard.views.live_reads import (
+    as_listed,
     command,
     events_of,
     explanation_of,
@@ -64,6 +65,7 @@ async def workload(
 
     if explanation is None:
         explanation = readable_explanation(await _own_explanation(data, viewer, stored, reader), readable)
+        explanation = as_listed(explanation, data.workloads.summary_of(stored), readable)
 
     return WorkloadDetail(
         row=row_of(data, viewer, listed, estimates),

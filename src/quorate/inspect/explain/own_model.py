@@ -1,5 +1,6 @@
 """Explanations by the model of this process, which evaluates the whole cluster as the controllers do."""
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,7 +42,7 @@ class OwnModel:
         used = await effective_configuration(client, config)
         now = WallClock().now()
         state = await load_state(client, used.configuration, now)
-        evaluate_all(state, now)
+        await asyncio.to_thread(evaluate_all, state, now)
         return cls(ClusterReader(client), used.configuration, used.origin, state)
 
     async def workload(self, workload: Workload) -> Explanation:

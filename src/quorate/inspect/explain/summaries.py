@@ -1,14 +1,15 @@
 """The states of all workloads or pod groups of a list, with the reasons for them.
 
-The controllers answer with the summaries of their explanations.  Where they do not, this process computes
-the summaries from the stored objects, without the model of the queues.
+The controllers answer with the summaries of their explanations.  Where they do not, this process loads the
+models with which it explains one object, and computes the summaries of all.  Without the permission to read
+the cluster the summaries are those of the stored objects.
 """
 
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -18,29 +19,36 @@ from quorate.api.meta import Key, Uid
 from quorate.api.native_groups import PodGroup as NativePodGroup
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Job as VolcanoJob
-from quorate.inspect.explain.served import NotServed, served_explanation, served_summaries
+from quorate.inspect.explain.served import NotServed, served_summaries
 from quorate.inspect.listed_groups import readable_objects
 from quorate.kube.client import Client
+from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.resources import POD_GROUPS, WORKLOADS
 
 if TYPE_CHECKING:
     from quorate.queueing.state import State
 
+_STORED: Final = "states are those of the stored objects"
+
 
 @dataclass(frozen=True)
 class Summaries:
-    """Summaries by key; ``problem`` says why the controllers did not answer, and is empty if they did."""
+    """Summaries by key.
 
-    served: Mapping[Key, ExplanationSummary]
+    ``problem`` says why the controllers did not answer and how the summaries were computed; it is empty if
+    they answered.
+    """
+
+    by_key: Mapping[Key, ExplanationSummary]
     problem: str = ""
 
     def of_workload(self, workload: Workload) -> ExplanationSummary:
-        return self.served.get(workload.metadata.key) or self._of_stored_workload(workload)
+        return self.by_key.get(workload.metadata.key) or self._of_stored_workload(workload)
 
     def of_pod_group(self, group: PodGroup) -> ExplanationSummary:
         from quorate.gang.explanation import explain_group
 
-        return self.served.get(group.metadata.key) or summary_of(explain_group(group), group.metadata)
+        return self.by_key.get(group.metadata.key) or summary_of(explain_group(group), group.metadata)
 
     def of_native_group(self, group: NativePodGroup) -> ExplanationSummary:
         from quorate.gang.cache.native_groups import as_volcano_group
@@ -103,18 +111,12 @@ async def volcano_job_states(client: Client, namespace: str) -> tuple[VolcanoJob
 
 async def unstarted(client: Client) -> list[str]:
     """Return a line for each workload and pod group that neither runs nor has finished, in any namespace."""
-    lines = []
-    for kind in ("Workload", "PodGroup"):
-        try:
-            served = await served_summaries(client, kind, "")
-        except NotServed:
-            continue
-        lines += [
-            f"{kind} {key}: {state_text(summary)}"
-            for key, summary in served.items()
-            if summary.state not in ("Running", "Finished")
-        ]
-    return lines
+    return [
+        f"{kind} {key}: {state_text(summary)}"
+        for kind in (WORKLOADS.kind, POD_GROUPS.kind)
+        for key, summary in (await summaries(client, kind, "")).by_key.items()
+        if summary.state not in ("Running", "Finished")
+    ]
 
 
 async def summaries(client: Client, kind: str, namespace: str) -> Summaries:
@@ -122,37 +124,43 @@ async def summaries(client: Client, kind: str, namespace: str) -> Summaries:
     try:
         return Summaries(await served_summaries(client, kind, namespace))
     except NotServed as problem:
-        return Summaries(
-            await _stored_summaries(client, kind, namespace),
-            f"states are those of the stored objects: {problem}",
-        )
+        compute = _of_groups if kind == POD_GROUPS.kind else _of_workloads
+        return await compute(client, namespace, str(problem))
 
 
-async def summary_of_workload(client: Client, workload: Workload) -> ExplanationSummary:
-    """Return the summary of a workload as the controllers serve it, or else by the stored Workload alone."""
-    try:
-        explanation = await served_explanation(client, WORKLOADS.plural, workload.metadata.key)
-    except NotServed:
-        return Summaries({}).of_workload(workload)
-    return summary_of(explanation, workload.metadata)
-
-
-async def _stored_summaries(client: Client, kind: str, namespace: str) -> dict[Key, ExplanationSummary]:
-    """Return the summaries of the stored objects and their pods, as far as these may be read."""
+async def _of_workloads(client: Client, namespace: str, problem: str) -> Summaries:
+    """Return the summaries of workloads by the model of the whole cluster, as far as it may be read."""
     from quorate.inspect.cluster_reader import ClusterReader
-    from quorate.observe.explanation_lists import pod_group_summaries, workload_summaries
+    from quorate.inspect.explain.own_model import OwnModel
+    from quorate.observe.explanation_lists import workload_summaries
     from quorate.queueing.explanation.scope import UNLIMITED_SCOPE
 
-    reader = ClusterReader(client)
-    if kind == "PodGroup":
-        of_both = *await reader.pod_groups(namespace), *await reader.native_pod_groups(namespace)
-        groups = sorted(of_both, key=lambda group: group.metadata.key)
-        explained = pod_group_summaries(reader, groups)
+    listed = await readable_objects(client, WORKLOADS, namespace) or ()
+    workloads = {workload.metadata.key: workload for workload in listed}
+    if not workloads:
+        return Summaries({})
+    try:
+        model = await OwnModel.load(client, None)
+    except (Forbidden, NotFound):
+        state, text = _state_without_objects(), f"{_STORED}: {problem}"
     else:
-        workloads = {
-            workload.metadata.key: workload
-            for workload in await readable_objects(client, WORKLOADS, namespace) or ()
-        }
-        state = _state_without_objects()
-        explained = workload_summaries(state, sorted(workloads), workloads.get, reader, UNLIMITED_SCOPE)
-    return {summary.metadata.key: summary async for summary in explained}
+        state, text = model.state, f"states are evaluated with {model.origin}: {problem}"
+    explained = workload_summaries(
+        state, sorted(workloads), workloads.get, ClusterReader(client), UNLIMITED_SCOPE
+    )
+    return Summaries({summary.metadata.key: summary async for summary in explained}, text)
+
+
+async def _of_groups(client: Client, namespace: str, problem: str) -> Summaries:
+    """Return the summaries of pod groups by sessions of the scheduler, as far as the cluster may be read."""
+    from quorate.inspect.cluster_reader import ClusterReader
+    from quorate.observe.explanation_lists import pod_group_summaries
+
+    reader = ClusterReader(client)
+    of_both = *await reader.pod_groups(namespace), *await reader.native_pod_groups(namespace)
+    if not of_both:
+        return Summaries({})
+    facts, missing = await reader.facts_of_groups(of_both)
+    explained = pod_group_summaries(reader, sorted(of_both, key=lambda group: group.metadata.key), facts)
+    text = f"states are evaluated by sessions of the scheduler{missing}" if facts else _STORED
+    return Summaries({summary.metadata.key: summary async for summary in explained}, f"{text}: {problem}")
