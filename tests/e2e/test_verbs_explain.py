@@ -10,6 +10,7 @@ import pytest
 
 from quorate.api.configuration import DEFAULT_NAMESPACE, default_configuration
 from quorate.api.meta import Key
+from quorate.api.names.volcano import GROUP_NAME
 from quorate.cli.verbs.explain.command import follow
 from quorate.cli.verbs.options import Output
 from quorate.controllers.unserved import NOT_QUEUED
@@ -440,5 +441,11 @@ def test_a_job_of_a_kind_that_is_not_queued_has_an_event_and_an_explanation(
         assert "the integration deployment is off (add it" in done.out
         alone = json.loads(await command.output_of("explain", "pod/labelled", "-o", "json"))
         assert [each["code"] for each in alone["reasons"]] == ["KindNotQueued", "QueueMissing"]
+        orphan = {"name": "orphan", "annotations": {GROUP_NAME: "absent"}}
+        await world.client.create(
+            PODS, {"metadata": orphan, "spec": {**pod["spec"], "schedulerName": "volcano"}}, NAMESPACE
+        )
+        of_orphan = json.loads(await command.output_of("explain", "pod/orphan", "-o", "json"))
+        assert (of_orphan["state"], of_orphan["code"]) == ("Held", "PodGroupNotFound")
 
     run_with_commands(story)

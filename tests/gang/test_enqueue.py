@@ -374,7 +374,8 @@ def test_the_idle_factor(factor: str, cpu: str, want: str) -> None:
         ),
         pytest.param(
             {"podGroups": [group("a")], "queues": [{"name": "default", "maxPodGroups": 0}]},
-            "queue default holds 0 active pod groups, 0 at most", id="a queue that allows no groups",
+            "queue default holds 0 active pod groups, 0 at most, so it can never fit",
+            id="a queue that allows no groups",
         ),
     ],
 )  # fmt: skip

@@ -29,6 +29,7 @@ SHORT = {
     "type": "Unschedulable", "status": "True", "reason": "NotEnoughResources",
     "message": "cluster: cpu: need 6, have 2 now",
 }  # fmt: skip
+TOO_LARGE = SHORT | {"message": "2 of 3 members found no node: no share, so it can never fit"}
 Json = dict[str, Any]
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "train"}
 
@@ -63,6 +64,12 @@ def a_group(phase: str, *conditions: Any, running: int = 0, **annotations: Any) 
             "Admitted",
             "it is admitted, and 3 of its pods may be created and get nodes",
             id="admitted",
+        ),
+        pytest.param(
+            a_group("Inqueue", TOO_LARGE),
+            "Stuck",
+            "it is admitted, and 3 of its pods may be created and get nodes; " + TOO_LARGE["message"],
+            id="admitted, and too large",
         ),
         pytest.param(a_group("Running", running=3), "Running", "its phase is Running", id="runs"),
         pytest.param(a_group("Running", running=2), "RunningInPart", "its phase is Running", id="in part"),
@@ -133,21 +140,25 @@ def test_pods_of_a_pending_group_are_not_admitted(phase: str, admitted: int) -> 
 
 
 @pytest.mark.parametrize(
-    ("of", "phase", "waits"),
+    ("of", "phase", "condition", "waits"),
     [
-        pytest.param("train", "Pending", True, id="its pod group is pending"),
-        pytest.param("train", "Inqueue", False, id="its pod group is admitted too"),
-        pytest.param("other", "Pending", False, id="the pod group of another job is pending"),
+        pytest.param("train", "Pending", SHORT, True, id="its pod group is pending"),
+        pytest.param("train", "Inqueue", SHORT, False, id="its pod group is admitted too"),
+        pytest.param(
+            "train", "Inqueue", TOO_LARGE, True, id="its pod group is admitted, and can never start"
+        ),
+        pytest.param("other", "Pending", SHORT, False, id="the pod group of another job is pending"),
     ],
 )
-def test_a_workload_may_wait_for_its_pod_group(of: str, phase: str, waits: bool) -> None:
+def test_a_workload_may_wait_for_its_pod_group(of: str, phase: str, condition: Json, waits: bool) -> None:
     owner = OwnerReference(api_version="batch/v1", kind="Job", name=of, uid=Uid(of))
     workload = Workload(metadata=ObjectMeta(name="w", namespace="lab", owner_references=(owner,)))
-    reason = waiting_group(workload, [a_group(phase, SHORT)])
+    reason = waiting_group(workload, [a_group(phase, condition)])
     assert (reason is not None) is waits
     if reason is not None:
+        assert reason.needs_change == (condition is TOO_LARGE)
         assert reason.text == (
-            "its pod group waits: NotEnoughResources: cluster: cpu: need 6, have 2 now "
+            f"its pod group waits: NotEnoughResources: {condition['message']} "
             "(quorate podgroup explain g shows more)"
         )
 

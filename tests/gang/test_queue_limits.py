@@ -74,8 +74,9 @@ def test_a_cordoned_node_counts_in_the_shares_of_queues_and_takes_no_pod(
 @pytest.mark.parametrize(
     ("minimum", "amounts"),
     [
-        pytest.param(4, "need 6, have 5 of 6 now", id="the members up to the first that has none"),
-        pytest.param(1, "need 2, have 1 of 6 now", id="one more, beyond the minimum"),
+        pytest.param(3, "need 6, have 5 of 6 now)", id="the members up to the first that has none"),
+        pytest.param(4, "need 6, have 5 of 6 now), so it can never fit", id="more than the queue may have"),
+        pytest.param(1, "need 2, have 1 of 6 now)", id="one more, beyond the minimum"),
     ],
 )
 def test_members_that_their_queue_keeps_waiting_name_its_share(
@@ -95,7 +96,7 @@ def test_members_that_their_queue_keeps_waiting_name_its_share(
     }
     world = opened(given_, plugin, "design", "allocate")
     world.session()
-    message = f"their queue may not allocate more now (queue q: cpu: {amounts})"
+    message = f"their queue may not allocate more now (queue q: cpu: {amounts}"
     reason = str(world.session().pending_reasons[key_of("a")])
     assert reason.endswith(message)
     world.do("addPods", [{"name": "more", "group": "other", "cpu": 1, "node": "n1", "phase": "Running"}])

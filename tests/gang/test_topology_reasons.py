@@ -100,12 +100,13 @@ def test_message_of_a_gang_that_is_not_placed(group: Json, pods: list[Json], mes
         ),
         pytest.param(
             {"minResources": {"nvidia.com/gpu": 1}, "networkTopology": TIER_1},
-            "needs nvidia.com/gpu: 1 within one HyperNode of tier ≤ 1: none exists with nodes that have it",
+            "needs nvidia.com/gpu: 1 within one HyperNode of tier ≤ 1: none exists with nodes that have it, "
+            "so it can never fit",
             id="a resource that none has",
         ),
         pytest.param(
             {"networkTopology": {"highestTierAllowed": 0}},
-            "must be within one HyperNode of tier ≤ 0, and none exists with nodes",
+            "must be within one HyperNode of tier ≤ 0, and none exists with nodes, so it can never fit",
             id="no such tier",
         ),
         pytest.param({"minResources": {"cpu": 8}, "networkTopology": TIER_1}, "", id="as much as one has"),

@@ -2,14 +2,18 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import get_args
 
 import pytest
 
+from quorate.api import codec
 from quorate.api.explanation import Holder, Reason
 from quorate.api.meta import Key
+from quorate.api.volcano import PodGroup
 from quorate.gang import pending_reasons as r
+from quorate.gang.explanation import unschedulable
 from quorate.gang.remedies import group_facts
 from quorate.gang.shortage import Shortage, no_fit_message
 from quorate.gang.topology_reasons import HyperNodesTooSmall, NetworkTopologyUnsatisfied, NoSuchTier
@@ -50,12 +54,25 @@ CASES: tuple[r.PendingReason, ...] = (
     r.FurtherMembersWait(31, CAUSE),
     r.ReservedWindow("night", OPENS, CLOSES, 29, 19, 31),
     r.AwaitsEvictions(29, 41),
-    r.ReservedForEarlierGroup(Key("ns", "a"), CLOSES, SHORT, True),
+    r.ReservedForEarlierGroup(Key("ns", "a"), CLOSES, SHORT[1:], True),
     r.ReservedForEarlierGroup(Key("other", "a"), None, (), False),
     r.AwaitsPlannedStart(ROOM, CLOSES),
     r.AwaitsUnplannedStart(ROOM, r.NotPlanned.HELD_BY_OTHERS),
     r.AwaitsVictimSearch(r.GangUnschedulable(1, 2, r.Cause("no node")), 1, 3),
     r.EndsTooLate(CLOSES),
+)
+# The amounts of one resource can never fit, and messages name sixteen resources.
+MANY = tuple(Shortage(f"example.com/{at:02}", 1, 0, 0 if at == 17 else 1) for at in range(18))
+NEVER: tuple[r.PendingReason, ...] = (
+    r.NotEnoughResources(MANY),
+    replace(ROOM, never_fits=True),
+    r.QueueQuotaExceeded("q", MANY),
+    r.NamespaceQuotaExceeded("rq", MANY),
+    r.QueuePodGroupLimit("q", 0, 0),
+    NetworkTopologyUnsatisfied("tier", 31, 1, "h", 12, never_fits=True),
+    HyperNodesTooSmall("tier", "cpu", 13_000, 1, "", 0),
+    r.GangUnschedulable(19, 31, CAUSE, never_fits=True),
+    r.GangUnschedulable(19, 31, replace(OF_SHARE, exceeds_capability=True)),
 )
 MOMENT = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 NUMBER = re.compile(r"(?<![\w.])\d+(?:m|Mi|Gi)?(?![\w.])")
@@ -74,6 +91,17 @@ def moments_of(reason: Reason) -> Iterator[datetime]:
 
 def test_every_reason_has_a_case() -> None:
     assert {type(case) for case in CASES} == set(get_args(r.PendingReason))
+
+
+@pytest.mark.parametrize("reason", CASES + NEVER, ids=lambda reason: type(reason).__name__)
+def test_a_list_and_an_explanation_agree_on_what_can_never_start(reason: r.PendingReason) -> None:
+    """A list has the message of the condition, and an explanation the fields of the reason."""
+    assert r.can_never_fit(reason) or reason not in NEVER
+    condition = {"type": "Unschedulable", "status": "True", "reason": reason.reason, "message": str(reason)}
+    waiting = {"metadata": {"name": "g"}, "spec": {}, "status": {"conditions": [condition]}}
+    stored = unschedulable(codec.convert(PodGroup, waiting))
+    assert stored is not None
+    assert {part.needs_change for part in reasons_of(reason, "ns")} == {stored.needs_change}
 
 
 @pytest.mark.parametrize("reason", CASES, ids=lambda reason: type(reason).__name__)

@@ -41,10 +41,10 @@ def test_all_failed_checks_are_listed() -> None:
         "quotas": [rq({"cpu": 2}, {"cpu": 1})],
         "podGroups": [group("a", "9"), group("b")],
     }) == {
-        "a": "1/2 pod groups: queue default holds 0 active pod groups, 0 at most"
+        "a": "1/2 pod groups: queue default holds 0 active pod groups, 0 at most, so it can never fit"
         " | room: cluster: cpu: need 9, have 4 now and 4 at most, so it can never fit"
         " | quota: quota rq: cpu: need 9, have 1 now and 2 at most, so it can never fit",
-        "b": "2/2 pod groups: queue default holds 0 active pod groups, 0 at most",
+        "b": "2/2 pod groups: queue default holds 0 active pod groups, 0 at most, so it can never fit",
     }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from quorate.api.core.started_pod import FailedCreation, StartedPod
 from quorate.api.explanation import Explanation, ObjectName, PodCounts, Reason
-from quorate.queueing.explanation.pods import with_members
+from quorate.queueing.explanation.pods import explain_pod_without_group, with_members
 from tests.queueing.test_explanation_states import PULLING, RUNNING, UNSCHEDULED
 
 GROUP = Explanation(
@@ -45,6 +45,28 @@ def test_numbers_are_those_of_the_group_which_its_pods_may_not_have_yet() -> Non
     cause = Reason(code="NotEnoughResources", text="1 of 3 members found no node")
     found = with_members(replace(GROUP, message=cause.text, reasons=(cause,)), [member(UNSCHEDULED)] * 3)
     assert found.message == "1 of 3 members found no node; 3 without a node"
+
+
+@pytest.mark.parametrize(
+    ("pod", "state", "code", "message"),
+    [
+        (
+            UNSCHEDULED,
+            "Held",
+            "PodGroupNotFound",
+            "it is without a node (0/2 nodes are available: 2 Insufficient cpu)",
+        ),
+        (PULLING, "Admitted", "ContainersWaiting", "it is starting on a node (ImagePullBackOff)"),
+        (RUNNING, "Running", "", "its phase is Running"),
+    ],
+    ids=["waits", "starts", "runs"],
+)
+def test_a_pod_of_a_group_that_does_not_exist_says_so(
+    pod: StartedPod, state: str, code: str, message: str
+) -> None:
+    found = explain_pod_without_group(member(pod))
+    assert (found.object.kind, found.state, found.code) == ("Pod", state, code)
+    assert found.message == f"{message}; its pod group g does not exist, or may not be read"
 
 
 @pytest.mark.parametrize(

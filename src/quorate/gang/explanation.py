@@ -61,7 +61,8 @@ ENOUGH: Final[Mapping[str, str]] = {
     "WorkloadNotAdmitted": "its Workload must be admitted with all its pods",
 }
 ENOUGH_FOR_ONE_THAT_NEVER_FITS: Final[Mapping[str, str]] = {
-    "NotEnoughResources": "add nodes that have room for its members, or request less",
+    "NotEnoughResources": "add nodes that have room for its members, raise the capability of a queue that is "
+    "named, or request less",
     "QueueQuotaExceeded": "raise the capability of the queue, name another, or request less",
     "NamespaceQuotaExceeded": "raise the quota, or request less",
     "QueueNotFound": "create the queue, or name one that exists",
@@ -247,11 +248,11 @@ def waiting_group(workload: Workload, groups: Iterable[PodGroup]) -> Reason | No
 
 
 def _waiting_reason(group: PodGroup) -> Reason | None:
-    """Return what a pending pod group waits for; None if it is not pending."""
-    if group.status.phase not in ("", PENDING):
+    """Return what a pod group waits for that is pending, or is admitted and can never start; else None."""
+    name, phase, waits = group.metadata.name, group.status.phase, unschedulable(group)
+    is_stuck = phase == INQUEUE and waits is not None and waits.needs_change
+    if phase not in ("", PENDING) and not is_stuck:
         return None
-    name = group.metadata.name
-    waits = unschedulable(group)
     detail = f": {waits.code}: {waits.text}" if waits is not None else ""
     return Reason(
         code=waits.code if waits is not None else "PodGroupPending",

@@ -7,6 +7,7 @@ Conditions, events, metrics and ``explain`` show the same value.  ``reason`` is 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from operator import attrgetter
 from typing import ClassVar
 
 from quorate.api.meta import Key, at_epoch, utc_text
@@ -35,8 +36,10 @@ class _ShortageReason:
         raise NotImplementedError
 
     def __str__(self) -> str:
-        text = "; ".join(map(str, self.shortages[:MAX_RESOURCES_IN_MESSAGE]))
-        omitted = len(self.shortages) - MAX_RESOURCES_IN_MESSAGE
+        omitted, named = len(self.shortages) - MAX_RESOURCES_IN_MESSAGE, self.shortages
+        if omitted > 0:  # none that can never fit, if possible
+            named = tuple(sorted(named, key=attrgetter("never_fits"), reverse=True))
+        text = "; ".join(map(str, named[:MAX_RESOURCES_IN_MESSAGE]))
         if omitted > 0:
             text += f"; and {counted(omitted, 'resource')} more"
         # Only plugins reject a gang without naming a resource, and they speak for its queue.
@@ -145,7 +148,8 @@ class QueuePodGroupLimit:
     limit: int
 
     def __str__(self) -> str:
-        return f"queue {self.queue} holds {self.active} active pod groups, {self.limit} at most"
+        text = f"queue {self.queue} holds {self.active} active pod groups, {self.limit} at most"
+        return text if self.limit else f"{text}, {NEVER_FITS}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +238,7 @@ class Cause:
     text: str  # with counts
     refusals: tuple[Diagnosis, ...] = field(default=(), compare=False)
     share: QueueQuotaExceeded | None = field(default=None, compare=False)
+    exceeds_capability: bool = False  # the members needed request more than their queue may ever have
 
     def __str__(self) -> str:
         return self.text
@@ -251,7 +256,7 @@ class GangUnschedulable:
 
     def __str__(self) -> str:
         text = f"{self.missing} of {self.needed} members found no node: {self.cause}"
-        return f"{text}, {NEVER_FITS}" if self.never_fits else text
+        return f"{text}, {NEVER_FITS}" if can_never_fit(self) else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,7 +456,9 @@ def can_never_fit(reason: PendingReason) -> bool:
             return any(shortage.never_fits for shortage in reason.shortages)
         case QueuePodGroupLimit():
             return reason.limit == 0
-        case NotEnoughNodes() | GangUnschedulable() | NetworkTopologyUnsatisfied():
+        case GangUnschedulable():
+            return reason.never_fits or reason.cause.exceeds_capability
+        case NotEnoughNodes() | NetworkTopologyUnsatisfied():
             return reason.never_fits
         case HyperNodesTooSmall() | NoSuchTier():
             return True

@@ -18,7 +18,13 @@ from quorate.gang.cache.task import Task
 from quorate.gang.job_status import job_statuses, reason_of_unready, report_pipelined
 from quorate.gang.next_session import without_late_evictions
 from quorate.gang.outcome import Outcome
-from quorate.gang.pending_reasons import AwaitsVictimSearch, GangUnschedulable, PendingReason, QueueNotFound
+from quorate.gang.pending_reasons import (
+    AwaitsVictimSearch,
+    GangUnschedulable,
+    PendingReason,
+    QueueNotFound,
+    can_never_fit,
+)
 from quorate.gang.session.session import Session
 from quorate.gang.session_opening import NO_STOPWATCH, Stopwatch, open_session
 
@@ -142,7 +148,7 @@ def _report_gangs_without_search(session: Session) -> None:
     turns = session.search_turns
     for key in turns.not_yet_searched:
         reason = session.pending_reasons.get(key)
-        if isinstance(reason, GangUnschedulable) and not reason.never_fits:
+        if isinstance(reason, GangUnschedulable) and not can_never_fit(reason):
             searched = len(turns.searched)
             waits = AwaitsVictimSearch(reason, searched, searched + len(turns.skipped))
             session.pending_reasons[key] = waits

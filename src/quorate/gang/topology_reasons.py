@@ -52,7 +52,7 @@ class HyperNodesTooSmall:
         name = self.resource
         needs = f"needs {name}: {rounded_up(name, self.needed)} within one HyperNode of {self.limit}"
         if not self.best:
-            return f"{needs}: none exists with nodes that have it"
+            return f"{needs}: none exists with nodes that have it, {NEVER_FITS}"
         return (
             f"{needs}: the largest of {self.hyper_nodes} has {rounded_down(name, self.at_most)} "
             f"({self.best}), {NEVER_FITS}"
@@ -67,4 +67,4 @@ class NoSuchTier:
     limit: str
 
     def __str__(self) -> str:
-        return f"must be within one HyperNode of {self.limit}, and none exists with nodes"
+        return f"must be within one HyperNode of {self.limit}, and none exists with nodes, {NEVER_FITS}"

@@ -35,7 +35,11 @@ def refusal_by_queue(session: Session, gang: Gang, request: Amounts | None = Non
     text = no_share_message(share)
     if gang.quota_admission is not None:
         text = f"they request more than minResources, or {text}"
-    return Cause(text, share=share)
+    return Cause(
+        text,
+        share=share,
+        exceeds_capability=share is not None and _exceeds_capability(session, gang, share.queue),
+    )
 
 
 def requests_until(session: Session, task: Task, statement: Statement) -> tuple[Amounts, Amounts]:
@@ -74,6 +78,22 @@ def _share_shortage(session: Session, queue: Queue, request: Amounts) -> QueueQu
     return next((shortage for shortage in shortages if shortage is not None), None)
 
 
+def _exceeds_capability(session: Session, gang: Gang, short: str) -> bool:
+    """Return True if the missing members of ``gang`` request more than its queue may ever have.
+
+    ``short``: that queue or a queue above it, of which the limit applies too.
+    """
+    limited = [queue for name in {gang.queue, short} if (queue := session.queues[name]).capability]
+    if not limited:
+        return False
+    least = least_requests(gang.shapes, max(1, gang.missing_members(with_best_effort=False)))
+    return any(
+        amount > queue.capability.get(resource, amount)
+        for queue in limited
+        for resource, amount in least.items()
+    )
+
+
 def least_requests(shapes: Counter[Shape], members: int) -> Amounts:
     """Return the least that ``members`` pods of ``shapes`` request, of each resource."""
     least: dict[str, int] = {}
@@ -100,7 +120,7 @@ def cause_of_refusals(
     ``never_fits``: only other nodes can help, so the queue does not matter.
     """
     causes = sorted(set(map(no_fit_message, refusals)))
-    share = None
+    share, exceeds = None, False
     if refusals and never_fits:
         refused = None
     elif refusals and refused is None:
@@ -108,12 +128,12 @@ def cause_of_refusals(
         refused = None if limit is None else limit[0]
     if refused is not None:
         by_queue = refusal_by_queue(session, gang, refused)
-        share = by_queue.share
+        share, exceeds = by_queue.share, by_queue.exceeds_capability
         never_fits = share is not None and can_never_fit(share)
         causes.insert(0 if never_fits else len(causes), by_queue.text)
     if not causes:
         return cause_without_refusals(session, gang)
-    return Cause("; ".join(causes), tuple(refusals), share)
+    return Cause("; ".join(causes), tuple(refusals), share, exceeds)
 
 
 def cause_without_refusals(session: Session, gang: Gang) -> Cause:

@@ -67,7 +67,7 @@ class Answers:
                 from quorate.queueing.explanation.pods import explain_pod
 
                 return explain_pod(pod, explanation)
-            case OfObject(plural, key):
+            case OfObject(plural, key, _):
                 return await self._served_or(
                     lambda: served_explanation(client, plural, key), lambda: self._own_object(target)
                 )
@@ -150,6 +150,10 @@ class Answers:
             from quorate.inspect.explain.own_model import explain_stored_group
 
             explanation = await explain_stored_group(self.connection.client, target.key)
+            if explanation is None and target.pod is not None:
+                from quorate.queueing.explanation.pods import explain_pod_without_group
+
+                explanation = explain_pod_without_group(target.pod)
         else:
             is_local = target.plural == "localqueues"
             resource: Resource[Any] = LOCAL_QUEUES if is_local else CLUSTER_QUEUES

@@ -43,6 +43,7 @@ class OfWorkload:
 class OfObject:
     plural: str  # clusterqueues, localqueues or podgroups
     key: Key
+    pod: StartedPod | None = None  # that was named, one of the pod group
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,5 +133,5 @@ async def _of_pod(client: Client, key: Key) -> Target:
         for workload in await workloads_of_job(client, key.namespace, uid):
             return OfWorkload(workload, pod)
     if group := pod.pod_group:
-        return OfObject("podgroups", Key(key.namespace, group))
+        return OfObject("podgroups", Key(key.namespace, group), pod)
     return OfJob(await resource_of(client, "pods"), metadata)

@@ -17,6 +17,7 @@ from quorate.api.explanation import ExplainedState, Explanation, ObjectName, Pod
 from quorate.api.kueue import GROUP, Workload
 from quorate.api.meta import Key, ObjectMeta, Uid, find_condition, true_condition
 from quorate.api.names.kueue import POD_SET, WORKLOAD_ANNOTATION
+from quorate.api.names.volcano import GROUP_NAME
 from quorate.queueing.conditions import ADMITTED
 from quorate.queueing.explanation.reasons import code_of, nodes_with_room, selector_text
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
@@ -173,6 +174,25 @@ def with_members(
     return replace(
         of_group, state=state, message=message, pods=counts, reasons=reasons, enough=enough,
         code=code_of(reasons),
+    )  # fmt: skip
+
+
+def explain_pod_without_group(pod: StartedPod) -> Explanation:
+    """Return the explanation of a pod that names a pod group which does not exist, or may not be read."""
+    metadata, phase = pod.metadata, pod.status.phase
+    name = ObjectName(kind="Pod", name=metadata.name, namespace=metadata.namespace)
+    text = f"its pod group {pod.pod_group} does not exist, or may not be read"
+    if not _is_waiting(pod):
+        state: ExplainedState = "Running" if phase == "Running" else "Finished"
+        return Explanation(object=name, state=state, message=f"its phase is {phase}; {text}")
+    wait = _wait_of(pod)
+    reason = replace(_reason_of_pods(wait, [pod]), object=name)
+    if not pod.spec.node_name:
+        remedy = "" if pod.spec.scheduling_group is not None else f", or remove the annotation {GROUP_NAME}"
+        reason = Reason(code="PodGroupNotFound", text=text, enough=f"create the pod group{remedy}")
+    return Explanation(
+        object=name, state="Admitted" if pod.spec.node_name else "Held", message=f"it is {wait.text}; {text}",
+        since=metadata.creation_timestamp, code=reason.code, reasons=(reason,), enough=(reason.enough,),
     )  # fmt: skip
 
 
