@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.api.core.quota_scopes import ScopeAttributes
 from quorate.api.meta import Key
 from quorate.gang.cache.from_objects import quota_amounts, quota_from_object
-from quorate.gang.namespace_quota.evaluation import ScopeAttributes
 from quorate.gang.namespace_quota.ledger import GroupQuotaMinimum, PodQuotaUsage, QuotaLedger
 from quorate.gang.namespace_quota.webhook_checks import PodGroupRequest, group_findings, pod_findings
 from tests.gang import objects

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from quorate.api import codec
 from quorate.api.core import ResourceQuotaSpec
+from quorate.api.core.quota_scopes import ScopeAttributes
 from quorate.gang.namespace_quota.evaluation import (
     QuotaTotals,
-    ScopeAttributes,
-    is_counted_by,
     normalised,
     quota_claim,
     quota_shortages,
@@ -106,59 +105,9 @@ def selecting(scope: str, operator: str, *values: str) -> ResourceQuotaSpec:
     return spec(scopeSelector={"matchExpressions": [expression]})
 
 
-@pytest.mark.parametrize(
-    ("quota", "subject", "want"),
-    [
-        pytest.param(spec(), GROUP, True, id="without scopes all pods count"),
-        pytest.param(
-            spec(scopes=["NotTerminating", "NotBestEffort"]),
-            GROUP,
-            True,
-            id="the attributes assumed for groups",
-        ),
-        pytest.param(spec(scopes=["Terminating"]), GROUP, False, id="no deadline"),
-        pytest.param(spec(scopes=["BestEffort"]), GROUP, False, id="not best effort"),
-        pytest.param(spec(scopes=["Terminating"]), ScopeAttributes(terminating=True), True, id="a deadline"),
-        pytest.param(
-            spec(scopes=["NotTerminating"]),
-            ScopeAttributes(terminating=True),
-            False,
-            id="a deadline, negated",
-        ),
-        pytest.param(spec(scopes=["BestEffort"]), ScopeAttributes(best_effort=True), True, id="best effort"),
-        pytest.param(
-            spec(scopes=["NotBestEffort"]),
-            ScopeAttributes(best_effort=True),
-            False,
-            id="best effort, negated",
-        ),
-        pytest.param(
-            selecting("BestEffort", "Exists"), ScopeAttributes(best_effort=True), True, id="by selector"
-        ),
-        pytest.param(spec(scopes=["PriorityClass"]), GROUP, False, id="any class, but the pod has none"),
-        pytest.param(spec(scopes=["PriorityClass"]), ScopeAttributes("high"), True, id="any class"),
-        pytest.param(selecting("PriorityClass", "In", "high"), ScopeAttributes("high"), True, id="in"),
-        pytest.param(
-            selecting("PriorityClass", "In", "high"), ScopeAttributes("low"), False, id="in, another class"
-        ),
-        pytest.param(selecting("PriorityClass", "NotIn", "high"), ScopeAttributes("low"), True, id="not in"),
-        pytest.param(selecting("PriorityClass", "NotIn", "high"), GROUP, True, id="not in, without a class"),
-        pytest.param(selecting("PriorityClass", "DoesNotExist"), GROUP, True, id="no class"),
-        pytest.param(spec(scopes=["CrossNamespacePodAffinity"]), GROUP, False, id="an unsupported scope"),
-        pytest.param(
-            spec(scopes=["NotBestEffort", "PriorityClass"]), GROUP, False, id="all scopes must match"
-        ),
-    ],
-)
-def test_scopes(quota: ResourceQuotaSpec, subject: ScopeAttributes, want: bool) -> None:
-    assert is_counted_by(quota, subject) is want
-
-
 def test_unsupported_scopes_are_listed() -> None:
-    assert unsupported_scopes(spec(scopes=["BestEffort", "CrossNamespacePodAffinity"])) == (
-        "CrossNamespacePodAffinity",
-    )
-    assert unsupported_scopes(selecting("BestEffort", "NotIn", "a")) == ("BestEffort",)
+    scopes = ["BestEffort", "CrossNamespacePodAffinity", "VolumeAttributesClass"]
+    assert unsupported_scopes(spec(scopes=scopes)) == ("CrossNamespacePodAffinity",)
     assert unsupported_scopes(spec(scopes=["PriorityClass"])) == ()
 
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.core import ResourceQuotaSpec
+from quorate.api.core.quota_scopes import ScopeAttributes
 from quorate.api.meta import Key
-from quorate.gang.namespace_quota.evaluation import ScopeAttributes, quota_claim
+from quorate.gang.namespace_quota.evaluation import quota_claim
 from quorate.gang.namespace_quota.ledger import GroupQuotaMinimum, PodQuotaUsage, QuotaLedger
 
 ALL = ResourceQuotaSpec()

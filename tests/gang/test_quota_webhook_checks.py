@@ -10,14 +10,9 @@ from hypothesis import strategies as st
 from quorate.api import codec
 from quorate.api.configuration.gang import QuotaMode
 from quorate.api.core import ResourceQuotaSpec
+from quorate.api.core.quota_scopes import ScopeAttributes
 from quorate.api.meta import Key
-from quorate.gang.namespace_quota.evaluation import (
-    QuotaTotals,
-    ScopeAttributes,
-    normalised,
-    quota_claim,
-    quota_shortages,
-)
+from quorate.gang.namespace_quota.evaluation import QuotaTotals, normalised, quota_claim, quota_shortages
 from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.gang.namespace_quota.webhook_checks import PodGroupRequest, group_findings, pod_findings
 

@@ -7,10 +7,11 @@ from typing import Any, Final
 from quorate.api import codec
 from quorate.api.configuration.gang import GangScheduling, PodGroupWebhooks
 from quorate.api.core import Namespace
+from quorate.api.core.quota_scopes import ScopeAttributes
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup, Queue
 from quorate.gang.cache.from_objects import quota_amounts, quota_from_object
-from quorate.gang.namespace_quota.evaluation import Amounts, QuotaTotals, ScopeAttributes, normalised
+from quorate.gang.namespace_quota.evaluation import Amounts, QuotaTotals, normalised
 from quorate.gang.namespace_quota.ledger import PodQuotaUsage, QuotaLedger
 from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.webhooks.admission_review import AdmissionResponse

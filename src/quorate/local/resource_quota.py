@@ -1,18 +1,19 @@
-"""Usage of ResourceQuotas: which pods a quota counts, and how much of its limits is used.
+"""Usage of ResourceQuotas: which objects a quota counts, and how much of its limits is used.
 
-The server enforces quotas with it on admission, and a controller recomputes usage.  Not supported: the scope
-``VolumeAttributesClass`` matches nothing.
+The server enforces quotas with it on admission, and a controller recomputes usage.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
+from quorate.api import codec
 from quorate.api.codec import Json
-from quorate.api.core import Pod, ResourceQuotaSpec, Resources, ScopeRequirement
-from quorate.api.core.pod_resources import pod_limits, pod_requests, sum_resources
-from quorate.api.meta import SelectorRequirement, matches_requirement
+from quorate.api.core import Pod, ResourceQuotaSpec, Resources
+from quorate.api.core.pod_resources import quota_usage, sum_resources
+from quorate.api.core.quota_scopes import ClaimAttributes, ScopeAttributes, is_best_effort, is_counted_by
 from quorate.api.quantity import Quantity, parse_quantity
 
+CLAIMS: Final = "persistentvolumeclaims"
 # Object count names that predate count/<resource>.<group>.
 LEGACY_COUNT_NAMES: Final = (
     "configmaps",
@@ -27,44 +28,37 @@ STORAGE: Final = "requests.storage"
 CLASS_INFIX: Final = ".storageclass.storage.k8s.io/"
 DEVICES_SUFFIX: Final = ".deviceclass.resource.k8s.io/devices"
 ALL_DEVICES: Final = 32  # of a request with the allocation mode All: as many as a claim can get
-CROSS_NAMESPACE: Final = "CrossNamespacePodAffinity"
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
-NO_AMOUNTS: Final[Mapping[str, Quantity]] = {}
+COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
+COUNTED_NAMES: Final = frozenset(
+    {"pods", *LEGACY_COUNT_NAMES, *COMPUTE, *(f"limits.{name}" for name in COMPUTE)}
+)
+COUNTED_PREFIXES: Final = ("count/", "requests.", "hugepages-")
+CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 
 
-def quota_usage(
-    limited: Iterable[str],
-    pods: Iterable[Pod],
-    counts: Mapping[str, int],
-    amounts: Mapping[str, Quantity] = NO_AMOUNTS,
-) -> Resources:
-    """Return the usage of each limited name; finished pods count only as objects.
+def limited_usage(limited: Iterable[str], usages: Iterable[Resources]) -> Resources:
+    """Return by limited name the sum of ``usages``, without the names that no usage can have."""
+    total = sum_resources(usages)
+    return {name: total.get(name, Quantity(0)) for name in limited if _is_counted(name)}
 
-    ``counts`` is by plural and group: ``pods``, ``jobs.batch``.  ``amounts``: the sum of ``object_amounts``.
-    Unknown names are omitted.
-    """
-    unfinished = [pod.spec for pod in pods if pod.status.phase not in ("Succeeded", "Failed")]
-    requests = sum_resources(map(pod_requests, unfinished))
-    limits = sum_resources(map(pod_limits, unfinished))
-    used: Resources = {}
-    for name in limited:
-        kind, _, resource = name.partition(".")
-        if name == "pods":
-            used[name] = Quantity.of_units(len(unfinished))
-        elif name.startswith("count/"):
-            used[name] = Quantity.of_units(counts.get(name.removeprefix("count/"), 0))
-        elif name in LEGACY_COUNT_NAMES:
-            used[name] = Quantity.of_units(counts.get(name, 0))
-        elif is_object_amount(name):
-            used[name] = amounts.get(name, Quantity(0))
-        elif kind == "limits":
-            used[name] = limits.get(resource, Quantity(0))
-        elif kind == "requests":
-            used[name] = requests.get(resource, Quantity(0))
-        elif name in ("cpu", "memory", "ephemeral-storage") or name.startswith("hugepages-"):
-            used[name] = requests.get(name, Quantity(0))
-    return used
+
+def _is_counted(name: str) -> bool:
+    return name in COUNTED_NAMES or name.startswith(COUNTED_PREFIXES) or is_object_amount(name)
+
+
+def pod_usage(pod: Pod) -> Resources:
+    """Return what a pod uses of quotas by name; a finished pod counts only as an object."""
+    if pod.status.phase in ("Succeeded", "Failed"):
+        return object_usage("pods")
+    return quota_usage(pod.spec)
+
+
+def object_usage(resource: str, amount: int = 1) -> Resources:
+    """Return what ``amount`` objects of a kind, ``jobs.batch``, use of quotas, besides ``object_amounts``."""
+    names = [f"count/{resource}", *([resource] if resource in LEGACY_COUNT_NAMES else ())]
+    return dict.fromkeys(names, Quantity.of_units(amount))
 
 
 def is_object_amount(name: str) -> bool:
@@ -90,13 +84,21 @@ def object_amounts(resource: str, obj: Json) -> Resources:
         }
     if resource == "resourceclaims.resource.k8s.io":
         return sum_resources(map(_devices, (spec.get("devices") or {}).get("requests") or ()))
-    if resource != "persistentvolumeclaims":
-        return {}
-    requests = (spec.get("resources") or {}).get("requests") or {}
-    size = parse_quantity(requests["storage"]) if "storage" in requests else Quantity(0)
-    prefix = f"{spec.get('storageClassName', '')}{CLASS_INFIX}"
-    by_class = {f"{prefix}{STORAGE}": size, f"{prefix}persistentvolumeclaims": Quantity.of_units(1)}
-    return {STORAGE: size} | (by_class if spec.get("storageClassName") else {})
+    return _storage(obj) if resource == CLAIMS else {}
+
+
+def _storage(claim: Json) -> Resources:
+    """Return the storage of a claim in whole bytes: what is requested, or allocated if that is more."""
+    spec, metadata = claim.get("spec") or {}, claim.get("metadata") or {}
+    requested = (spec.get("resources") or {}).get("requests") or {}
+    allocated = (claim.get("status") or {}).get("allocatedResources") or {}
+    sizes = [parse_quantity(amounts["storage"]) for amounts in (requested, allocated) if "storage" in amounts]
+    size = max((Quantity.of_units(size.units, size.form) for size in sizes), default=Quantity(0))
+    storage_class = (metadata.get("annotations") or {}).get(CLASS_ANNOTATION, spec.get("storageClassName"))
+    if not storage_class:
+        return {STORAGE: size}
+    prefix = f"{storage_class}{CLASS_INFIX}"
+    return {STORAGE: size, f"{prefix}{STORAGE}": size, f"{prefix}{CLAIMS}": Quantity.of_units(1)}
 
 
 def _devices(request: Json) -> Resources:
@@ -110,18 +112,29 @@ def _devices(request: Json) -> Resources:
     return most
 
 
-def has_scopes(spec: ResourceQuotaSpec) -> bool:
-    return bool(spec.scopes or spec.scope_selector is not None)
+def counted_by(quota: ResourceQuotaSpec, resource: str, obj: Json) -> bool:
+    """Return True if ``quota`` counts an object of a kind; ``resource`` as in ``object_amounts``."""
+    if resource == "pods":
+        return counts_pod(quota, codec.convert(Pod, obj), crosses=crosses_namespaces(obj))
+    return is_counted_by(quota, _claim_attributes(obj) if resource == CLAIMS else None)
 
 
-def matches_scopes(spec: ResourceQuotaSpec, pod: Pod, *, crosses: bool = False) -> bool:
-    """Return True if a quota counts the pod; ``crosses``: what ``crosses_namespaces`` returns for it."""
-    return all(_matches(scope, pod, crosses) for scope in spec.scope_requirements)
+def counts_pod(quota: ResourceQuotaSpec, pod: Pod, *, crosses: bool) -> bool:
+    """Return True if ``quota`` counts the pod; ``crosses``: what ``crosses_namespaces`` returns for it."""
+    spec = pod.spec
+    has_deadline = spec.active_deadline_seconds is not None
+    attributes = ScopeAttributes(spec.priority_class_name, is_best_effort(spec), has_deadline, crosses)
+    return is_counted_by(quota, attributes)
 
 
-def counts_crossing(spec: ResourceQuotaSpec) -> bool:
-    """Return True if the quota counts only pods for which ``crosses_namespaces`` returns True."""
-    return any(scope.scope_name == CROSS_NAMESPACE for scope in spec.scope_requirements)
+def _claim_attributes(claim: Json) -> ClaimAttributes:
+    status = claim.get("status") or {}
+    classes = (
+        (claim.get("spec") or {}).get("volumeAttributesClassName"),
+        status.get("currentVolumeAttributesClassName"),
+        (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName"),
+    )
+    return ClaimAttributes(frozenset(name for name in classes if name))
 
 
 def crosses_namespaces(pod: Json) -> bool:
@@ -131,33 +144,3 @@ def crosses_namespaces(pod: Json) -> bool:
     terms = [term for side in sides for term in side.get(REQUIRED) or ()]
     terms += [weighted["podAffinityTerm"] for side in sides for weighted in side.get(PREFERRED) or ()]
     return any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in terms)
-
-
-def _matches(scope: ScopeRequirement, pod: Pod, crosses: bool) -> bool:
-    match scope.scope_name:
-        case "Terminating":
-            return _is_terminating(pod)
-        case "NotTerminating":
-            return not _is_terminating(pod)
-        case "BestEffort":
-            return _is_best_effort(pod)
-        case "NotBestEffort":
-            return not _is_best_effort(pod)
-        case "PriorityClass":
-            class_name = pod.spec.priority_class_name
-            requirement = SelectorRequirement(key="class", operator=scope.operator, values=scope.values)
-            return matches_requirement(requirement, {"class": class_name} if class_name else {})
-        case "CrossNamespacePodAffinity":
-            return crosses
-        case _:
-            return False
-
-
-def _is_terminating(pod: Pod) -> bool:
-    return pod.spec.active_deadline_seconds is not None
-
-
-def _is_best_effort(pod: Pod) -> bool:
-    """Return True for QoS class BestEffort: no requests or limits of cpu or memory."""
-    amounts = pod_requests(pod.spec).items() | pod_limits(pod.spec).items()
-    return not any(amount for name, amount in amounts if name in ("cpu", "memory"))

@@ -9,9 +9,16 @@ from quorate.api.codec import Json
 from quorate.api.core import Pod, ResourceQuotaSpec
 from quorate.api.meta import Key
 from quorate.kube.errors import Forbidden
+from quorate.kube.resources import CONFIG_MAPS, RESOURCE_QUOTAS
 from quorate.kube.resources import PODS as ALL_PODS
-from quorate.kube.resources import RESOURCE_QUOTAS
-from quorate.local.resource_quota import matches_scopes, object_amounts, quota_usage
+from quorate.local.resource_quota import (
+    counted_by,
+    limited_usage,
+    object_amounts,
+    object_usage,
+    pod_usage,
+)
+from quorate.local.server.registry.validation.quota import SCOPES
 from tests.local.controllers.running_cluster import local_cluster
 
 
@@ -41,15 +48,18 @@ PODS = [a_pod(), a_pod("Pending"), a_pod("Succeeded")]
         pytest.param("configmaps", "7", id="legacy object counts"),
         pytest.param("count/jobs.batch", "3", id="objects of any kind"),
         pytest.param("count/secrets", "0", id="no objects"),
+        pytest.param("count/pods", "3", id="pods as objects, the finished ones too"),
     ],
 )
 def test_usage(name: str, want: str) -> None:
-    used = quota_usage([name], PODS, {"configmaps": 7, "jobs.batch": 3})
+    objects = [object_usage("configmaps", 7), object_usage("jobs.batch", 3)]
+    used = limited_usage([name], [*map(pod_usage, PODS), *objects])
     assert {limited: str(amount) for limited, amount in used.items()} == {name: want}
 
 
-def test_unknown_names_are_omitted() -> None:
-    assert quota_usage(["services.other"], PODS, {}) == {}
+@pytest.mark.parametrize("name", ["services.other", "limits.gpu", "gpu"])
+def test_names_that_no_object_uses_are_omitted(name: str) -> None:
+    assert limited_usage([name], map(pod_usage, PODS)) == {}
 
 
 IGNORED = "DuringSchedulingIgnoredDuringExecution"
@@ -85,6 +95,11 @@ CLASS = "gold.storageclass.storage.k8s.io/"
         ),
         (
             "persistentvolumeclaims",
+            {"resources": {"requests": {"storage": "1500m"}}},
+            {"requests.storage": "2"},
+        ),
+        (
+            "persistentvolumeclaims",
             {"resources": {"requests": {"storage": "2Gi"}}},
             {"requests.storage": "2Gi"},
         ),
@@ -115,61 +130,91 @@ def test_services_and_claims_use_more_than_their_count(
 ) -> None:
     amounts = object_amounts(resource, {"spec": spec})
     names = ["services.nodeports", "services.loadbalancers", "requests.storage", *amounts]
-    used = quota_usage(names, [], {resource: 1}, amounts)
+    used = limited_usage(names, [amounts])
     assert {name: str(amount) for name, amount in used.items() if amount} == want
 
 
-def a_quota(**spec: object) -> ResourceQuotaSpec:
-    return codec.convert(ResourceQuotaSpec, spec)
+def test_the_class_of_an_annotation_and_an_allocated_size_are_charged() -> None:
+    claim = {
+        "metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": "silver"}},
+        "spec": {"storageClassName": "gold", "resources": {"requests": {"storage": "1Gi"}}},
+        "status": {"allocatedResources": {"storage": "2Gi"}},
+    }
+    amounts = object_amounts("persistentvolumeclaims", claim)
+    assert str(amounts["silver.storageclass.storage.k8s.io/requests.storage"]) == "2Gi"
 
 
-def selecting(scope: str, operator: str, *values: str) -> ResourceQuotaSpec:
-    requirement = {"scopeName": scope, "operator": operator, "values": list(values)}
-    return a_quota(scopeSelector={"matchExpressions": [requirement]})
-
-
-def scoped_pod(cpu: str = "", **spec: object) -> Pod:
-    container = {"resources": {"requests": {"cpu": cpu}}} if cpu else {}
-    return codec.convert(Pod, {"metadata": {"name": "p"}, "spec": {"containers": [container], **spec}})
+OVERHEAD = {"overhead": {"cpu": "1"}}
+OTHER_NAMESPACE = {"labelSelector": {}, "topologyKey": "zone", "namespaces": ["other"]}
 
 
 @pytest.mark.parametrize(
-    ("spec", "pod", "want"),
+    ("resource", "obj", "want"),
     [
-        pytest.param(a_quota(), scoped_pod(), True, id="no scopes"),
-        pytest.param(a_quota(scopes=["BestEffort"]), scoped_pod(), True, id="best effort"),
+        pytest.param("pods", {"spec": {}}, {"BestEffort", "NotTerminating"}, id="a pod"),
+        pytest.param("pods", {"spec": OVERHEAD}, {"BestEffort", "NotTerminating"}, id="overhead"),
         pytest.param(
-            a_quota(scopes=["BestEffort"]),
-            scoped_pod(cpu="1"),
-            False,
-            id="a pod with requests is not best effort",
+            "pods",
+            {"spec": {"containers": [{"resources": {"limits": {"cpu": "1"}}}], "activeDeadlineSeconds": 9}},
+            {"NotBestEffort", "Terminating"},
+            id="a limit and a deadline",
         ),
         pytest.param(
-            a_quota(scopes=["NotBestEffort"]), scoped_pod(cpu="1"), True, id="and is not best effort by scope"
+            "pods",
+            {
+                "spec": {
+                    "priorityClassName": "high",
+                    "affinity": {"podAffinity": {f"required{IGNORED}": [OTHER_NAMESPACE]}},
+                }
+            },
+            {"BestEffort", "NotTerminating", "PriorityClass", "CrossNamespacePodAffinity"},
+            id="a class and other namespaces",
+        ),
+        pytest.param("persistentvolumeclaims", {"spec": {}}, set(), id="a claim"),
+        pytest.param(
+            "persistentvolumeclaims",
+            {"spec": {"volumeAttributesClassName": "gold"}},
+            {"VolumeAttributesClass"},
+            id="the class of a claim",
         ),
         pytest.param(
-            a_quota(scopes=["Terminating"]), scoped_pod(activeDeadlineSeconds=0), True, id="a deadline"
+            "persistentvolumeclaims",
+            {"spec": {}, "status": {"currentVolumeAttributesClassName": "gold"}},
+            {"VolumeAttributesClass"},
+            id="the class that a claim still has",
         ),
-        pytest.param(a_quota(scopes=["NotTerminating"]), scoped_pod(), True, id="no deadline"),
-        pytest.param(
-            a_quota(scopes=["NotTerminating", "BestEffort"]),
-            scoped_pod(cpu="1"),
-            False,
-            id="all scopes must match",
-        ),
-        pytest.param(
-            selecting("PriorityClass", "In", "high"),
-            scoped_pod(priorityClassName="high"),
-            True,
-            id="a priority class",
-        ),
-        pytest.param(selecting("PriorityClass", "In", "high"), scoped_pod(), False, id="another class"),
-        pytest.param(selecting("PriorityClass", "Exists"), scoped_pod(), False, id="any class"),
-        pytest.param(selecting("PriorityClass", "DoesNotExist"), scoped_pod(), True, id="no class"),
+        pytest.param("services", {"spec": {}}, set(), id="a service"),
     ],
 )
-def test_scopes_select_pods(spec: ResourceQuotaSpec, pod: Pod, want: bool) -> None:
-    assert matches_scopes(spec, pod) is want
+def test_scopes_select_objects(resource: str, obj: Json, want: set[str]) -> None:
+    quotas = {scope: codec.convert(ResourceQuotaSpec, {"scopes": [scope]}) for scope in SCOPES}
+    counted = {
+        scope for scope, quota in quotas.items() if counted_by(quota, resource, {"metadata": {}} | obj)
+    }
+    assert counted == want
+
+
+@pytest.mark.slow
+def test_an_object_that_one_quota_refuses_is_charged_to_none() -> None:
+    async def story() -> None:
+        async with local_cluster() as cluster:
+            for name, hard in (("a", {"configmaps": "9"}), ("b", {"configmaps": "0"})):
+                quota = {"metadata": {"name": name}, "spec": {"hard": hard}}
+                await cluster.client.create(RESOURCE_QUOTAS, quota, "default")
+
+            async def used(name: str) -> str:
+                status = (await cluster.client.get(RESOURCE_QUOTAS, Key("default", name))).status
+                return str(status.used.get("configmaps"))
+
+            async def are_enforced() -> bool:
+                return [await used("a"), await used("b")] == ["0", "0"]
+
+            await cluster.until("the quotas are enforced", are_enforced)
+            with pytest.raises(Forbidden, match="exceeded quota: b"):
+                await cluster.client.create(CONFIG_MAPS, {"metadata": {"name": "c"}}, "default")
+            assert await used("a") == "0"
+
+    asyncio.run(story())
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.gang.namespace_quota.evaluation import ScopeAttributes
+from quorate.api.core.quota_scopes import ScopeAttributes
 from quorate.webhooks.volcano.quota_pod import QuotaPod, pod_quota_usage, scope_attributes
 
 NAMES = ("quorate", "volcano")

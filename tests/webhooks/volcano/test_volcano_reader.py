@@ -9,9 +9,10 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.core import Namespace, ResourceQuotaSpec
+from quorate.api.core.quota_scopes import ScopeAttributes
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
-from quorate.gang.namespace_quota.evaluation import QuotaTotals, ScopeAttributes
+from quorate.gang.namespace_quota.evaluation import QuotaTotals
 from quorate.gang.namespace_quota.ledger import GroupQuotaMinimum
 from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.install.crds import gang_definitions

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from operator import attrgetter
 
+from quorate.api.core.quota_scopes import is_counted_by
 from quorate.api.meta import Key
 from quorate.gang import pending_reasons as r
 from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
@@ -33,7 +34,7 @@ from quorate.gang.cache.bounds import PlannedGroup
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue, with_ancestors
 from quorate.gang.cache.reservations import NOTHING, node_claim_of, quota_claim_of, scope_attributes_of
-from quorate.gang.namespace_quota.evaluation import QuotaTotals, is_counted_by, quota_shortages
+from quorate.gang.namespace_quota.evaluation import QuotaTotals, quota_shortages
 from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.gang.session.callbacks import Vote
 from quorate.gang.session.session import Session

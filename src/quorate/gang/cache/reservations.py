@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+from quorate.api.core.quota_scopes import ScopeAttributes
 from quorate.api.volcano import INQUEUE, RUNNING
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import ALLOCATED_STATUSES
-from quorate.gang.namespace_quota.evaluation import COUNT_PODS, ScopeAttributes, group_minimum, quota_claim
+from quorate.gang.namespace_quota.evaluation import COUNT_PODS, group_minimum, quota_claim
 from quorate.quota.amount import PODS
 
 NOTHING: Final[Mapping[str, int]] = {}

@@ -8,7 +8,7 @@ Amounts are in base units.  Quotas and ``minResources`` may name a request in tw
 ``requests.cpu``; sums here are by *normalised* name, without ``requests.``.  If a quota limits both names,
 each limit holds.
 
-Source: the design note "Delay Pod Creation"; scopes as in Kubernetes' quota evaluator for pods.
+Source: the design note "Delay Pod Creation".
 """
 
 from collections import Counter
@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from quorate.api.core import ResourceQuotaSpec, ScopeRequirement
-from quorate.api.meta import SelectorRequirement, matches_requirement
+from quorate.api.core import ResourceQuotaSpec
+from quorate.api.core.quota_scopes import ScopeAttributes, is_counted_by
 from quorate.quota.amount import PODS, as_quantity
 
 Amounts = Mapping[str, int]
@@ -27,7 +27,9 @@ ACTIVE_PHASES: Final = frozenset({"Inqueue", "Running", "Unknown"})  # of groups
 COUNT_PODS: Final = "count/pods"  # all that a terminated pod still uses
 _REQUESTS: Final = "requests."
 _LIMITS: Final = "limits."
-_PRIORITY_CLASS: Final = "PriorityClass"
+_SUPPORTED_SCOPES: Final = frozenset(
+    {"Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass", "VolumeAttributesClass"}
+)
 
 
 def normalised(amounts: Amounts) -> dict[str, int]:
@@ -55,53 +57,10 @@ def quota_claim(minimum: Amounts, used_by_members: Amounts) -> dict[str, int]:
     return {name: max(0, amount - used.get(name, 0)) for name, amount in normalised(minimum).items()}
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeAttributes:
-    """The attributes of a pod that scopes select by.
-
-    Of pods that do not exist yet only the priority class is known.
-    """
-
-    priority_class: str = ""
-    best_effort: bool = False
-    terminating: bool = False  # it has a deadline
-
-
 def unsupported_scopes(quota: ResourceQuotaSpec) -> tuple[str, ...]:
-    """Return the scopes of ``quota`` that are not supported.  A quota that has any is ignored."""
-    return tuple(scope.scope_name for scope in quota.scope_requirements if not _is_supported(scope))
-
-
-def is_counted_by(quota: ResourceQuotaSpec, attributes: ScopeAttributes) -> bool:
-    """Return True if ``quota`` counts such a pod; False for a quota that is ignored."""
-    return all(_is_supported(scope) and _matches(scope, attributes) for scope in quota.scope_requirements)
-
-
-def _is_supported(scope: ScopeRequirement) -> bool:
-    match scope.scope_name:
-        case "Terminating" | "NotTerminating" | "BestEffort" | "NotBestEffort":
-            return scope.operator == "Exists"
-        case "PriorityClass":
-            return scope.operator in ("In", "NotIn", "Exists", "DoesNotExist")
-        case _:
-            return False
-
-
-def _matches(scope: ScopeRequirement, attributes: ScopeAttributes) -> bool:
-    match scope.scope_name:
-        case "Terminating":
-            return attributes.terminating
-        case "NotTerminating":
-            return not attributes.terminating
-        case "BestEffort":
-            return attributes.best_effort
-        case "NotBestEffort":
-            return not attributes.best_effort
-        case _:  # a label selector over one label: the priority class, if there is one
-            labels = {_PRIORITY_CLASS: attributes.priority_class} if attributes.priority_class else {}
-            return matches_requirement(
-                SelectorRequirement(key=_PRIORITY_CLASS, operator=scope.operator, values=scope.values), labels
-            )
+    """Return the scopes of ``quota`` that are not supported.  A quota that has any counts nothing."""
+    names = (scope.scope_name for scope in quota.scope_requirements)
+    return tuple(name for name in names if name not in _SUPPORTED_SCOPES)
 
 
 @dataclass(slots=True)

@@ -9,14 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from quorate.api.core.quota_scopes import ScopeAttributes
 from quorate.api.meta import Key
-from quorate.gang.namespace_quota.evaluation import (
-    COUNT_PODS,
-    Amounts,
-    QuotaTotals,
-    ScopeAttributes,
-    quota_claim,
-)
+from quorate.gang.namespace_quota.evaluation import COUNT_PODS, Amounts, QuotaTotals, quota_claim
 
 NOTHING: Final[Amounts] = {}
 

@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.api.configuration.gang import QuotaMode
+from quorate.api.core.quota_scopes import ScopeAttributes, is_counted_by
 from quorate.api.findings import Finding, child_path
 from quorate.api.volcano import NAMESPACE_QUOTA_EXCEEDED
 from quorate.gang.namespace_quota.evaluation import (
     Amounts,
     QuotaShortage,
     QuotaTotals,
-    ScopeAttributes,
     format_amount,
-    is_counted_by,
     normalised,
     quota_shortages,
 )

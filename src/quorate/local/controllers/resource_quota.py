@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from quorate.api.core import Pod, ResourceQuota, ResourceQuotaStatus, Resources
-from quorate.api.core.pod_resources import sum_resources
+from quorate.api.core.quota_scopes import CROSS_NAMESPACE
 from quorate.api.meta import Key
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import RESOURCE_QUOTAS, SERVICES, Resource, untyped
@@ -18,21 +18,23 @@ from quorate.local.controllers.controller import Controller, ControllerContext
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache
 from quorate.local.controllers.pod_control import is_pod_finished
 from quorate.local.resource_quota import (
-    counts_crossing,
+    CLAIMS,
+    counted_by,
+    counts_pod,
     crosses_namespaces,
-    has_scopes,
     is_object_amount,
-    matches_scopes,
+    limited_usage,
     object_amounts,
-    quota_usage,
+    object_usage,
+    pod_usage,
 )
 
+RESYNC_S: Final = 300.0
+"""Then usage is recomputed in any case: the server may charge for an object that it then refuses."""
 UNTYPED_PODS: Final = untyped("", "v1", "pods", "Pod", namespaced=True)
 KINDS: Final = {
     "services": SERVICES,
-    "persistentvolumeclaims": untyped(
-        "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", namespaced=True
-    ),
+    CLAIMS: untyped("", "v1", CLAIMS, "PersistentVolumeClaim", namespaced=True),
     "resourceclaims.resource.k8s.io": untyped(
         "resource.k8s.io", "v1", "resourceclaims", "ResourceClaim", namespaced=True
     ),
@@ -80,42 +82,45 @@ class QuotaController(Controller):
         for quota in self._quotas.by_index("namespace", namespace):
             self._reconciler.enqueue(quota.metadata.key)
 
-    async def reconcile(self, key: Key) -> None:
+    async def reconcile(self, key: Key) -> float | None:
         quota = self._quotas.get(key)
         if quota is None or quota.metadata.deletion_timestamp is not None:
-            return
-        counts: Counter[str] = Counter()
-        for entry in () if has_scopes(quota.spec) else self._metadata_cache.in_namespace(key.namespace):
-            counts[_name_of(entry.resource)] += 1
+            return None
+        entries = self._metadata_cache.in_namespace(key.namespace)
+        counts = Counter(_name_of(entry.resource) for entry in entries)
         crossing = await self._crossing(quota)
-        pods = [
-            pod
+        usages = [
+            pod_usage(pod)
             for pod in self._pods.by_index("namespace", key.namespace)
-            if matches_scopes(quota.spec, pod, crosses=pod.metadata.name in crossing)
+            if counts_pod(quota.spec, pod, crosses=pod.metadata.name in crossing)
         ]
-        amounts = {} if has_scopes(quota.spec) else await self._amounts(quota, counts)
-        used = quota_usage(quota.spec.hard, pods, counts, amounts)
+        usages += await self._listed(quota, counts)
+        if not quota.spec.scope_requirements:
+            usages += [object_usage(name, count) for name, count in counts.items() if name != "pods"]
+        used = limited_usage(quota.spec.hard, usages)
         status = ResourceQuotaStatus(hard=quota.spec.hard, used=used)
         await self._write_status(RESOURCE_QUOTAS, quota, status)
+        return self._clock.now() + RESYNC_S
 
     async def _crossing(self, quota: ResourceQuota) -> set[str]:
         """Return the pods for which ``crosses_namespaces`` returns True, if the quota counts only them."""
-        if not counts_crossing(quota.spec):
+        if all(scope.scope_name != CROSS_NAMESPACE for scope in quota.spec.scope_requirements):
             return set()
         pods = (await self._client.list(UNTYPED_PODS, quota.metadata.namespace)).items
         return {pod["metadata"]["name"] for pod in pods if crosses_namespaces(pod)}
 
-    async def _amounts(self, quota: ResourceQuota, counts: Mapping[str, int]) -> Resources:
-        """Return the sums of what services and claims use, if the quota limits such amounts."""
-        if not any(map(is_object_amount, quota.spec.hard)):
-            return {}
-        objects = [
-            object_amounts(name, obj)
+    async def _listed(self, quota: ResourceQuota, counts: Mapping[str, int]) -> list[Resources]:
+        """Return what services and claims use besides their count; with scopes the counted claims, too."""
+        has_scopes, hard = bool(quota.spec.scope_requirements), quota.spec.hard
+        if not any(is_object_amount(name) or (has_scopes and name.endswith(CLAIMS)) for name in hard):
+            return []
+        return [
+            object_amounts(name, obj) | (object_usage(name) if has_scopes else {})
             for name, kind in KINDS.items()
             if counts[name]
             for obj in (await self._client.list(kind, quota.metadata.namespace)).items
+            if counted_by(quota.spec, name, obj)
         ]
-        return sum_resources(objects)
 
 
 def _name_of(kind: Resource[Any]) -> str:

@@ -9,17 +9,17 @@ import msgspec
 
 from quorate.api.core.pod import ENDED_PHASES, RequestingSpec, RequestingStatus
 from quorate.api.core.pod_resources import RESIZE_PENDING, quota_usage
+from quorate.api.core.quota_scopes import ScopeAttributes, is_best_effort
 from quorate.api.interning import intern_fields, intern_strings
 from quorate.api.meta import ObjectMeta, Struct
 from quorate.api.names.volcano import GROUP_NAME
 from quorate.gang.cache.from_objects import quota_amounts
-from quorate.gang.namespace_quota.evaluation import Amounts, ScopeAttributes, normalised
+from quorate.gang.namespace_quota.evaluation import Amounts, normalised
 from quorate.gang.namespace_quota.ledger import PodQuotaUsage
 from quorate.kube.resources import Resource
 from quorate.webhooks.limits import MAX_SHARED_AMOUNTS
 
 _DAEMON_SET: Final = "DaemonSet"
-_QOS_RESOURCES: Final = ("cpu", "memory")  # a pod without requests or limits for these is best effort
 
 
 class QuotaPodSpec(RequestingSpec):
@@ -82,7 +82,7 @@ def pod_group_of(pod: IncomingPod, schedulers: Collection[str]) -> str:
 
 def scope_attributes(spec: QuotaPodSpec) -> ScopeAttributes:
     return _scope_attributes(
-        spec.priority_class_name, _is_best_effort(spec), spec.active_deadline_seconds is not None
+        spec.priority_class_name, is_best_effort(spec), spec.active_deadline_seconds is not None
     )
 
 
@@ -90,19 +90,6 @@ def scope_attributes(spec: QuotaPodSpec) -> ScopeAttributes:
 def _scope_attributes(priority_class: str, best_effort: bool, terminating: bool) -> ScopeAttributes:
     """Return one shared object for equal attributes."""
     return ScopeAttributes(priority_class, best_effort, terminating)
-
-
-def _is_best_effort(spec: QuotaPodSpec) -> bool:
-    """Source: the quality of service class that Kubernetes gives a pod."""
-    parts = [
-        spec.resources,
-        *(container.resources for container in (*spec.containers, *spec.init_containers)),
-    ]
-    return not any(
-        resources.requests.get(name) or resources.limits.get(name)
-        for resources in parts
-        for name in _QOS_RESOURCES
-    )
 
 
 def quota_usage_of(spec: QuotaPodSpec, status: QuotaPodStatus | None = None) -> Amounts:

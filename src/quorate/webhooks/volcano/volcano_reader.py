@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from quorate.api.core import Namespace, ResourceQuota
+from quorate.api.core.quota_scopes import ScopeAttributes
 from quorate.api.meta import Key
 from quorate.api.names.volcano import REPLACES_FAILED
 from quorate.api.scheduler_configuration import in_force
@@ -21,7 +22,6 @@ from quorate.gang.namespace_quota.evaluation import (
     ACTIVE_PHASES,
     Amounts,
     QuotaTotals,
-    ScopeAttributes,
     group_minimum,
     unsupported_scopes,
 )

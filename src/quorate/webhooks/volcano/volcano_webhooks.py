@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.configuration.gang import PodGroupWebhooks
+from quorate.api.core.quota_scopes import ScopeAttributes
 from quorate.api.findings import Finding, child_path
 from quorate.api.meta import Key
 from quorate.api.names.volcano import GROUP_NAME, HIERARCHY, HIERARCHY_WEIGHTS, QUEUE_NAME
@@ -43,7 +44,7 @@ from quorate.api.volcano.job import Job, with_defaults
 from quorate.api.volcano.topology import HyperNode
 from quorate.controllers.volcano.pod_groups.scheduling_gates import gate_for
 from quorate.gang.cache.from_objects import quota_amounts
-from quorate.gang.namespace_quota.evaluation import ScopeAttributes, group_minimum
+from quorate.gang.namespace_quota.evaluation import group_minimum
 from quorate.gang.namespace_quota.webhook_checks import PodGroupRequest, group_findings, pod_findings
 from quorate.kube.computations import Computations
 from quorate.kube.resources import Json

@@ -13,11 +13,12 @@ from quorate.api.codec import Json
 from quorate.api.core import Pod, ResourceQuotaSpec, Resources
 from quorate.api.quantity import Quantity, parse_quantity
 from quorate.local.resource_quota import (
-    crosses_namespaces,
-    has_scopes,
-    matches_scopes,
+    CLAIMS,
+    counted_by,
+    limited_usage,
     object_amounts,
-    quota_usage,
+    object_usage,
+    pod_usage,
 )
 from quorate.local.server.registry.defaults.pod_resources import is_pod_level
 from quorate.local.server.requests.context import RequestContext
@@ -25,8 +26,8 @@ from quorate.local.server.storage.store import Entry, StaleRevision
 
 REQUIRED_IN_CONTAINERS = ("cpu", "memory")
 """If a quota limits these, every container must specify them."""
-CHANGING_USAGE = ("services", "persistentvolumeclaims")
-"""Kinds besides pods of which an update may change what an object uses."""
+CHANGING_USAGE = {"services": ("",), CLAIMS: ("", "status")}
+"""By kind besides pods, the subresources of which an update may change what an object uses."""
 NONE = Quantity(0)
 
 
@@ -37,18 +38,26 @@ async def charge_quota(context: RequestContext, obj: Json, dry_run: bool, old: J
     """
     if not context.namespace or (old is not None and not _may_use_more(context, obj, old)):
         return
-    store = context.server.store
-    for quota in list(store.usable("resourcequotas", _read_quota, "ResourceQuota", context.namespace)):
-        current: _Quota | None = quota
-        while current is not None:
-            updated = _charged(context, obj, old, current)
-            if updated is None or dry_run:
-                break
+    store, resource = context.server.store, context.kind.resource
+    all_quotas = store.usable("resourcequotas", _read_quota, "ResourceQuota", context.namespace)
+    quotas = [quota for quota in all_quotas if counted_by(quota.scopes, resource, obj)]
+    if resource == "pods":
+        for quota in quotas:
+            _require_specified(context, obj, quota)
+    charges = [
+        (quota, _charged(context, obj, old, quota)) for quota in quotas
+    ]  # all fit before one is written
+    for quota, charged in () if dry_run else charges:
+        current, updated = quota, charged
+        while updated is not None:
             try:
                 await store.update(current.entry.key, updated, current.entry.revision)
                 break
             except StaleRevision as stale:
-                current = _read_quota(stale.current) if stale.current else None
+                if stale.current is None:
+                    break
+                current = _read_quota(stale.current)
+                updated = _charged(context, obj, old, current)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,7 @@ def _read_quota(entry: Entry) -> _Quota:
 def _may_use_more(context: RequestContext, new: Json, old: Json) -> bool:
     """Return True for an update that may change the usage of an object, or the quotas that count it."""
     if context.kind.resource != "pods":
-        return context.kind.resource in CHANGING_USAGE and not context.info.subresource
+        return context.info.subresource in CHANGING_USAGE.get(context.kind.resource, ())
     if context.info.subresource:
         return context.info.subresource == "resize"
     return ("activeDeadlineSeconds" in new["spec"]) != ("activeDeadlineSeconds" in old["spec"])
@@ -80,14 +89,7 @@ def _may_use_more(context: RequestContext, new: Json, old: Json) -> bool:
 def _charged(context: RequestContext, obj: Json, old: Json | None, quota: _Quota) -> Json | None:
     """Return the quota with the added usage of the object; None if it uses no more limited resources."""
     name, limits, used = quota.entry.key.name, quota.limits, quota.used
-    if not _matches(quota.scopes, context, obj):
-        return None
-    if context.kind.resource == "pods":
-        unspecified = list(_unspecified(obj["spec"], limits))
-        if unspecified:
-            message = f"failed quota: {name}: must specify {'; '.join(unspecified)}"
-            raise context.forbidden(obj, message)
-    is_counted = old is not None and _matches(quota.scopes, context, old)
+    is_counted = old is not None and counted_by(quota.scopes, context.kind.resource, old)
     before = _requested(context, old, limits) if old is not None and is_counted else {}
     added = {
         name: amount - before.get(name, NONE) for name, amount in _requested(context, obj, limits).items()
@@ -107,23 +109,22 @@ def _charged(context: RequestContext, obj: Json, old: Json | None, quota: _Quota
     return quota.document | {"status": new_status}
 
 
-def _matches(spec: ResourceQuotaSpec, context: RequestContext, obj: Json) -> bool:
-    """Return True if the quota applies to the object; a quota with scopes applies to pods only."""
-    if not has_scopes(spec):
-        return True
-    if context.kind.resource != "pods":
-        return False
-    return matches_scopes(spec, codec.convert(Pod, obj), crosses=crosses_namespaces(obj))
-
-
 def parse_amounts(amounts: dict[str, str]) -> Resources:
     return {name: parse_quantity(amount) for name, amount in amounts.items()}
 
 
 def _requested(context: RequestContext, obj: Json, limited: Iterable[str]) -> Resources:
-    pods = [codec.convert(Pod, obj)] if context.kind.resource == "pods" else []
-    amounts = object_amounts(context.kind.resource, obj)
-    return quota_usage(limited, pods, {context.kind.resource: 1}, amounts)
+    resource = context.kind.resource
+    if resource == "pods":
+        return limited_usage(limited, [pod_usage(codec.convert(Pod, obj))])
+    return limited_usage(limited, [object_usage(resource), object_amounts(resource, obj)])
+
+
+def _require_specified(context: RequestContext, pod: Json, quota: _Quota) -> None:
+    unspecified = list(_unspecified(pod["spec"], quota.limits))
+    if unspecified:
+        message = f"failed quota: {quota.entry.key.name}: must specify {'; '.join(unspecified)}"
+        raise context.forbidden(pod, message)
 
 
 def _unspecified(spec: Json, limited: Iterable[str]) -> Iterator[str]:
