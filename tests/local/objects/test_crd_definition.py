@@ -73,6 +73,17 @@ def test_findings(change: Json, want: str) -> None:
     assert " ".join(cause.field for cause in crd.definition_findings(a_definition(**change))) == want
 
 
+def ruled(rule: str) -> Json:
+    """Return a schema with a rule for a number, a list, an object and a map."""
+    fields: Json = {
+        "x": {"type": "integer"},
+        "l": {"type": "array", "items": {"type": "string"}},
+        "o": {"type": "object", "properties": {"-n": {"type": "integer"}}},
+        "m": {"type": "object", "additionalProperties": {"type": "string"}},
+    }
+    return {"type": "object", "properties": fields, "x-kubernetes-validations": [{"rule": rule}]}
+
+
 @pytest.mark.parametrize(
     ("schema", "want"),
     [
@@ -95,6 +106,20 @@ def test_findings(change: Json, want: str) -> None:
             {"type": "object", "x-kubernetes-validations": [{"rule": "true"}, {"rule": "self +"}]},
             "x-kubernetes-validations[1].rule",
             id="not a rule",
+        ),
+        pytest.param(
+            ruled("self.l.size() > self.o.__dash__n && self.m.any == '' && 'self.z' != ''"),
+            "",
+            id="a rule about fields of the schema",
+        ),
+        pytest.param(ruled("self.metadata.name == self.kind"), "", id="fields of every object"),
+        pytest.param(
+            ruled("!has(self.z)"), "x-kubernetes-validations[0].rule", id="a rule about an undefined field"
+        ),
+        pytest.param(
+            ruled("self.o.z >= oldSelf.o.__dash__n"),
+            "x-kubernetes-validations[0].rule",
+            id="an undefined field of a field",
         ),
         pytest.param(
             {

@@ -13,6 +13,8 @@ import pytest
 from quorate.local.server.handlers.pod_streams import proxied_path
 from tests.local.api_client import DEADLINE_S, ApiClient, Json, connect, run_with_server
 from tests.local.clusters import api_server
+from tests.local.server.test_webhooks import a_webhook, register
+from tests.local.webhook_server import webhook_server
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -219,6 +221,47 @@ def test_a_body_without_a_length_is_forwarded_decoded_and_whole(tmp_path: Path) 
     assert f"Content-Length: {len(content)}".encode() in head
     assert b"gzip\r\n" not in head
     assert b"Bearer" not in head
+
+
+@pytest.mark.parametrize(
+    ("request_", "kind", "options"),
+    [
+        (
+            "POST pods/web/attach?stdin=true&container=c0",
+            "PodAttachOptions",
+            {"stdin": True, "container": "c0"},
+        ),
+        (
+            "GET pods/web/exec?command=a&command=b&tty=true&stdin=false",
+            "PodExecOptions",
+            {"command": ["a", "b"], "tty": True},
+        ),
+        ("POST pods/web/portforward?ports=80", "PodPortForwardOptions", {"ports": [80]}),
+        ("GET pods/web/proxy/x?y=z", "PodProxyOptions", {"path": "/x"}),
+    ],
+)
+def test_webhooks_admit_connections(request_: str, kind: str, options: Json) -> None:
+    def denied(_: Json) -> Json:
+        return {"allowed": False, "status": {"message": "not here"}}
+
+    async def scenario(client: ApiClient) -> None:
+        await create_pod(client, "simulated://0")
+        method, path = request_.split(" ")
+        async with webhook_server(denied) as hook_server:
+            subresource = path.split("/")[2].partition("?")[0]
+            rule = {"resources": [f"pods/{subresource}"], "operations": ["CONNECT"]}
+            rules = [rule | {"apiGroups": [""], "apiVersions": ["v1"]}]
+            await register(client, "validating", a_webhook(hook_server.url()) | {"rules": rules})
+            code, status = await client.send(method, f"/api/v1/namespaces/default/{path}")
+        message = 'admission webhook "one.example.com" denied the request: not here'
+        assert (code, status["message"]) == (400, message)
+        (review,) = hook_server.received
+        named = {"group": "", "version": "v1", "kind": kind}
+        assert (review["kind"], review["operation"], review["subResource"]) == (named, "CONNECT", subresource)
+        assert review["object"] == {"kind": kind, "apiVersion": "v1"} | options
+        assert (review["name"], review["options"], review["oldObject"]) == ("web", None, None)
+
+    run_with_server(scenario)
 
 
 def test_a_simulated_node_says_that_it_has_no_kubelet() -> None:

@@ -104,6 +104,30 @@ def referenced_fields(text: str, variable: str) -> FieldTree:
     return _field_tree(paths)
 
 
+def undefined_field(text: str, schema: Json) -> str | None:
+    """Return a field of self or oldSelf that a rule reads and its schema does not have; None without any."""
+    plain = _STRINGS.sub("''", text)
+    names = (_undefined(referenced_fields(plain, variable), schema) for variable in ("self", "oldSelf"))
+    return next(filter(None, names), None)
+
+
+def _undefined(fields: FieldTree, schema: Json) -> str | None:
+    if not fields or schema.get("type") != "object" or not _OPEN.isdisjoint(schema):
+        return None
+    declared = schema.get("properties") or {}
+    properties = declared | {cel_name(name): part for name, part in declared.items()}
+    for name in fields.keys() - _OF_EVERY_OBJECT:
+        undefined = _undefined(fields[name], properties[name]) if name in properties else name
+        if undefined:
+            return undefined
+    return None
+
+
+_STRINGS = re.compile(r'"(?:[^"\\]|\\.)*"|' + r"'(?:[^'\\]|\\.)*'")
+_OPEN = frozenset({"additionalProperties", "x-kubernetes-preserve-unknown-fields"})
+_OF_EVERY_OBJECT = frozenset({"apiVersion", "kind", "metadata"})
+
+
 def _field_tree(paths: set[tuple[str, ...]]) -> FieldTree:
     if () in paths:
         return None

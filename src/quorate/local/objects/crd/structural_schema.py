@@ -13,7 +13,7 @@ from dataclasses import replace
 from quorate.api.codec import Json
 from quorate.api.go_regexp import InvalidPattern
 from quorate.local.objects import errors
-from quorate.local.objects.crd.cel import InvalidRule
+from quorate.local.objects.crd.cel import InvalidRule, undefined_field
 from quorate.local.objects.crd.schema import IDENTITY, compile_schema, prune
 from quorate.local.objects.crd.validation import validate
 from quorate.local.objects.errors import Cause
@@ -263,6 +263,10 @@ def _rule_findings(rule: Json, schema: Json, path: str) -> Iterator[Cause]:
     """Validate what a rule says beside its expressions."""
     if "\n" in rule.get("message", ""):
         yield errors.invalid_value(f"{path}.message", rule["message"], "must not contain line breaks")
+    for field in ("rule", "messageExpression"):
+        if name := undefined_field(rule.get(field, ""), schema):
+            why = f"compilation failed: undefined field '{name}'"
+            yield errors.invalid_value(f"{path}.{field}", rule[field], why)
     if "reason" in rule and rule["reason"] not in REASONS:
         yield errors.not_supported(f"{path}.reason", rule["reason"], REASONS)
     if rule.get("optionalOldSelf") is not None and "oldSelf" not in rule["rule"]:

@@ -20,7 +20,7 @@ OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "Dele
 class AdmissionAttributes:
     """One operation on one object, in the requested version."""
 
-    operation: str  # CREATE, UPDATE or DELETE
+    operation: str  # CREATE, UPDATE, DELETE or CONNECT
     request_kind: Kind  # the kind of the requested path
     kind: Kind  # the kind of the objects; another one for some subresources, such as Scale
     subresource: str
@@ -28,7 +28,7 @@ class AdmissionAttributes:
     name: str
     new: Json | None
     old: Json | None
-    options: Json
+    options: Json | None
     dry_run: bool
 
     @property
@@ -64,7 +64,9 @@ def admission_attributes(
         name,
         new,
         old,
-        {"kind": OPTIONS[operation], "apiVersion": "meta.k8s.io/v1"} | given_options,
+        {"kind": OPTIONS[operation], "apiVersion": "meta.k8s.io/v1"} | given_options
+        if operation in OPTIONS
+        else None,
         bool(given_options.get("dryRun")),
     )
 
@@ -170,7 +172,7 @@ def _matches_object(webhook: ResourceMatch, attributes: AdmissionAttributes) -> 
     """Return True if the selector matches the new or the old object."""
     if not webhook.object_selector:
         return True
-    present = (obj for obj in (attributes.new, attributes.old) if obj is not None)
+    present = (obj for obj in (attributes.new, attributes.old) if obj is not None and "metadata" in obj)
     return any(
         selector_matches(webhook.object_selector, obj["metadata"].get("labels") or {}) for obj in present
     )

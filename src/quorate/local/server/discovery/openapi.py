@@ -74,7 +74,7 @@ def paths_of(kind: Kind) -> dict[str, Json]:
     of_objects = [_path_parameter("name"), *parameters]
     root = f"/{_path_of(kind)}/{collection}"
     return {
-        path: {"parameters": shared} | operations
+        path: ({"parameters": shared} if shared else {}) | operations
         for path, shared, operations in (
             (root, parameters, _operations(kind, COLLECTION_METHODS)),
             (f"{root}/{{name}}", of_objects, _operations(kind, OBJECT_METHODS)),
@@ -179,7 +179,8 @@ def _add_schema(type_: MapOf, schemas: dict[str, Json]) -> None:
     properties = {
         name: _schema(property_type, schemas) for name, property_type in sorted(type_.fields.items())
     }
-    schemas[key]["properties"] = properties
+    if properties:
+        schemas[key]["properties"] = properties
     if type_.atomic:
         schemas[key]["x-kubernetes-map-type"] = "atomic"
 

@@ -3,6 +3,7 @@
 from base64 import b64encode
 from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Final
@@ -16,15 +17,25 @@ from quorate.api.codec import Json
 from quorate.api.meta import at_epoch
 from quorate.local.container_logs import InvalidLogOption, LogOptions, one_line, read_options
 from quorate.local.objects.errors import StatusError, bad_request, not_found
+from quorate.local.server.admission import webhooks
 from quorate.local.server.aggregation.proxy import forwarded_headers
 from quorate.local.server.backend_client import SERVICE_NAME_LABEL
 from quorate.local.server.handlers import watch
 from quorate.local.server.kubelet_client import KubeletClient, is_simulated, request_head
+from quorate.local.server.parameters import boolean
+from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.requests.usage import PodUsage, read_summary
 from quorate.local.server.storage.store import Key, Store
 
 STREAMS: Final = frozenset({"attach", "exec", "log", "portforward"})
+OPTIONS: Final = {
+    "attach": "AttachOptions",
+    "exec": "ExecOptions",
+    "portforward": "PortForwardOptions",
+    "proxy": "ProxyOptions",
+}
+FLAGS: Final = ("stdin", "stdout", "stderr", "tty")
 PROXIED: Final = frozenset({"nodes", "pods", "services"})
 BASE64_PROTOCOL: Final = "base64.binary.k8s.io"
 LOG_PROTOCOLS: Final = ("binary.k8s.io", BASE64_PROTOCOL)
@@ -45,6 +56,9 @@ async def respond(
     request: web.BaseRequest, context: RequestContext, kubelet: KubeletClient
 ) -> web.StreamResponse:
     """Answer from the kubelet.  Raises StatusError."""
+    if context.info.subresource != "log":
+        kind, options = _connect_options(request, context)
+        await webhooks.validate(context, "CONNECT", options, kind=kind)
     if context.info.subresource == "proxy":
         return await _proxy(request, context, kubelet)
     pod = _get(context, "pods", context.namespace, context.name)
@@ -63,6 +77,23 @@ async def respond(
         if name.lower() in UPGRADE_HEADERS or name.lower().startswith("sec-websocket-")
     ]
     return await kubelet.upgrade(request, f"{path}?{request.rel_url.raw_query_string}", headers)
+
+
+def _connect_options(request: web.BaseRequest, context: RequestContext) -> tuple[Kind, Json]:
+    """Return the options of a connection as an object, which admission regards, and their kind."""
+    kind = replace(context.kind, kind=f"{context.kind.kind}{OPTIONS[context.info.subresource]}")
+    options: Json = {"kind": kind.kind, "apiVersion": kind.api_version}
+    if context.info.subresource == "proxy":
+        return kind, options | {"path": proxied_path(request.raw_path).partition("?")[0]}
+    query = context.query
+    options |= {name: True for name in FLAGS if name in query and boolean(query, name)}
+    if query.get("container"):
+        options["container"] = query["container"]
+    if "command" in query:
+        options["command"] = query.getall("command")
+    if "ports" in query:
+        options["ports"] = [int(port) for port in query.getall("ports") if port.isdecimal()]
+    return kind, options
 
 
 async def usage_of(store: Store, kubelet: KubeletClient, node: str) -> PodUsage | None:
