@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.gang.actions.hyper_node_rooms import MAX_EVICTION_TRIALS
 from quorate.gang.outcome import Outcome
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
@@ -171,3 +173,115 @@ def test_a_soft_request_makes_no_pod_wait_for_others_to_leave(
     idle = with_leaving(world, tree, leaving)
     now = sum(cpus // cpu for cpus in idle.values())
     assert len(places(world)) == (min(now, count) if now >= minimum else 0)
+
+
+TWO_TIERS = [["priority", "gang", "conformance"], ["capacity", "predicates", "nodeorder"]]
+# The nodes of the pods of a gang, by number, what each pod requests, whether it is a possible victim, and
+# whether it needs all its pods.
+Running = tuple[Sequence[int], int, bool, bool]
+RUNNING = st.tuples(
+    st.lists(st.integers(0, 7), min_size=1, max_size=3), ONE_TO_THREE, st.booleans(), st.booleans()
+)
+
+
+def with_running(
+    tree: Tree, gangs: Sequence[Running], mine: Json, others: Json
+) -> tuple[Json, dict[str, int], dict[str, int]]:
+    """Return the gangs that fit, as objects, what they leave idle, and what is idle without victims.
+
+    ``mine`` and ``others``: fields of the groups that are no victims, and of the victims.
+    """
+    idle, victims = dict(tree.nodes), Counter[str]()
+    names, objects = list(idle), {"podGroups": list[Json](), "pods": list[Json]()}
+    for number, (places_of_pods, cpu, is_victim, needs_all) in enumerate(gangs):
+        nodes = [names[place % len(names)] for place in places_of_pods]
+        used = Counter({node: nodes.count(node) * cpu for node in nodes})
+        if any(idle[node] < amount for node, amount in used.items()):
+            continue
+        idle = {node: cpus - used[node] for node, cpus in idle.items()}
+        victims.update(used if is_victim else {})
+        least = len(nodes) if needs_all else 1
+        group = {"name": f"r{number}", "minMember": least, "phase": "Running", "created": number}
+        objects["podGroups"].append(group | (others if is_victim else mine))
+        objects["pods"] += [
+            {"name": f"r{number}-{at}", "group": f"r{number}", "cpu": cpu, "node": node, "phase": "Running"}
+            for at, node in enumerate(nodes)
+        ]
+    return objects, idle, {node: cpus + victims[node] for node, cpus in idle.items()}
+
+
+def world_with_victims(
+    tree: Tree, gangs: Sequence[Running], pods: Json, highest: int, minimum: int, action: str
+) -> tuple[World, dict[str, int], dict[str, int]]:
+    """Return a world in which a gang of ``pods`` waits, what is idle, and what is idle without victims."""
+    mine: Json = {"queue": "own", "priorityClassName": "high"}
+    others: Json = {
+        "queue": "own" if action.endswith("preempt") else "lent", "priorityClassName": "low",
+    }  # fmt: skip
+    objects, idle, emptied = with_running(tree, gangs, mine, others)
+    topology = {"highestTierAllowed": highest}
+    gang = {"name": "g", "minMember": minimum, "phase": "Inqueue", "created": 99, "networkTopology": topology}
+    given_ = {
+        "priorityClasses": {"low": 1, "high": 2},
+        "queues": [{"name": "own", "deserved": {"cpu": 99}}, {"name": "lent", "deserved": {"cpu": "1m"}}],
+        "nodes": [{"name": name, "cpu": cpus} for name, cpus in tree.nodes.items()],
+        "hyperNodes": tree.hyper_nodes,
+        "podGroups": [*objects["podGroups"], gang | mine],
+        "pods": [*objects["pods"], {"name": "g", "group": "g", **pods}],
+    }
+    conf = {"actions": f"allocate, {action}", "tiers": TWO_TIERS}
+    return World(given_, settings_of(conf, "design"), restarting=False), idle, emptied
+
+
+@given(
+    TREES,
+    st.lists(RUNNING, max_size=7),
+    st.integers(1, 5),
+    ONE_TO_THREE,
+    ONE_TO_THREE,
+    st.integers(1, 5),
+    st.sampled_from(("preempt", "gangpreempt", "reclaim", "gangreclaim")),
+)
+def test_evictions_make_room_within_one_hyper_node_whenever_they_can_and_are_none_otherwise(
+    tree: Tree,
+    gangs: Sequence[Running],
+    count: int,
+    cpu: int,
+    highest: int,
+    least: int,
+    action: str,
+) -> None:
+    minimum, pods = min(count, least), {"count": count, "cpu": cpu}
+    world, idle, emptied = world_with_victims(tree, gangs, pods, highest, minimum, action)
+
+    def has_room(free: dict[str, int]) -> bool:
+        domains = tree.domains(highest)
+        return any(sum(free[name] // cpu for name in domain) >= minimum for domain in domains)
+
+    evicted = {eviction.beneficiary.name for eviction in world.session().evictions}
+    assert evicted == ({"g"} if has_room(emptied) and not has_room(idle) else set())
+    world.do("reap", "all")
+    assert not world.session().evictions
+    assert (world.placed("g") >= minimum) == has_room(emptied)
+    used = {pod.node_name for pod in world.pods.values() if pod.node_name and pod.metadata.name[:2] == "g-"}
+    assert any(used <= set(domain) for domain in tree.domains(highest))
+
+
+@pytest.mark.parametrize("action", ["preempt", "gangpreempt", "reclaim", "gangreclaim"])
+@pytest.mark.parametrize("needs_all", [False, True], ids=["single pods", "whole gangs"])
+def test_evictions_are_within_the_only_one_of_many_hyper_nodes_that_they_make_large_enough(
+    action: str, *, needs_all: bool
+) -> None:
+    """In each other HyperNode the victim leaves half of the node to a pod that stays."""
+    tree = Tree((((2,),) * (MAX_EVICTION_TRIALS + 2),))
+    names = list(tree.nodes)
+    gangs = [
+        ([at], 1, name == max(names) or half == 0, needs_all)
+        for at, name in enumerate(names)
+        for half in range(2)
+    ]
+    world, *_ = world_with_victims(tree, gangs, {"cpu": 2}, 1, 1, action)
+    assert world.session().evictions
+    world.do("reap", "all")
+    world.session()
+    assert world.binds == {"g": max(names)}

@@ -1,7 +1,7 @@
 """The HyperNodes that a gang with a ``networkTopology`` may use, and those where evictions make room for it.
 
 The members of a gang with a hard limit must be within one HyperNode, so pods are evicted for it in one only.
-It is the first of those where all members would have room without the pods of possible victims' nodes: the
+It is the first of those where all members would have room without all possible victims: the
 one where fewest members lack room now, then the lowest tier, then the first by name.
 
 Source: Volcano's action gangpreempt, which tries eight HyperNodes.
@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
+from quorate.gang.actions.room_without_victims import free_beside, room_by_node
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.sub_groups import TierLimit
 from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskStatus
@@ -19,11 +20,12 @@ from quorate.gang.outcome import EvictionAction
 from quorate.gang.pending_reasons import PendingReason
 from quorate.gang.session.session import Session
 from quorate.gang.topology_reasons import HyperNodesTooSmall, NoSuchTier
+from quorate.placement.framework import Capacity
 from quorate.placement.hyper_nodes.domains import Domain, DomainSearch, PodGroupRoom
 from quorate.placement.hyper_nodes.index import LABEL_TIER
 from quorate.placement.hyper_nodes.part_finder import LimitedNodeFinder
 from quorate.placement.node_finder import NodeFinder
-from quorate.placement.vectors import Mask, np
+from quorate.placement.vectors import Mask, Matrix, np
 from quorate.quota.amount import PODS
 
 # HyperNodes tried for one gang or sub group in one session.  One that has room by amounts nearly always takes
@@ -89,12 +91,12 @@ def domains_with_room(
 
 
 def finders_after_evictions(
-    session: Session, gang: Gang, victim_nodes: Collection[str]
+    session: Session, gang: Gang, victim_nodes: Collection[str], freed: Matrix | None
 ) -> Iterator[NodeFinder | LimitedNodeFinder]:
     """Yield finders for the nodes of each HyperNode where ``gang`` may have room after evictions, best first.
 
     A gang without a hard limit gets one finder for all nodes. ``victim_nodes`` are the nodes of possible
-    victims.
+    victims, and ``freed`` the amounts of these victims, see ``amounts_of``.
     """
     limit = hard_limit(gang)
     if limit is None:
@@ -106,8 +108,16 @@ def finders_after_evictions(
         return
     evictable = np.zeros(cluster.size, np.bool_)
     evictable[[index for name in victim_nodes if (index := cluster.index(name)) is not None]] = True
-    room = gang_room(session, gang, gang.schedulable.values())
-    for domain in islice(search.domains_without(evictable, room, highest), MAX_EVICTION_TRIALS):
+    room, free = gang_room(session, gang, gang.schedulable.values()), free_beside(cluster, freed)
+    rooms = {
+        shape: np.where(
+            evictable,
+            room_by_node(session, free, shape),
+            session.node_finder.ranking(shape).room(Capacity.FUTURE_IDLE),
+        )
+        for shape in room.pods
+    }
+    for domain in islice(search.domains_without(rooms, room, highest), MAX_EVICTION_TRIALS):
         yield LimitedNodeFinder(session.node_finder, domain.nodes)
 
 

@@ -10,7 +10,8 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task
 from quorate.gang.session.session import Session
 from quorate.placement.cluster import Cluster
-from quorate.placement.vectors import Matrix, np
+from quorate.placement.shapes import Shape
+from quorate.placement.vectors import Matrix, Vector, np
 
 
 def may_be_pipelined(session: Session, gang: Gang, tasks: Sequence[Task], freed: Matrix | None) -> bool:
@@ -55,9 +56,20 @@ def has_room(session: Session, free: Matrix | None, tasks: Sequence[Task], neede
         return True
     fitting = 0
     for shape, count in Counter(task.shape for task in tasks).items():
-        request = cluster.request(shape)
-        rows = request > 0
-        most = (free[rows] // request[rows, np.newaxis]).min(axis=0)
-        most = np.minimum(most, session.node_finder.room_when_empty(shape))
-        fitting += min(count, int(np.clip(most, 0, count)[cluster.ready].sum()))
+        most = room_by_node(session, free, shape)
+        fitting += min(count, int(np.minimum(most, count)[cluster.ready].sum()))
     return fitting >= needed
+
+
+def room_by_node(session: Session, free: Matrix | None, shape: Shape) -> Vector:
+    """Return how many pods of ``shape`` each node takes at most that has ``free`` amounts.
+
+    ``free``: None if they exceed 64 bits, which limits nothing.
+    """
+    most = session.node_finder.room_when_empty(shape)
+    if free is None or shape.oversized:
+        return most
+    request = session.cluster.request(shape)
+    rows = request > 0
+    by_amounts: Vector = (free[rows] // request[rows, np.newaxis]).min(axis=0)
+    return np.minimum(np.maximum(by_amounts, 0), most)

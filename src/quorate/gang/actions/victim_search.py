@@ -276,10 +276,11 @@ def evict_tasks(
     ``may_pipeline``: whether a task may have others evicted, as its queue is at the time of the call.
     """
     tasks = needed_first(gang, tasks_to_place(session, gang, best_effort=True))
-    if not may_be_pipelined(session, gang, tasks, _freed(session, action, gang, victim_gangs, statuses)):
+    freed = _freed(session, action, gang, victim_gangs, statuses)
+    if not may_be_pipelined(session, gang, tasks, freed):
         return False
     search = VictimSearch(session, action, gang, victim_gangs(), statuses)
-    for finder in finders_after_evictions(session, gang, search.victim_nodes):
+    for finder in finders_after_evictions(session, gang, search.victim_nodes, freed):
         search.limit_to(finder)
         with session.statement() as statement:
             for task in tasks:

@@ -66,7 +66,7 @@ def evict_whole_gangs(
     # Gangs on any nodes have what is short of the queue's share.
     is_short = not session.has_share_for(session.queue_of(preemptor), _sum_of_charges(session, tasks))
     nodes = {task.node for gang in gangs for task in gang.with_status(*EVICTABLE_STATUSES)}
-    finders = tuple(finders_after_evictions(session, preemptor, nodes))
+    finders = tuple(finders_after_evictions(session, preemptor, nodes, freed))
     for at, finder in enumerate(finders):
         helpful = gangs if is_short else [gang for gang in gangs if _is_on(finder, gang)]
         if search.evict(helpful, finders[at:]):

@@ -14,7 +14,7 @@ Room is counted by resources and by the filters that read nodes; it is an upper 
 each other.  Source: Volcano's plugin network-topology-aware (1.15), which decides 5 at random.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -110,8 +110,10 @@ class DomainSearch:
                 nodes = self.index.nodes(name)
                 yield Domain(name, nodes if within is None else nodes[within[nodes]])
 
-    def domains_without(self, evictable: Mask, group: PodGroupRoom, highest_tier: int) -> Iterator[Domain]:
-        """Yield the HyperNodes up to ``highest_tier`` that have room if all pods leave ``evictable`` nodes.
+    def domains_without(
+        self, rooms: Mapping[Shape, Vector], group: PodGroupRoom, highest_tier: int
+    ) -> Iterator[Domain]:
+        """Yield the HyperNodes up to ``highest_tier`` that have room if nodes take as many pods as ``rooms``.
 
         The order is by the number of needed pods without room now, the smallest first, then by tier and name.
         """
@@ -121,8 +123,7 @@ class DomainSearch:
             if tier.number > highest_tier:
                 break
             future = self._fitting(tier, group, Capacity.FUTURE_IDLE, None)
-            most = self._fitting(tier, group, None, evictable)
-            most += self._fitting(tier, group, Capacity.FUTURE_IDLE, ~evictable)
+            most = _fitting(tier, group, rooms.__getitem__)
             eligible = (most >= group.needed) & (tier.sums(marks) == len(group.placed))
             short = np.maximum(group.needed - future, 0)
             ranked += [
@@ -225,13 +226,12 @@ class DomainSearch:
         self, tier: Tier, group: PodGroupRoom, capacity: Capacity | None, within: Mask | None
     ) -> Vector:
         """Return how many pods of the group each HyperNode takes; ``capacity`` None: with no pods in it."""
-        fitting = np.zeros(len(tier.names), np.int64)
-        for shape, count in group.pods.items():
-            room = self._room(shape, capacity)
-            if within is not None:
-                room = np.where(within, room, 0)
-            fitting += np.minimum(tier.sums(np.minimum(room, count)), count)
-        return fitting
+
+        def room(shape: Shape) -> Vector:
+            by_node = self._room(shape, capacity)
+            return by_node if within is None else np.where(within, by_node, 0)
+
+        return _fitting(tier, group, room)
 
     def _room(self, shape: Shape, capacity: Capacity | None) -> Vector:
         end = self._cluster.usage_changes.end
@@ -270,3 +270,11 @@ class DomainSearch:
             total += weight * (used / np.maximum(allocatable, 1.0))
             weights += weight
         return np.where(exceeded, 0.0, total / weights) if weights else total
+
+
+def _fitting(tier: Tier, group: PodGroupRoom, room: Callable[[Shape], Vector]) -> Vector:
+    """Return how many pods of the group each HyperNode takes if nodes take as many pods as ``room`` says."""
+    fitting = np.zeros(len(tier.names), np.int64)
+    for shape, count in group.pods.items():
+        fitting += np.minimum(tier.sums(np.minimum(room(shape), count)), count)
+    return fitting
