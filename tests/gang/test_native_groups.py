@@ -229,6 +229,25 @@ def test_no_more_pods_are_evicted_than_a_group_needs(
     assert (rows["low"]["bound"], rows["low"]["disrupted"]) == (18, 6)
 
 
+@pytest.mark.parametrize("members", [1, 2])
+def test_more_important_pods_are_evicted_where_the_least_important_ones_are_of_no_use(
+    members: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native_preemption, "MAX_VICTIMS", 2)
+    monkeypatch.setattr(native_preemption, "VICTIMS_PER_MEMBER", 1)
+    large = [{"name": f"n{number}", "cpu": 6} for number in range(1, 4)]
+    world = NativeWorld({"nodes": [{"name": "n0", "cpu": 5}, *large]})
+    world.play({"add": {"name": "mid", "pods": 3, "cpu": 6, "priority": "mid", "disruption": "Pod"}})
+    world.play({"add": {"name": "low", "pods": 5, "cpu": 1, "priority": "low", "disruption": "Pod"}})
+    urgent = {"name": "urgent", "pods": members, "cpu": 6, "minCount": members, "priority": "high"}
+    rows = world.play({"add": urgent})
+    assert (rows["urgent"]["bound"], rows["mid"]["disrupted"], rows["low"]["disrupted"]) == (
+        members,
+        members,
+        0,
+    )
+
+
 def test_a_group_that_never_fits_evicts_nothing() -> None:
     world = NativeWorld({"nodes": [{"name": "n0", "cpu": 8}]})
     world.play({"add": {"name": "low", "pods": 8, "cpu": 1, "priority": "low"}})

@@ -10,6 +10,7 @@ Source: Kubernetes 1.36, KEP-5710.  There all possible victims are evicted first
 because a group that has room without some pods has room without more of them.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -17,7 +18,7 @@ from typing import Final, NamedTuple
 from quorate.api.meta import Key
 from quorate.gang.actions.hyper_node_rooms import hard_limit
 from quorate.gang.actions.ordering import tasks_to_place
-from quorate.gang.actions.room_without_victims import amounts_of, free_beside, has_room
+from quorate.gang.actions.room_without_victims import amounts_of, free_beside, has_room, room_by_node
 from quorate.gang.actions.victim_search import awaits_evictions, carry_out
 from quorate.gang.actions.whole_gang_eviction import is_evictable
 from quorate.gang.cache.gang import Gang
@@ -26,11 +27,14 @@ from quorate.gang.pending_reasons import GangUnschedulable
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Statement
 from quorate.placement.node_finder import Choice
-from quorate.placement.vectors import Matrix
+from quorate.placement.vectors import Matrix, np
 
 MAX_PLACEMENTS: Final = 5_000  # of tasks placed again to find out which victims a group does not need
 MAX_VICTIMS: Final = 1_000  # considered for one group, the least important
 VICTIMS_PER_MEMBER: Final = 8  # considered for a group that needs many members, if that is more
+MAX_NODES_RATIO: Final = (
+    8  # nodes of which all victims are tried: as many as may take so many times the members
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +74,36 @@ class NativeVictims:
         self._session = session
         self._found: dict[tuple[str, int], _Victims] = {}
 
-    def units(self, gang: Gang) -> Sequence[VictimUnit]:
-        """Return the victims of lower priority in the queue of ``gang``, the least important first."""
-        return self._victims_of(gang).units
+    def selections(self, gang: Gang, tasks: Sequence[Task], needed: int) -> Iterator[Sequence[VictimUnit]]:
+        """Yield victims of lower priority in the queue of ``gang``, one selection to try after the other.
+
+        Of many victims the least important may be on nodes that are of no use. Then all victims of some nodes
+        are tried: of those that have room for ``needed`` of ``tasks`` without victims, then of more nodes.
+        """
+        victims, limit = self._victims_of(gang), max(MAX_VICTIMS, VICTIMS_PER_MEMBER * needed)
+        selection, members = victims.units[:limit], needed
+        yield selection
+        while len(selection) < len(victims.units) and members < needed * MAX_NODES_RATIO:
+            selection = self._on_nodes(victims, tasks, members)
+            yield selection
+            members *= 2
+
+    def _on_nodes(self, victims: "_Victims", tasks: Sequence[Task], members: int) -> Sequence[VictimUnit]:
+        """Return the units on the nodes with the least important victims that may take ``members`` tasks."""
+        cluster = self._session.cluster
+        last = np.full(cluster.size, -1, np.int64)  # the position of the most important victim on each node
+        for position, unit in enumerate(victims.units):
+            for task in unit.tasks:
+                if (index := cluster.index(task.node)) is not None:
+                    last[index] = position
+        rooms = np.zeros(cluster.size, np.int64)
+        for shape, count in Counter(task.shape for task in tasks).items():
+            rooms += np.minimum(room_by_node(self._session, victims.free, shape), count)
+        rooms[~cluster.ready] = 0
+        order = np.argsort(last, kind="stable")
+        enough = int(np.searchsorted(np.cumsum(rooms[order]), members)) + 1
+        chosen = {cluster.name(index) for index in order[:enough].tolist() if rooms[index]}
+        return [unit for unit in victims.units if any(task.node in chosen for task in unit.tasks)]
 
     def may_suffice(self, gang: Gang, tasks: Sequence[Task], needed: int) -> bool:
         """Return False if fewer than ``needed`` of ``tasks`` fit the nodes by amounts without any victim."""
@@ -124,10 +155,12 @@ def preempt_for_native_group(session: Session, gang: Gang, victims_of: NativeVic
     needed = max(1, gang.min_member - gang.task_counts.ready)
     if not victims_of.may_suffice(gang, tasks, needed):
         return False
-    units = victims_of.units(gang)[: max(MAX_VICTIMS, VICTIMS_PER_MEMBER * needed)]
     with session.statement() as statement:
-        victims = _first_sufficient(session, statement, tasks, needed, units)
-        if not victims:
+        victims: Sequence[VictimUnit] = ()
+        for units in victims_of.selections(gang, tasks, needed):
+            if victims := _first_sufficient(session, statement, tasks, needed, units):
+                break
+        else:
             return False
         _evict(statement, victims)
         _place(session, statement, tasks)
