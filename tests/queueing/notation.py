@@ -214,6 +214,7 @@ def pod_on_node(name: str, given: Json) -> Json:
             "namespace": given.get("namespace", "default"),
             "labels": labels,
             "annotations": annotations,
+            "deletionTimestamp": "2026-01-01T00:00:00Z" if given.get("deleted") else None,
         },
         "spec": {"nodeName": given["node"], "containers": [container], **given.get("spec", {})},
     }

@@ -99,7 +99,7 @@ _NODE: Final = _fields(
     taints=[_TAINT],
     nonTASUsage=_QUANTITIES,
 )
-_POD_ON_NODE: Final = _fields("node hostPort namespace cpu workload", labels=_LABELS, spec=Anything())
+_POD_ON_NODE: Final = _fields("node hostPort namespace cpu workload deleted", labels=_LABELS, spec=Anything())
 _COHORT: Final = _fields("parent weight", **_QUOTA)
 _CLUSTER_QUEUE: Final = _fields(
     "cohort strategy weight stopPolicy admissionMode",

@@ -217,6 +217,7 @@ def _usage(pod: Pod) -> tuple[Any, ...]:
         pod.status.nominated_node_name,
         pod.requests,
         pod.status.phase,
+        pod.is_leaving,
         pod.constraints,
         metadata.annotations,
         metadata.labels,

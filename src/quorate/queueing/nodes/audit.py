@@ -262,10 +262,11 @@ def _pod_differences(constraints: PodConstraints, names: Iterable[Name]) -> Iter
         is_read = view is not None and name not in view.pods
         in_cluster = in_model = None
         if counted is not None:
-            in_cluster = counted.node, counted.shape.amounts, counted.shape.labels if is_read else {}
+            of_shape = counted.shape.labels if is_read else {}
+            in_cluster = counted.node, counted.state, counted.shape.amounts, of_shape
         if occupant is not None and occupants.counts(occupant):
             labels = occupant.pod.metadata.labels if is_read and occupant.pod is not None else {}
-            in_model = occupant.node, constraints.plain_shape(occupant).amounts, labels
+            in_model = occupant.node, occupant.state, constraints.plain_shape(occupant).amounts, labels
         if in_cluster != in_model:
             is_elsewhere = in_cluster is not None and in_model is not None
             quantity = (

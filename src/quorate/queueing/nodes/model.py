@@ -214,12 +214,15 @@ class TopologyModel(TopologyTrees):
             self._put(name, occupant)
 
     def _put(self, name: Name, occupant: Occupant) -> tuple[str, ...]:
+        former = self.occupants.by_name.get(name)
         freed = self._remove(name)
         self.occupants.put(name, occupant)
         self.constraints.add(name, occupant)
         self._note(occupant)
-        # A pod may be what affinity of others requires, on whatever node these get.
-        return tuple(self.placing) if self.constraints.is_used else freed
+        if self.constraints.is_used:
+            # A pod may be what affinity of others requires, on whatever node these get.
+            return tuple(self.placing)
+        return () if former is not None and former.takes_the_same(occupant) else freed
 
     def _remove(self, name: Name) -> tuple[str, ...]:
         """Return the flavors of the node that the pod leaves, if it counted."""

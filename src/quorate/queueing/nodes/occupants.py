@@ -16,6 +16,7 @@ from quorate.api.meta import Key
 from quorate.api.names.kueue import POD_SET, SLICE_NAME, WORKLOAD_ANNOTATION
 from quorate.api.names.volcano import GROUP_NAME
 from quorate.api.quantity import Quantity
+from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.resources import in_base_units
 from quorate.queueing.nodes.places import Amounts
 
@@ -51,6 +52,18 @@ class Occupant(msgspec.Struct, frozen=True, gc=False):
     owner: Owner | None = None
     pod: Pod | None = None  # if it has labels or constraints, which pod constraints of others read
     is_unreadable: bool = False  # the places of its workload may not cover what it takes
+
+    @property
+    def state(self) -> AllocationState:
+        """Return how the pod counts on its node; only topology spread does not count a terminating pod."""
+        is_leaving = self.pod is not None and self.pod.is_leaving
+        return AllocationState.RELEASING if is_leaving else AllocationState.USED
+
+    def takes_the_same(self, other: "Occupant") -> bool:
+        """Return True if both take the same room for the same owner, whatever their labels are."""
+        return (self.node, self.requests, self.owner, self.is_unreadable) == (
+            other.node, other.requests, other.owner, other.is_unreadable,
+        )  # fmt: skip
 
     @property
     def pod_set(self) -> str:

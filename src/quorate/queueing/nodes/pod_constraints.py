@@ -23,7 +23,6 @@ from quorate.api.meta import Key
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.claim_requirements import NO_VOLUMES
 from quorate.placement.cluster import Cluster
-from quorate.placement.cluster.occupants import AllocationState
 from quorate.placement.filters.engine import ConstraintEngine
 from quorate.placement.filters.volumes.requirements import volume_requirements
 from quorate.placement.filters.volumes.storage import StorageIndex
@@ -194,7 +193,7 @@ class PodConstraints:
         """Put a pod that takes room itself into the cluster."""
         if self.occupants.counts(occupant):
             shape = self._shape_of_bound(occupant)
-            self.cluster.add_pod(name, shape, occupant.node, AllocationState.USED)
+            self.cluster.add_pod(name, shape, occupant.node, occupant.state)
 
     def _count_again(self, name: Name, occupant: Occupant) -> None:
         self.uncount(name)
@@ -421,7 +420,7 @@ def _uses(pod: Pod | None, claim: Key) -> bool:
 
 def hash_of(pod: Pod, node: str) -> int:
     """Return a number for a pod without a place, by all of it that can change."""
-    return hash((pod.metadata.key, node, frozenset(pod.metadata.labels.items())))
+    return hash((pod.metadata.key, node, pod.is_leaving, frozenset(pod.metadata.labels.items())))
 
 
 def repelled_namespaces(namespace: str, spec: PodSpec | None) -> Iterator[str]:
