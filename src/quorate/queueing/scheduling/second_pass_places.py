@@ -94,19 +94,20 @@ class SecondPassPlaces:
         added: list[Place] = []
         assumed: dict[Path, dict[str, int]] = {}  # by recorded values: what replaced pods will use
         assignments = self._reservation.admission.pod_set_assignments
+        lost = self._lost_groups()
         for assigned in assignments:
-            if self._has_failed(assigned):
+            if self._has_failed(assigned) and assigned.name not in lost:
                 replaced = self._replace(assigned, self._shapes[assigned.name], assumed, new)
                 if isinstance(replaced, PlacementRefused):
                     return (replaced,)
                 new[assigned.name] = replaced.assignment
                 added += replaced.added
-        delayed = [assigned for assigned in assignments if self._is_delayed(assigned)]
-        if delayed:
+        to_place = [pods for pods in assignments if self._is_delayed(pods) or pods.name in lost]
+        if to_place:
             beside = Places(self._model, added)
             beside.count(1)
             try:
-                placed = self._place(delayed, added, is_empty=is_empty)
+                placed = self._place(to_place, added, is_empty=is_empty)
             finally:
                 beside.count(-1)
             if not isinstance(placed, dict):
@@ -125,6 +126,21 @@ class SecondPassPlaces:
             values[-1] in self._failed for values, _ in self._domains(assigned)
         )
 
+    def _lost_groups(self) -> frozenset[str]:
+        """Return the pod sets of groups of which all hosts have failed: they get places together, anywhere."""
+        groups: dict[str, dict[str, set[str]]] = {}  # the hosts of each pod set
+        for assigned in self._reservation.admission.pod_set_assignments:
+            shape = self._shapes.get(assigned.name)
+            hosts = {values[-1] for values, _ in self._domains(assigned)}
+            if shape is not None and shape.topology.group and hosts:
+                groups.setdefault(shape.topology.group, {})[assigned.name] = hosts
+        return frozenset(
+            name
+            for hosts_of in groups.values()
+            if len(hosts_of) > 1 and all(self._failed >= hosts for hosts in hosts_of.values())
+            for name in hosts_of
+        )
+
     def _domains(self, assigned: PodSetAssignment) -> Iterable[tuple[Path, int]]:
         """Return the places of the pods that may still run; none if there are no places yet."""
         places = assigned.topology_assignment
@@ -133,16 +149,17 @@ class SecondPassPlaces:
         return self._needed[assigned.name] if assigned.name in self._needed else places.domains()
 
     def _place(
-        self, delayed: list[PodSetAssignment], added: list[Place], *, is_empty: bool
+        self, assignments: list[PodSetAssignment], added: list[Place], *, is_empty: bool
     ) -> dict[str, PodSetAssignment] | Failures:
-        """Return ``delayed`` pod sets with their first places, which are appended to ``added``."""
+        """Return ``assignments`` with places that depend on no earlier ones; these are appended to ``added``."""
         to_place: list[PodSetToPlace] = []
-        for assigned in delayed:
+        for assigned in assignments:
             pods = self._shapes[assigned.name]
             flavor = topology_flavor(self._model, pods, assigned.flavors)
             if isinstance(flavor, PlacementRefused):
                 return (flavor,)
-            count = pods.count if assigned.count is None else assigned.count
+            all_pods = pods.count if assigned.count is None else assigned.count
+            count = sum(count for _, count in self._domains(assigned)) or all_pods
             replaced = self._replaced_slice
             previous = () if replaced is None else previous_domains(replaced.admission, pods.name, flavor)
             if count:
@@ -163,12 +180,12 @@ class SecondPassPlaces:
         }
         added += placement.places()
         return {
-            delayed_pod_set.name: replace(
-                delayed_pod_set,
-                topology_assignment=places.get(delayed_pod_set.name),
-                delayed_topology_request="Ready",
+            assigned.name: replace(
+                assigned,
+                topology_assignment=places.get(assigned.name),
+                delayed_topology_request=assigned.delayed_topology_request and "Ready",
             )
-            for delayed_pod_set in delayed
+            for assigned in assignments
         }
 
     def _replace(
