@@ -284,17 +284,14 @@ def every_placement(hosts: Mapping[Domain, int], asked: Asked) -> Iterator[dict[
 
 
 def in_slices(placed: Mapping[Domain, int], level: int, size: int) -> bool:
-    """Return True if no slice has pods in two domains of the level.
-
-    Pods have their ranks in the order of the hosts: a last slice with fewer pods is in the last domain.
-    """
+    """Return True if no slice has pods in two domains of the level; the last slice may have fewer pods."""
     pods: dict[Domain, int] = {}
     for host, number in placed.items():
         if number:
             pods[host[: level + 1]] = pods.get(host[: level + 1], 0) + number
-    smaller = {domain: number % size for domain, number in pods.items() if number % size}
+    smaller = [number % size for number in pods.values() if number % size]
     rest = sum(pods.values()) % size
-    return smaller == ({max(pods): rest} if rest else {})
+    return smaller == ([rest] if rest else [])
 
 
 def satisfies(

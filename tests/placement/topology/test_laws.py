@@ -18,7 +18,7 @@ from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.request import PodSetRequest, Profile, SliceLayer, TopologyRequest
 from quorate.placement.topology.search import PlacementFailure
 from quorate.placement.topology.tree import DomainTree
-from tests.placement.topology.oracle import Asked, Domain, Oracle, every_placement, in_slices, satisfies
+from tests.placement.topology.oracle import Asked, Domain, Oracle, every_placement, satisfies
 from tests.placement.topology.trees import cluster_with
 from tests.search import examples
 
@@ -82,6 +82,17 @@ def a_node(domain: Domain, cpu: int, score: int = 0, leads: bool = True, **devic
     return codec.convert(Node, {"metadata": metadata, "status": {"allocatable": amounts}})
 
 
+def topology_of(asked: Asked) -> TopologyRequest:
+    return TopologyRequest(
+        required="" if asked.required is None else LEVELS[asked.required],
+        preferred="" if asked.preferred is None else LEVELS[asked.preferred],
+        unconstrained=True
+        if asked.required is None and asked.preferred is None and not asked.layers
+        else None,
+        layers=tuple(SliceLayer(LEVELS[level], size) for level, size in asked.layers),
+    )
+
+
 def placed(
     hosts: Hosts,
     asked: Asked,
@@ -104,14 +115,6 @@ def placed(
     tree = DomainTree("dc", LEVELS, cluster, nodes)
     for host in lossy:
         cluster.add_pod(host, Shape(amounts={"example.com/npu": 3}), host[-1], AllocationState.USED)
-    topology = TopologyRequest(
-        required="" if asked.required is None else LEVELS[asked.required],
-        preferred="" if asked.preferred is None else LEVELS[asked.preferred],
-        unconstrained=True
-        if asked.required is None and asked.preferred is None and not asked.layers
-        else None,
-        layers=tuple(SliceLayer(LEVELS[level], size) for level, size in asked.layers),
-    )
     terms = [
         {
             "weight": weight,
@@ -123,7 +126,7 @@ def placed(
         name="workers",
         count=asked.count,
         per_pod={"cpu": asked.pod * 1000},
-        topology=topology,
+        topology=topology_of(asked),
         preferred_affinity=tuple(codec.convert(PreferredSchedulingTerm, term) for term in terms),
     )
     leader = (
@@ -157,6 +160,14 @@ def by_domain(found: Placed, level: int) -> Counter[Domain]:
     return +pods
 
 
+def assert_slices(workers: Mapping[Domain, int], asked: Asked) -> None:
+    """Check that the pods of each slice, by their ranks in the listed order, are in one domain."""
+    ranks = [host for host, pods in workers.items() for _ in range(pods)]
+    for level, size in asked.layers:
+        slices = [ranks[first : first + size] for first in range(0, asked.count, size)]
+        assert all(len({host[: level + 1] for host in hosts}) == 1 for hosts in slices), (level, size, ranks)
+
+
 def assert_sound(hosts: Hosts, asked: Asked, found: Placed) -> None:
     """Check counts, capacity, the required domain, and that no slice has pods in two domains of its level."""
     assert sum(pods for pods, _ in found.values()) == asked.count
@@ -166,7 +177,7 @@ def assert_sound(hosts: Hosts, asked: Asked, found: Placed) -> None:
     if asked.required is not None:
         assert len({host[: asked.required + 1] for host in found}) == 1
     workers = {host: pods for host, (pods, _) in found.items()}
-    assert all(in_slices(workers, level, size) for level, size in asked.layers)
+    assert_slices(workers, asked)
 
 
 @given(trees(), requests(), st.lists(st.integers(0, 2), min_size=12, max_size=12))

@@ -1,8 +1,8 @@
 """The placement of one pod set, alone or with the leader of its group, in the leaves of a topology."""
 
 from bisect import bisect_left
-from collections.abc import Iterator
-from itertools import accumulate
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -12,10 +12,13 @@ from quorate.placement.topology.request import (
     PodSetRequest,
     Profile,
     SearchParameters,
+    SliceLayer,
     TopologyRequest,
     resolve,
 )
 from quorate.placement.topology.search import GroupPlacement, NotFound, PlacedPods, PlacementFailure, Search
+from quorate.placement.topology.tree import DomainTree, Path
+from quorate.placement.vectors import np
 
 
 def place(
@@ -79,10 +82,10 @@ def _place_smaller_slice(
     profile: Profile,
     within: slice | None,
 ) -> GroupPlacement | None:
-    """Place the last, smaller slice in the first domain that can take it with all others not after it.
+    """Place the last, smaller slice in the first domain that can take it, the others anywhere.
 
-    Pods have their ranks in the order of the leaves, so that the domain of the last slice is the last one.
-    It gets as many slices as it holds.  Return None if no domain can.
+    That domain gets as many slices as it holds.  The smaller slice comes last among the places, as pods have
+    their ranks in that order.  Return None if no domain can take it.
     """
     tree, (layer, *inner) = capacity.tree, parameters.layers
     whole, rest = divmod(workers.count, layer.size)
@@ -94,46 +97,78 @@ def _place_smaller_slice(
     if not (whole or inner):
         alone = replace(workers.topology, layers=(layer._replace(size=rest),))
         return placed(replace(workers, topology=alone), leader, slice(0, tree.leaf_count))
-    for before, own, slices in _last_domains(capacity, workers, parameters, within):
+    for inside, own, slices in _last_domains(capacity, workers, parameters, within):
         count = slices * layer.size + rest
         topology = TopologyRequest(required=layer.level, layers=tuple(inner))
         last = replace(workers, count=count, topology=topology)
         if slices == whole:
             outcome = placed(last, leader, own)
-        elif (outcome := placed(replace(workers, count=workers.count - count), leader, before)) is not None:
-            of_last = placed(last, None, own)
-            assert of_last is not None or inner, f"{count} pods were counted in leaves {own}"
-            outcome = of_last and outcome._replace(workers=(*outcome.workers, *of_last.workers))
-        if outcome is not None:
-            return outcome
+            if outcome is not None:
+                return outcome
+            continue
+        others = _outside(tree, replace(workers, count=workers.count - count), own)
+        leader_outside = leader and _outside(tree, leader, own)
+        for beside_others, beside_last in dict.fromkeys(((leader_outside, None), (None, leader))):
+            of_others = placed(others, beside_others, inside)
+            of_last = None if of_others is None else placed(last, beside_last, own)
+            if of_others is not None and of_last is not None:
+                both = (*of_others.workers, *of_last.workers)
+                leaders = of_others.leader or of_last.leader
+                return GroupPlacement(in_rank_order(tree, parameters.layers, both), leaders)
     return None
+
+
+def in_rank_order(
+    tree: DomainTree, layers: Sequence[SliceLayer], placed: Sequence[PlacedPods]
+) -> tuple[PlacedPods, ...]:
+    """Return ``placed`` by leaf, with a smaller last slice of each layer after its other slices."""
+    order: dict[int, list[bool]] = {pods.leaf: [] for pods in placed}
+    for layer in layers:
+        level = tree.level_of(layer.level)
+        if level is None:
+            continue
+        domains = {leaf: tree.paths[-1][leaf][: level + 1] for leaf in order}
+        sums = Counter[Path]()
+        for pods in placed:
+            sums[domains[pods.leaf]] += pods.pods
+        for leaf, domain in domains.items():
+            order[leaf].append(sums[domain] % layer.size > 0)
+    return tuple(sorted(placed, key=lambda pods: (order[pods.leaf], pods.leaf)))
 
 
 def _last_domains(
     capacity: Capacity, workers: PodSetRequest, parameters: SearchParameters, within: slice | None
 ) -> Iterator[tuple[slice, slice, int]]:
-    """Yield the leaves before a domain for the smaller slice, those in it, and its number of whole slices.
+    """Yield the leaves that may be used with a domain for the smaller slice, its own, and its whole slices.
 
     Its last slice of an inner layer may be smaller too: the domain may hold one whole slice more with it.
-    The domains before it are those of the requested level, if that is required; if it is preferred, these
-    come first.
+    The leaves are those of the requested level, if that is required; if it is preferred, these come first.
     """
     tree, size, level = capacity.tree, parameters.slice_size, parameters.slice_level
     whole, rest = divmod(workers.count, size)
     unit = parameters.layers[1].size if len(parameters.layers) > 1 else 1
     needs = dict.fromkeys((rest // unit * unit, -(-rest // unit) * unit))
-    counts = count_pods(capacity, workers, None, replace(parameters, has_leader=False), within)[level]
-    pods, room = counts.pods.tolist(), [0, *accumulate(counts.slices.tolist())]
+    counts = count_pods(capacity, workers, None, replace(parameters, has_leader=False), within)
+    pods, room = counts[level].pods.tolist(), counts[level].slices.tolist()
     one, several = parameters.level + 1, 0
     for depth in (
         (several,) if parameters.unconstrained else (one,) if parameters.required else (one, several)
     ):
         for domain in range(len(pods)):
-            first = bisect_left(tree.paths[level], tree.paths[level][domain][:depth])
-            before, own = tree.leaves_below(level, first), tree.leaves_below(level, domain)
+            inside, total = slice(0, tree.leaf_count), sum(room)
+            if depth:
+                outer = bisect_left(tree.paths[depth - 1], tree.paths[level][domain][:depth])
+                inside, total = tree.leaves_below(depth - 1, outer), int(counts[depth - 1].slices[outer])
             for slices in dict.fromkeys(min((pods[domain] - need) // size, whole) for need in needs):
-                if slices >= 0 and slices + room[domain] - room[first] >= whole:
-                    yield slice(before.start, own.start), own, slices
+                if slices >= 0 and slices + total - room[domain] >= whole:
+                    yield inside, tree.leaves_below(level, domain), slices
+
+
+def _outside(tree: DomainTree, pods: PodSetRequest, leaves: slice) -> PodSetRequest:
+    """Return the request without ``leaves``."""
+    limits = np.full(tree.leaf_count, pods.count) if pods.limits is None else pods.limits.copy()
+    limits[leaves] = 0
+    return replace(pods, limits=limits)
 
 
 def _both(leaves: slice, within: slice | None) -> slice:

@@ -127,7 +127,7 @@ class SecondPassPlaces:
         )
 
     def _lost_groups(self) -> frozenset[str]:
-        """Return the pod sets of groups of which all hosts have failed: they get places together, anywhere."""
+        """Return the pod sets of groups of which all hosts have failed: each group is placed anew."""
         groups: dict[str, dict[str, set[str]]] = {}  # the hosts of each pod set
         for assigned in self._reservation.admission.pod_set_assignments:
             shape = self._shapes.get(assigned.name)
@@ -151,7 +151,7 @@ class SecondPassPlaces:
     def _place(
         self, assignments: list[PodSetAssignment], added: list[Place], *, is_empty: bool
     ) -> dict[str, PodSetAssignment] | Failures:
-        """Return ``assignments`` with places that depend on no earlier ones; these are appended to ``added``."""
+        """Return ``assignments`` with places beside no earlier ones; the places are appended to ``added``."""
         to_place: list[PodSetToPlace] = []
         for assigned in assignments:
             pods = self._shapes[assigned.name]

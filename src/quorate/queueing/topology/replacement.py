@@ -9,10 +9,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from quorate.placement.topology.assignment import place
+from quorate.placement.topology.assignment import in_rank_order, place
 from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.request import PodSetRequest, Profile, SliceLayer, TopologyRequest
-from quorate.placement.topology.search import PlacementFailure
+from quorate.placement.topology.search import PlacedPods, PlacementFailure
 from quorate.placement.topology.tree import DomainTree, Path
 
 Domains = Sequence[tuple[Path, int]]  # the recorded values of each host, and its pods
@@ -29,7 +29,7 @@ def replace_hosts(
     staying: Mapping[str, int] = NONE_STAY,
     beside: Domains = (),
 ) -> Domains | str:
-    """Return the places of all pods of the set in path order, or why there are none.
+    """Return the places of all pods of the set in the order of their ranks, or why there are none.
 
     ``domains`` are the present places, on hosts; ``failed`` are names of hosts, ``staying`` how many pods of
     the set run on some of them and go on, and ``beside`` are healthy places of the other pods of its group:
@@ -48,11 +48,13 @@ def replace_hosts(
         )
     request = replace(pods, count=missing, topology=replace(pods.topology, group=""))
     within: slice | None = None
-    layer = next((inner for inner in reversed(pods.topology.layers) if missing % inner.size), None)
-    if healthy and layer is not None:
-        within = _incomplete_slice(tree, healthy, missing, layer)
-        if within is not None:
-            request = replace(request, topology=_remainder(pods, missing))
+    layers = pods.topology.layers
+    for number, layer in reversed(list(enumerate(layers))):  # the innermost first
+        if healthy and within is None and missing % layer.size:
+            within = _incomplete_slice(tree, healthy, missing, layer)
+            if within is not None:
+                topology = TopologyRequest(unconstrained=True, layers=layers[number + 1 :])
+                request = replace(request, topology=topology)
     if within is None and near and pods.topology.required:
         level = tree.level_of(pods.topology.required)
         if level is not None:
@@ -60,17 +62,17 @@ def replace_hosts(
     outcome = place(capacity, request, profile=profile, within=within)
     if isinstance(outcome, PlacementFailure):
         return outcome.text
-    merged = dict(healthy)
+    merged = {leaf: count for values, count in healthy if (leaf := tree.leaf_of(values)) is not None}
     for placed in outcome.workers:
-        values = tree.recorded_values(placed.leaf)
-        merged[values] = merged.get(values, 0) + placed.pods
-    return sorted(merged.items(), key=lambda pair: tree.leaf_of(pair[0]) or 0)
+        merged[placed.leaf] = merged.get(placed.leaf, 0) + placed.pods
+    ordered = in_rank_order(tree, pods.topology.layers, [PlacedPods(*item) for item in merged.items()])
+    return [(tree.recorded_values(placed.leaf), placed.pods) for placed in ordered]
 
 
 def _incomplete_slice(tree: DomainTree, healthy: Domains, missing: int, layer: SliceLayer) -> slice | None:
     """Return the leaves of the first domain in which the missing pods complete the slices of ``layer``.
 
-    Without one it is the domain of the last slice, if that was smaller and some of its pods are left.
+    Places are listed in the order of ranks: only the last domain may have a smaller slice to be restored.
     """
     level = tree.level_of(layer.level)
     if level is None:
@@ -80,10 +82,11 @@ def _incomplete_slice(tree: DomainTree, healthy: Domains, missing: int, layer: S
     for values, count in healthy:
         domain = _domain_of(tree, values, level)
         pods[domain] = pods.get(domain, 0) + count
-    for size in (0, last):
-        for domain in sorted(pods):
-            if (pods[domain] + missing) % layer.size == size and pods[domain] % layer.size:
-                return tree.leaves_below(level, domain)
+    domain_of_last = next(reversed(pods))
+    for domain in pods:
+        size = last if domain == domain_of_last else 0
+        if (pods[domain] + missing) % layer.size == size and pods[domain] % layer.size:
+            return tree.leaves_below(level, domain)
     return None
 
 
@@ -91,9 +94,3 @@ def _domain_of(tree: DomainTree, values: Path, level: int) -> int:
     leaf = tree.leaf_of(values)
     assert leaf is not None, f"{values} is stale"
     return bisect_left(tree.paths[level], tree.paths[-1][leaf][: level + 1])
-
-
-def _remainder(pods: PodSetRequest, missing: int) -> TopologyRequest:
-    """Return the request of pods that complete slices: the innermost layer that they fill, if any."""
-    inner = next((layer for layer in reversed(pods.topology.layers) if missing % layer.size == 0), None)
-    return TopologyRequest(unconstrained=True, layers=() if inner is None else (inner,))
