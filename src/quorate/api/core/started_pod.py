@@ -14,8 +14,13 @@ class Waiting(Struct):
     message: str = ""
 
 
+class Running(Struct):
+    pass
+
+
 class ContainerState(Struct):
     waiting: Waiting | None = None
+    running: Running | None = None
 
 
 class ContainerStatus(Struct):

@@ -10,6 +10,7 @@ from quorate.cli.exit_codes import Exit
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_commands import in_namespace
+from quorate.cli.verbs.waiting import until_answered
 from quorate.inspect.awaited_conditions import ending
 from quorate.inspect.connection import Connection
 from quorate.inspect.job_logs import Line, follow_logs, show_logs
@@ -61,7 +62,7 @@ async def follow_job(connection: Connection, job: NamedJob, show: Callable[[Line
 
     async def has_ended() -> bool:
         nonlocal outcome
-        outcome = await outcome_of(connection, job)
+        outcome = await until_answered(lambda: outcome_of(connection, job))
         return outcome is not None
 
     await follow_logs(connection, frozenset((job.metadata.uid,)), has_ended, show)
