@@ -88,6 +88,9 @@ def test_variables_name_their_values() -> None:
     ] == []
 
 
+QUESTIONS = ("input", "confirm", "typer.confirm", "typer.prompt")
+
+
 def test_no_coroutine_waits_for_an_answer() -> None:
     """The event loop turns Ctrl-C into a cancellation, which a coroutine that waits for input never meets."""
     assert [
@@ -96,7 +99,7 @@ def test_no_coroutine_waits_for_an_answer() -> None:
         for coroutine in ast.walk(ast.parse(path.read_text()))
         if isinstance(coroutine, ast.AsyncFunctionDef)
         for node in ast.walk(coroutine)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("input", "typer.confirm", "typer.prompt")
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in QUESTIONS
     ] == []
 
 

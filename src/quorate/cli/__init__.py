@@ -325,6 +325,15 @@ def quorate(
     OVERRIDES.set(Overrides(server, token, user, tuple(groups)))
 
 
+def _with_arguments_in_one_line(message: str) -> str:
+    """Return the message with the arguments of the command escaped that have several lines."""
+    for word in sys.argv[1:]:
+        for written in (word, word.partition("=")[2]):
+            if len(written.splitlines()) > 1 or written.endswith("\n"):
+                message = message.replace(written, repr(written)[1:-1])
+    return message
+
+
 def _wrap_to_terminal(line: str) -> str:
     """Wrap the line to the width of a terminal; return it unchanged if standard error is no terminal."""
     if not sys.stderr.isatty():
@@ -347,6 +356,6 @@ def main() -> None:
         message = user_message(error)
         if message is None:
             raise
-        for line in message.splitlines():
+        for line in _with_arguments_in_one_line(message).splitlines():
             typer.echo(_wrap_to_terminal(f"error: {line}"), err=True)
         sys.exit(Exit.BAD_INPUT)

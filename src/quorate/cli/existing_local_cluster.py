@@ -14,6 +14,7 @@ from quorate.api import codec
 from quorate.api.meta import at_epoch
 from quorate.cli.local_background import print_log, stop, stop_workers
 from quorate.cli.local_option import DEFAULT_NAME, DataDir, Name, cluster_directory
+from quorate.cli.questions import confirm
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import is_structured, print_result
 from quorate.inspect.errors import UsageError
@@ -252,7 +253,7 @@ def reset(
         if (running := part.running()) is not None:
             raise DirectoryInUse(part.path, running)
     if not yes:
-        typer.confirm(f"delete the cluster in {directory.path}?", abort=True, err=is_structured(output))
+        confirm(f"delete the cluster in {directory.path}?", err=is_structured(output))
     lines, deleted = _delete(directory)
     print_result(lines, {"directory": str(directory.path), **deleted}, output)
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from quorate.api.meta import Struct
 from quorate.kube.clock import Clock
@@ -13,6 +14,10 @@ from quorate.kube.resources import Resource, T
 
 if TYPE_CHECKING:
     from quorate.kube.client import Client
+
+_SERVED: Final = "served"
+# The last message about each kind, by its version and name.
+_LOGGED: "Final[WeakKeyDictionary[Client, dict[tuple[str, str], str]]]" = WeakKeyDictionary()
 
 
 class ServedResource(Struct):
@@ -73,15 +78,19 @@ async def wait_until_served(
 
     ``versions``: the accepted versions, instead of the version of ``resource``.
 
-    Log why it is not served.  With ``on_absent``, its absence is normal: call that instead at each answer.
+    Log why it is not served, once for all that wait for the kind with this client.  With ``on_absent``, its
+    absence is normal: call that instead at each answer.
     """
-    log, logged = logger(__name__).bind(kind=resource.kind, api_version=resource.api_version), ""
+    log = logger(__name__).bind(kind=resource.kind, api_version=resource.api_version)
+    kind, logged = (resource.api_version, resource.kind), _LOGGED.setdefault(client, {})
     while True:
         problem = ""
         try:
             version = await served_version(client, resource, versions or (resource.version,))
             if version is not None:
-                log.info("kind is served")
+                if logged.get(kind) != _SERVED:
+                    log.info("kind is served")
+                    logged[kind] = _SERVED
                 return version
             if on_absent is None:
                 served = await served_resources(client, resource.api_version)
@@ -90,7 +99,7 @@ async def wait_until_served(
                 on_absent()
         except RequestFailed as error:
             problem = str(error)
-        if problem and problem != logged:
+        if problem and problem != logged.get(kind):
             log.warning("kind is not served yet", problem=problem)
-            logged = problem
+            logged[kind] = problem
         await clock.steady.sleep_until(clock.steady.now() + interval_s)

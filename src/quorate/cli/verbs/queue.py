@@ -9,6 +9,7 @@ import typer
 from quorate.api.kueue import ClusterQueue, LocalQueue, StopPolicy
 from quorate.api.meta import Key
 from quorate.cli.lazy_commands import LazyCommand, command_group
+from quorate.cli.questions import confirm
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.listing import list_objects, print_whole
@@ -297,7 +298,7 @@ def stop(
             typer.echo(
                 f"This evicts {plural(evicted, 'workload')} (--keep-already-running keeps them).", err=True
             )
-            typer.confirm("Do you want to proceed?", abort=True, err=True)
+            confirm("Do you want to proceed?", err=True)
     _set_policy(cluster_options, targets, policy, "stopped", dry_run, output)
 
 

@@ -10,6 +10,7 @@ from quorate.api.explanation import summary_of
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
 from quorate.cli.lazy_commands import LazyCommand, command_group
+from quorate.cli.questions import confirm
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs import printing as p
@@ -241,7 +242,7 @@ def delete(
         for job in jobs:
             typer.echo(f"- {job}, with workload {job.workload}", err=to_stderr)
         # Outside of the event loop, which would not deliver Ctrl-C before the answer.
-        typer.confirm("Do you want to proceed?", abort=True, err=to_stderr)
+        confirm("Do you want to proceed?", err=to_stderr)
 
     async def delete_all(connection: Connection) -> None:
         with Results(output, dry_run) as results:
