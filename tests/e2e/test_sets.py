@@ -156,7 +156,7 @@ def test_a_stateful_set_adopts_the_workload_that_an_earlier_version_named_withou
         await world.client.create(STATEFUL_SETS, a_set(2), NAMESPACE)
         await until_ready(world, STATEFUL_SETS, 2)
         (adopted,) = (await world.client.list(WORKLOADS, NAMESPACE)).items
-        owner = adopted.metadata.controller
+        owner = adopted.metadata.job_owner
         assert owner is not None
         assert (adopted.metadata.name, owner.kind, owner.name) == (older, "StatefulSet", "web")
         assert is_true(adopted.status.conditions, "Admitted")
@@ -471,7 +471,7 @@ def test_the_workers_of_a_leader_worker_set_are_counted_once(stamped: bool) -> N
         )
         await create(world, STATEFUL_SETS, WEB.name, labels, a_set(1)["spec"])
         await until_ready(world, STATEFUL_SETS, 1)
-        controllers = [each.metadata.controller for each in (await world.client.list(WORKLOADS)).items]
+        controllers = [each.metadata.job_owner for each in (await world.client.list(WORKLOADS)).items]
         assert [each.name for each in controllers if each is not None] == [WEB.name]
 
     run_story(story, None, FLEET)

@@ -309,7 +309,7 @@ class World:
 
     async def workload(self, job: str) -> Workload | None:
         for workload in (await self.client.list(WORKLOADS, NAMESPACE)).items:
-            owner = workload.metadata.controller
+            owner = workload.metadata.job_owner
             if owner is not None and owner.name == job:
                 return workload
         return None
@@ -353,7 +353,7 @@ class World:
         names = set()
         for workload in (await self.client.list(WORKLOADS, NAMESPACE)).items:
             true = {each.type for each in workload.status.conditions if each.status == "True"}
-            owner = workload.metadata.controller
+            owner = workload.metadata.job_owner
             if "Admitted" in true and "Finished" not in true and owner is not None:
                 names.add(owner.name)
         return names

@@ -423,7 +423,7 @@ class _Run:
 
 
 def _is_given_back(workload: Workload, job: str) -> bool:
-    owner = workload.metadata.controller
+    owner = workload.metadata.job_owner
     states = workload.status.admission_checks
     return owner is not None and owner.name == job and any("remote lost" in each.message for each in states)
 

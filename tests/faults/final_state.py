@@ -44,7 +44,7 @@ async def final_state_findings(client: Client, scene: Scene) -> list[str]:
 
 
 def _owner(workload: Workload) -> str:
-    owner = workload.metadata.controller
+    owner = workload.metadata.job_owner
     return owner.name if owner is not None else ""
 
 

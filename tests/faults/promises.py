@@ -151,7 +151,7 @@ class Promises:
                 )
 
     def _single_reservation(self, workload: Workload) -> Iterator[str]:
-        owner = workload.metadata.controller
+        owner = workload.metadata.job_owner
         for other in self.workloads.values():
             other_owner = other.metadata.controller
             if other is workload or owner is None or other_owner is None or other_owner.uid != owner.uid:
@@ -186,7 +186,7 @@ class Promises:
 
     def _job_stopped(self, workload: Workload) -> Iterator[str]:
         """Check that the job has no active pods by its status; uncounted pods are unknown."""
-        owner = workload.metadata.controller
+        owner = workload.metadata.job_owner
         job = self.jobs.get(owner.uid) if owner is not None else None
         if job is not None and (not job.spec.suspend or job.status.active):
             yield (
@@ -255,7 +255,7 @@ class Promises:
 
     def _workloads_of(self, job: Uid) -> Iterator[Workload]:
         for workload in self.workloads.values():
-            owner = workload.metadata.controller
+            owner = workload.metadata.job_owner
             if owner is not None and owner.uid == job:
                 yield workload
 

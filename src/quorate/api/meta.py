@@ -12,6 +12,8 @@ from typing import Annotated, Any, Final, Literal, NewType, Protocol, TypeVar, d
 
 import msgspec
 
+from quorate.api.names.kueue import OWNER_KIND, OWNER_NAME
+
 Uid = NewType("Uid", str)
 ConditionStatus = Literal["True", "False", "Unknown"]
 # The range that the API stores. Without a schema any integer is stored, which could overflow sums elsewhere.
@@ -87,6 +89,19 @@ class ObjectMeta(Struct):
             if owner.controller:
                 return owner
         return None
+
+    @property
+    def job_owner(self) -> OwnerReference | None:
+        """Return the owner of a Workload for which it was made; None for a pod group, or without owners.
+
+        It is the set that its annotations name, which does not control it, or else its controller.
+        """
+        if name := self.annotations.get(OWNER_NAME):
+            kind = self.annotations.get(OWNER_KIND, "").rpartition("Kind=")[2]
+            for owner in self.owner_references:
+                if (owner.kind, owner.name) == (kind, name):
+                    return owner
+        return self.controller
 
 
 def is_older(one: ObjectMeta, other: ObjectMeta) -> bool:

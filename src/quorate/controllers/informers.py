@@ -149,7 +149,7 @@ class Informers:
         self.workload_classes = Informer(client, WORKLOAD_PRIORITY_CLASSES)
         self.pod_classes = Informer(client, PRIORITY_CLASSES)
         self.workloads = Informer(client, WORKLOADS, batched=True)
-        self.workloads.add_index(WORKLOADS_OF, controller_uid, of_metadata=True)
+        self.workloads.add_index(WORKLOADS_OF, job_uid, of_metadata=True)
         self.unreadable_workloads: dict[Key, Workload] = {}  # with quota, the readable parts
         self.workloads.subscribe(_ignore_change, self._workload_unusable)
         self.unscheduled_pods = select_unscheduled(self.pods)
@@ -222,6 +222,12 @@ def controller_uid(obj: HasMetadata) -> tuple[Uid, ...]:
     """Return the index key of the object that controls ``obj``."""
     owner = obj.metadata.controller
     return () if owner is None else (owner.uid,)
+
+
+def job_uid(workload: HasMetadata) -> tuple[Uid, ...]:
+    """Return the index key of the job that ``workload`` is of."""
+    job = workload.metadata.job_owner
+    return () if job is None else (job.uid,)
 
 
 class CacheSyncTimeout(Exception):

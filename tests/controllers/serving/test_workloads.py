@@ -86,7 +86,7 @@ def serving_plan(*arguments: Any) -> Plan:
 
 def decide(obj: ServingSet, *workloads: Workload, pods: Any = (), kind: Any = STATEFUL_SET) -> str:
     """Show the plans for a set; ``workloads`` without pod templates have those of the set."""
-    workloads = tuple(controlled(with_templates(kind, obj, workload)) for workload in workloads)
+    workloads = tuple(owned(with_templates(kind, obj, workload)) for workload in workloads)
     return show(serving_plan(kind.serving, obj, workloads, pods, NOTHING, JobOptions(), NOW))
 
 
@@ -164,19 +164,25 @@ def test_the_workload_of_a_stateful_set_is_created_before_its_pods() -> None:
 
 
 def test_a_workload_of_kueue_is_adopted_with_its_older_name() -> None:
-    """Kueue named it without the UID, and makes the set an owner that does not control it."""
+    """Kueue named it without the UID, and makes the set an owner that does not control it.
+
+    An earlier version made it the controller: Kueue would stop the pods of such a workload.
+    """
     conditions = "QuotaReserved Admitted"
     older = a_group_workload("main=2", conditions, name=OLDER)
     owner = OwnerReference(api_version="apps/v1", kind="StatefulSet", name="db", uid=Uid("uid-db"))
-    owned = msgspec.structs.replace(older.metadata, owner_references=(owner,))
-    for found in (older, msgspec.structs.replace(older, metadata=owned)):
+    unnamed = msgspec.structs.replace(older.metadata, owner_references=(owner,))
+    controlling = msgspec.structs.replace(owner, controller=True, block_owner_deletion=True)
+    by_earlier_version = msgspec.structs.replace(owned(older).metadata, owner_references=(controlling,))
+    for metadata in (older.metadata, unnamed, by_earlier_version):
+        found = msgspec.structs.replace(older, metadata=metadata)
         assert STATEFUL_SET.serving is not None
         pod = a_pod("db-0", group=OLDER, has_finalizer=False, role="main")
         plan = serving_plan(STATEFUL_SET.serving, a_set(), (found,), (pod,), NOTHING, JobOptions(), NOW)
         (patch,) = plan.writes
         assert isinstance(patch, Patch)
         (reference,) = patch.body["metadata"]["ownerReferences"]
-        assert (reference.uid, reference.controller) == ("uid-db", True)
+        assert (reference.uid, reference.controller) == ("uid-db", False)
         assert patch.body["metadata"]["annotations"][constants.OWNER_NAME] == "db"
         ((labels,),) = plan.concurrent
         assert isinstance(labels, Patch)
@@ -185,7 +191,7 @@ def test_a_workload_of_kueue_is_adopted_with_its_older_name() -> None:
 
 def test_beside_a_workload_with_the_current_name_the_older_one_is_surplus() -> None:
     both = (a_group_workload("main=2", "", name=name, owners=[]) for name in (DB, OLDER))
-    assert decide(a_set(), *map(controlled, both)) == "delete workload"
+    assert decide(a_set(), *map(owned, both)) == "delete workload"
 
 
 def with_templates(kind: ServingFramework, obj: ServingSet, workload: Workload) -> Workload:
@@ -201,11 +207,11 @@ def with_templates(kind: ServingFramework, obj: ServingSet, workload: Workload) 
     return msgspec.structs.replace(workload, spec=msgspec.structs.replace(workload.spec, pod_sets=pod_sets))
 
 
-def controlled(workload: Workload) -> Workload:
-    owner = OwnerReference(
-        api_version="apps/v1", kind="StatefulSet", name="db", uid=Uid("uid-db"), controller=True
-    )
-    metadata = msgspec.structs.replace(workload.metadata, owner_references=(owner,))
+def owned(workload: Workload) -> Workload:
+    owner = OwnerReference(api_version="apps/v1", kind="StatefulSet", name="db", uid=Uid("uid-db"))
+    named = {constants.OWNER_KIND: "apps/v1, Kind=StatefulSet", constants.OWNER_NAME: "db"}
+    annotations = {**workload.metadata.annotations, **named}
+    metadata = msgspec.structs.replace(workload.metadata, owner_references=(owner,), annotations=annotations)
     return msgspec.structs.replace(workload, metadata=metadata)
 
 

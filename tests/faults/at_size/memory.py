@@ -197,7 +197,7 @@ class ShortJobs:
             return
 
     async def _delete(self, workload: Workload) -> None:
-        owner = workload.metadata.controller
+        owner = workload.metadata.job_owner
         assert owner is not None
         targets: tuple[tuple[Resource[Any], Key], ...] = (
             (JOBS, Key(NAMESPACE, owner.name)),

@@ -62,7 +62,7 @@ class PlacedWorkload(Struct):
         metadata, admission = self.metadata, self.status.admission
         if admission is not None and self._holds():
             self._read(admission)
-        owner = metadata.controller
+        owner = metadata.job_owner
         msgspec.structs.force_setattr(self, "metadata", identity_of(metadata))
         if owner is not None:
             msgspec.structs.force_setattr(self, "owner", owner.uid)

@@ -18,6 +18,9 @@ POD_GROUP_NAME = (
     "kueue.x-k8s.io/pod-group-name"  # a label of pods, or an annotation if it is too long for a label
 )
 MANAGED = "kueue.x-k8s.io/managed"  # on a plain pod in a queue: a label ("true") and the finalizer
+# On the Workload of a set: "group/version, Kind=kind" and the name of the set.
+OWNER_KIND = "kueue.x-k8s.io/job-owner-gvk"
+OWNER_NAME = "kueue.x-k8s.io/job-owner-name"
 IS_GROUP_WORKLOAD = "kueue.x-k8s.io/is-group-workload"  # on the Workload of a pod group: "true"
 WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
 ADMISSION_GATE = "kueue.x-k8s.io/admission"  # a scheduling gate: the pod waits for quota

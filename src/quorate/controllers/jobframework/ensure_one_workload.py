@@ -64,7 +64,7 @@ def ensure_prebuilt_workload(state: JobState[J], workload: Workload | None) -> J
     """
     if workload is None:
         return _without_prebuilt(state)
-    controller = workload.metadata.controller
+    controller = workload.metadata.job_owner
     if controller is None:
         return JobPlan(writes=(workload_patch(workload, {"metadata": _adopted(state, workload)}),))
     if controller.uid != state.job.metadata.uid:

@@ -466,7 +466,7 @@ class JobController(JobSource[J]):
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         for workload in change.versions:
-            if (owner := workload.metadata.controller) is not None:
+            if (owner := workload.metadata.job_owner) is not None:
                 for key in self._owner_key(workload.metadata):
                     # In a burst, jobs that may start or must stop do not wait for the workloads of new jobs.
                     self.reconciler.enqueue(key, urgent=has_quota_reservation(workload))

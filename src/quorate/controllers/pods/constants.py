@@ -18,8 +18,8 @@ SUSPENDING_PARENT: Final = "kueue.x-k8s.io/pod-suspending-parent"  # the framewo
 IS_GROUP: Final = kueue.IS_GROUP_WORKLOAD
 FORCEFULLY: Final = "kueue.x-k8s.io/safe-to-forcefully-delete"
 
-OWNER_KIND: Final = "kueue.x-k8s.io/job-owner-gvk"  # on the Workload of a set: group/version, Kind=...
-OWNER_NAME: Final = "kueue.x-k8s.io/job-owner-name"
+OWNER_KIND: Final = kueue.OWNER_KIND
+OWNER_NAME: Final = kueue.OWNER_NAME
 COMPONENT_INDEX: Final = "kueue.x-k8s.io/component-workload-index"
 
 DEPLOYMENT: Final = "deployment"  # suspending parent of pods that are admitted individually

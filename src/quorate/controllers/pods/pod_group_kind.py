@@ -147,11 +147,11 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
         validated = state.options.gates.pod_integration_validate_group_owner
         if workload is not None and validated and not _is_group_workload(workload):
             return self._refuse(group, "is not a pod group workload")
-        controller = None if workload is None else workload.metadata.controller
-        if workload is not None and controller is not None and _is_of_set(workload):
+        set_ = None if workload is None or not _is_of_set(workload) else workload.metadata.job_owner
+        if workload is not None and set_ is not None:
             own, others = group.divided(_is_of_set_pod)
             if not own.pods:
-                refused = self._refuse(others, f"belongs to {controller.kind} {controller.name}")
+                refused = self._refuse(others, f"belongs to {set_.kind} {set_.name}")
                 return refused.then(self.orphan_plan(workload, state.options, state.now))
             if (released := self.release_ended(others)) != IDLE:
                 return released
@@ -213,7 +213,7 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
         metadata = workload.metadata
         if not _is_group_workload(workload):
             return IDLE
-        if metadata.controller is None or metadata.deletion_timestamp is not None:
+        if metadata.job_owner is None or metadata.deletion_timestamp is not None:
             return JobPlan(writes=remove_finalizer(WORKLOADS, metadata))
         if not c.is_evicted(workload) or c.is_finished(workload):
             return IDLE

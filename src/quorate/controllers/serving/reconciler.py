@@ -91,7 +91,7 @@ class SetController:
             owner = metadata.controller
             if owner is not None and owner.kind == kind:
                 self.reconciler.enqueue(Key(metadata.namespace, owner.name))
-            elif owner is None and metadata.annotations.get(OWNER_KIND, "").endswith(f", Kind={kind}"):
+            elif metadata.annotations.get(OWNER_KIND, "").endswith(f", Kind={kind}"):
                 self.reconciler.enqueue(Key(metadata.namespace, metadata.annotations.get(OWNER_NAME, "")))
 
     async def _reconcile(self, key: Key) -> float | None:
@@ -147,7 +147,7 @@ class SetController:
         return warning_event(about, reason, f"{text}: {refusal.message or refusal.reason}")
 
     def _workloads(self, obj: ServingSet) -> list[Workload]:
-        """Return the workloads that the set controls, and those without controller that it adopts."""
+        """Return the workloads of the set, and those of no object that it adopts."""
         informer = self._context.informers.workloads
         workloads = [
             *informer.by_index(WORKLOADS_OF, obj.metadata.uid),
@@ -169,7 +169,7 @@ class SetController:
                     yield from (group.workload for group in serving.groups(obj, short_names))
 
     def _owners(self, workload: Workload) -> tuple[Uid, ...]:
-        """Return the sets that own ``workload`` without controlling it, as Kueue creates workloads."""
+        """Return the sets that own ``workload``, of which its annotations name none."""
         if not is_adoptable(workload):
             return ()
         kind = self._kind.resource.kind

@@ -15,7 +15,7 @@ from quorate.api.core.pod import Pod
 from quorate.api.events import ObjectReference
 from quorate.api.field_path import look_up
 from quorate.api.kueue import PodSet, Workload, WorkloadSpec
-from quorate.api.meta import ObjectMeta, find_condition
+from quorate.api.meta import ObjectMeta, OwnerReference, find_condition
 from quorate.api.names.kueue import JOB_UID, PREBUILT_WORKLOAD, QUEUE_NAME, RESOURCE_IN_USE
 from quorate.api.names.topology import INDEX_OFFSET
 from quorate.controllers.executor import ObjectEvent, Plan, normal_event, warning_event
@@ -137,7 +137,7 @@ def _create(
             },
             annotations=annotations,
             finalizers=(RESOURCE_IN_USE,),
-            owner_references=(owner_of(resource, metadata),),
+            owner_references=(_owner(kind, obj),),
         ),
         spec=WorkloadSpec(
             pod_sets=with_unique_items(group.pod_sets),
@@ -150,6 +150,15 @@ def _create(
     return Plan(writes=(Create(WORKLOADS, workload, metadata.namespace),), events=(event,))
 
 
+def _owner(kind: ServingKind, obj: ServingSet) -> OwnerReference:
+    """Return the reference to the set, which does not control the workload.
+
+    Kueue stops the pods of a group whose workload has a controller other than a pod.
+    """
+    controlling = owner_of(kind.resource, obj.metadata)
+    return msgspec.structs.replace(controlling, controller=False, block_owner_deletion=False)
+
+
 def _owner_annotations(resource: Resource[ServingSet], metadata: ObjectMeta) -> dict[str, str]:
     return {
         constants.OWNER_KIND: f"{resource.api_version}, Kind={resource.kind}",
@@ -158,19 +167,20 @@ def _owner_annotations(resource: Resource[ServingSet], metadata: ObjectMeta) -> 
 
 
 def is_adoptable(workload: Workload) -> bool:
-    """Return True for a workload of a group that no object controls, as Kueue makes for sets."""
+    """Return True for a workload of a group that is of no set or other object yet."""
     metadata = workload.metadata
-    return metadata.controller is None and metadata.annotations.get(constants.IS_GROUP) == "true"
+    return metadata.job_owner is None and metadata.annotations.get(constants.IS_GROUP) == "true"
 
 
 def _adopted(kind: ServingKind, obj: ServingSet, workload: Workload) -> dict[str, object]:
-    """Return the metadata of a workload without controller that the set takes over."""
-    if not is_adoptable(workload):
+    """Return the metadata of a workload that the set takes over; empty if it is the set's already."""
+    own, references = _owner(kind, obj), workload.metadata.owner_references
+    is_own = any(owner.uid == own.uid and owner.controller for owner in references)  # of an earlier version
+    if not is_own and not is_adoptable(workload):
         return {}
-    others = [owner for owner in workload.metadata.owner_references if owner.uid != obj.metadata.uid]
-    owner = owner_of(kind.resource, obj.metadata)
+    others = [owner for owner in references if owner.uid != own.uid]
     annotations = _owner_annotations(kind.resource, obj.metadata)
-    return {"metadata": {"ownerReferences": [*others, owner], "annotations": annotations}}
+    return {"metadata": {"ownerReferences": [*others, own], "annotations": annotations}}
 
 
 def _sync(

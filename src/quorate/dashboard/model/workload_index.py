@@ -173,7 +173,7 @@ def is_of_version(summary: ExplanationSummary | None, metadata: ObjectMeta) -> T
 def owner_of(workload: Workload) -> OwnerReference | None:
     """Return the job of a workload; None: it has none."""
     owners = workload.metadata.owner_references
-    return workload.metadata.controller or (owners[0] if owners else None)
+    return workload.metadata.job_owner or (owners[0] if owners else None)
 
 
 def searched_text(metadata: ObjectMeta) -> str:

@@ -160,7 +160,7 @@ def observe(
 ) -> ObservedCluster:
     """Join the objects: workloads, pods and pod groups belong to the job that controls them."""
     workload_of = {
-        owner.uid: workload for workload in workloads if (owner := workload.metadata.controller) is not None
+        owner.uid: workload for workload in workloads if (owner := workload.metadata.job_owner) is not None
     }
     group_of = {owner.uid: group for group in groups if (owner := group.metadata.controller) is not None}
     all_pods = tuple(sorted(pods, key=lambda pod: pod.metadata.key))

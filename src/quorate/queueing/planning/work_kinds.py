@@ -54,9 +54,7 @@ def queue_of(workload: Workload) -> Queue:
 
 
 def kind_of(workload: Workload) -> WorkKind:
-    """Return the kind of a workload: by its controller, or by its own name if it has none."""
-    owner = next(
-        (reference for reference in workload.metadata.owner_references if reference.controller), None
-    )
+    """Return the kind of a workload: by its job, or by its own name if it has none."""
+    owner = workload.metadata.job_owner
     kind, name = ("Workload", workload.metadata.name) if owner is None else (owner.kind, owner.name)
     return WorkKind(queue_of(workload), kind, name_pattern(name))

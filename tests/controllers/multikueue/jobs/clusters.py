@@ -157,7 +157,7 @@ def workload_of(
 
 
 def job_uids(workload: Workload) -> tuple[str, ...]:
-    owner = workload.metadata.controller
+    owner = workload.metadata.job_owner
     return () if owner is None else (owner.uid,)
 
 

@@ -105,7 +105,7 @@ class DispatchController:
 
     def _enqueue_components(self, workload: Workload) -> None:
         """Decide again about the other workloads of the same job, which wait for it and go where it goes."""
-        owner = workload.metadata.controller
+        owner = workload.metadata.job_owner
         for other in () if owner is None else self._workloads.by_index(WORKLOADS_OF, owner.uid):
             if other.metadata.name != workload.metadata.name:
                 self._enqueue(other.metadata.key)

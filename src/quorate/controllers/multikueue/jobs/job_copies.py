@@ -96,7 +96,7 @@ class JobCopies:
 
     def components(self, workload: Workload, job: JobRef, workloads: int) -> Components | None:
         """Return the other of the ``workloads`` workloads of a job; None for a kind with one workload."""
-        owner = workload.metadata.controller
+        owner = workload.metadata.job_owner
         if self._kinds[job.kind].names_workload or owner is None:
             return None
         siblings = self._workloads.by_index(WORKLOADS_OF, owner.uid)
