@@ -17,7 +17,7 @@ from quorate.kube.resources import PODS
 
 POLL_S: Final = 0.5  # between two looks at the pods of a job that is followed
 _MOST_FAILURES: Final = 600  # to read one log, one after the other: five minutes
-_LOOKS_AFTER_END: Final = 20  # for the rest of a log whose stream broke
+_LOOKS_AFTER_END: Final = 20  # for the rest of a broken stream
 _INDEXES: Final = (JOB_COMPLETION_INDEX, "volcano.sh/task-index")
 
 

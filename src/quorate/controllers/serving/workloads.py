@@ -153,7 +153,7 @@ def _create(
 def _owner(kind: ServingKind, obj: ServingSet) -> OwnerReference:
     """Return the reference to the set, which does not control the workload.
 
-    Kueue stops the pods of a group whose workload has a controller other than a pod.
+    Kueue stops the pods of a group if an object other than a pod controls its workload.
     """
     controlling = owner_of(kind.resource, obj.metadata)
     return msgspec.structs.replace(controlling, controller=False, block_owner_deletion=False)
