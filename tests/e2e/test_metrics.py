@@ -159,7 +159,6 @@ async def counted(url: str) -> Scrape | None:
     assert missing == [
         "kueue_local_queue_admission_fair_sharing_usage",  # not configured
         "multikueue_cluster_status",  # there are no worker clusters
-        "quorate_audit_differences",  # no audit has run
         "quorate_pending_start_seconds",  # nothing waits for long
         *RESERVATIONS,  # there are none
         *ESTIMATES,

@@ -59,9 +59,8 @@ class _Gauges(Collector):
         }
         build = BY_NAME["kueue_build_info"]
         families[build.name].add_metric([_BUILD.get(label, "") for label in build.labels], 1.0)
-        role, differences = self._replica.role, recorder.differences
-        if differences is not None:
-            families["quorate_audit_differences"].add_metric([role], differences)
+        role = self._replica.role
+        families["quorate_audit_differences"].add_metric([role], recorder.differences)
         for queue, cluster, status in self._replica.worker_clusters():
             for value in _STATUSES:
                 of_cluster = [queue, cluster, value, role]

@@ -69,7 +69,7 @@ class Recorder(Collector):
         self._role = role
         self.custom = custom
         self.preemption_skips: Counts[str] = Counts()  # in the last cycle, by cluster queue
-        self.differences: int | None = None  # between model and stored objects, at the last audit
+        self.differences = 0  # between model and stored objects, at the last audit
         self._counted_cohorts: set[str] = set()  # that have counters
         # By name and the values of ``labels_of``; a family without labels has its series from the beginning.
         self._series: dict[str, dict[tuple[str, ...], _Series]] = {
