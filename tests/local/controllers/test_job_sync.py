@@ -71,6 +71,21 @@ def test_a_work_queue_adds_no_pods_after_the_first_success() -> None:
     assert "Complete" in world.true_conditions
 
 
+def test_a_pod_that_is_deleted_before_its_job_succeeds_counts_as_failed() -> None:
+    world = SimulatedJob(a_job(completions=None, parallelism=2))
+    world.settle()
+    first, second = world.pods
+    world.finish(first)
+    world.run(second)
+    world.settle()
+    world.delete(second)
+    world.settle()
+    world.stop(second)
+    world.settle()
+    assert (world.status.succeeded, world.status.failed) == (1, 1)
+    assert "Complete" in world.true_conditions
+
+
 def test_suspending_deletes_the_pods_and_resuming_restarts_the_deadline() -> None:
     world = SimulatedJob(a_job(completions=3, parallelism=3))
     world.settle()

@@ -314,6 +314,22 @@ async def test_only_annotations_of_its_specification_count_as_a_generation_of_a_
 
 
 @with_api
+async def test_labels_count_as_a_generation_of_a_slice_of_endpoints(api: Api) -> None:
+    path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+    await api("POST", path, {"metadata": {"name": "s"}, "addressType": "IPv4", "endpoints": []})
+    for part, generation in (("annotations", 1), ("labels", 2)):
+        _, changed = await api("PATCH", f"{path}/s", {"metadata": {part: {"a": "b"}}}, Content_Type=MERGE)
+        assert changed["metadata"]["generation"] == generation
+
+
+@with_api
+async def test_all_kinds_without_fields_of_their_own_have_the_selectors_of_metadata(api: Api) -> None:
+    query = "fieldSelector=metadata.name=edit,metadata.namespace="
+    code, roles = await api("GET", f"/apis/rbac.authorization.k8s.io/v1/clusterroles?{query}")
+    assert (code, [role["metadata"]["name"] for role in roles["items"]]) == (200, ["edit"])
+
+
+@with_api
 async def test_a_status_patch_sets_the_nominated_node(api: Api) -> None:
     await api("POST", PODS, a_pod("a"))
     status = {"status": {"nominatedNodeName": "n"}}

@@ -20,6 +20,26 @@ CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage":
     ("resource", "obj", "want"),
     [
         ("services", {"spec": {}}, ["spec.ports Required"]),
+        (
+            "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+            {"spec": {"policyName": "p", "validationActions": ["Deny", "Audit", "Deny"]}},
+            ["spec.validationActions[2] Duplicate"],
+        ),
+        (
+            "certificatesigningrequests.certificates.k8s.io",
+            {"status": {"conditions": [{"type": "Approved", "status": "False"}]}},
+            [
+                "spec.request Invalid",
+                "spec.usages Required",
+                "spec.signerName Invalid",
+                "status.conditions[0].status NotSupported",
+            ],
+        ),
+        (
+            "persistentvolumes",
+            {"spec": VOLUME | {"hostPath": {"path": "/x"}, "nodeAffinity": {"required": {}}}},
+            ["spec.nodeAffinity.required.nodeSelectorTerms Required"],
+        ),
         ("services", {"spec": {"clusterIP": "None"}}, []),
         ("services", {"spec": {"type": "ExternalName"}}, ["spec.externalName Required"]),
         ("services", {"spec": {"ports": [{"port": 0}]}}, ["spec.ports[0].port Invalid"]),
@@ -190,3 +210,13 @@ def test_creation_of_other_kinds(resource: str, obj: Json, want: list[str]) -> N
 )
 def test_updates_of_other_kinds(resource: str, old: Json, new: Json, want: list[str]) -> None:
     assert show(STRATEGIES[resource].validate_update(new, old)) == want
+
+
+@pytest.mark.parametrize(
+    ("type_", "want"),
+    [("LoadBalancer", []), ("ClusterIP", ["status.loadBalancer.ingress Forbidden"])],
+)
+def test_only_a_load_balancer_has_its_addresses(type_: str, want: list[str]) -> None:
+    status = {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}
+    service = {"spec": {"type": type_}, "status": status}
+    assert show(STRATEGIES["services"].validate_status(service, {})) == want

@@ -276,7 +276,8 @@ def _counted_status(
 def _counts_as_failed(spec: JobSpec, pod: Pod, finished: FinishedReason | None) -> bool:
     """Return True if a released pod counts as failed.
 
-    Pods that end because the job failed count; pods that end because the job succeeded do not.
+    Pods that end because the job failed count; pods that end because the job succeeded do not, except those
+    that are being deleted before.
     """
     if (
         pod.status.phase == "Succeeded"
@@ -284,9 +285,7 @@ def _counts_as_failed(spec: JobSpec, pod: Pod, finished: FinishedReason | None) 
         or not counts_against_limit(spec, pod)
     ):
         return False
-    if finished is None:
-        return has_failed(spec, pod)
-    return pod.status.phase == "Failed" or not finished.success
+    return has_failed(spec, pod) or (finished is not None and not finished.success)
 
 
 def _suspended_condition(

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Final
 
 from quorate.api.codec import Json
 from quorate.local.objects.errors import bad_request, conflict, internal, invalid, invalid_value
@@ -26,6 +27,10 @@ UpdateFunction = Callable[[Json], Json]
 
 STATUS_SUBRESOURCES = ("status", "approval")
 """Subresources that change a part of the status and nothing else."""
+METADATA_IN_GENERATION: Final = {
+    "deployments.apps": "annotations",
+    "endpointslices.discovery.k8s.io": "labels",
+}
 IMMUTABLE_METADATA = (
     "uid",
     "creationTimestamp",
@@ -213,12 +218,9 @@ def _restore_metadata(new: Json, old: Json) -> None:
 
 
 def _generation_fields(kind: Kind, obj: Json) -> Json:
-    """Return the fields that increment the generation on change: all but metadata and status.
-
-    For a Deployment they include the annotations.
-    """
+    """Return the fields that increment the generation on change: all but status, and little of metadata."""
     excluded = ("metadata", "status") if kind.has_status else ("metadata",)
     fields = {name: value for name, value in obj.items() if name not in excluded}
-    if kind.resource == "deployments.apps":
-        fields["annotations"] = obj["metadata"].get("annotations") or {}
+    if part := METADATA_IN_GENERATION.get(kind.resource):
+        fields[part] = obj["metadata"].get(part) or {}
     return fields

@@ -133,6 +133,7 @@ _OWN_FUNCTIONS: dict[str, Strategy] = {
         prepare_for_update=cluster_defaults.prepare_service_for_update,
         validate_create=networking.validate_new_service,
         validate_update=networking.validate_service_update,
+        validate_status=networking.validate_service_status,
     ),
     "events": Strategy(validate=validate_as("CoreEvent")),
     "events.events.k8s.io": Strategy(

@@ -44,9 +44,7 @@ def parse(kind: Kind, labels: str, fields: str) -> Selector:
 
 def field_values(kind: Kind, entry: Entry) -> dict[str, str]:
     """Return the selectable fields of an object as strings."""
-    values = {"metadata.name": entry.key.name}
-    if kind.namespaced:
-        values["metadata.namespace"] = entry.key.namespace
+    values = {"metadata.name": entry.key.name, "metadata.namespace": entry.key.namespace}
     if kind.selectable_fields:
         obj = entry.decode()
         values |= {
@@ -85,7 +83,7 @@ def _field_requirements(kind: Kind, text: str) -> Iterator[Requirement]:
         value = re.sub(r"\\(.)", r"\1", value)
         supported = [
             "metadata.name",
-            *(["metadata.namespace"] if kind.namespaced else []),
+            *(["metadata.namespace"] if kind.namespaced or not kind.selectable_fields else []),
             *kind.selectable_fields,
         ]
         if label not in supported:

@@ -3,7 +3,14 @@
 from typing import Final
 
 from quorate.api.codec import Json
-from quorate.local.objects.errors import Cause, forbidden_field, invalid_value, not_supported, required
+from quorate.local.objects.errors import (
+    Cause,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
 from quorate.local.server.admission_rules.policies import unsupported_parts
 from quorate.local.server.registry.validation.field_rules import Causes, Scope, check, first_causes, relation
 from quorate.local.server.registry.validation.formats import check_format, qualified
@@ -168,6 +175,9 @@ def approved_or_denied(request: Json, path: str, _: Scope) -> Causes:
     if types >= set(DECISIONS):
         message = "Approved and Denied conditions are mutually exclusive"
         yield invalid_value("status.conditions", "Denied", message)
+    for index, condition in enumerate(request.get("status", {}).get("conditions", ())):
+        if condition.get("type") in (*DECISIONS, "Failed") and condition.get("status", "True") != "True":
+            yield not_supported(f"status.conditions[{index}].status", condition["status"], ("True",))
 
 
 def validate_request_status(new: Json, old: Json) -> list[Cause]:
@@ -216,3 +226,6 @@ def deny_or_warn(binding: Json, path: str, _: Scope) -> Causes:
             " API response and headers serves no purpose)"
         )
         yield invalid_value("spec.validationActions", actions, message)
+    for index, action in enumerate(actions):
+        if action in actions[:index]:
+            yield duplicate(f"spec.validationActions[{index}]", action)

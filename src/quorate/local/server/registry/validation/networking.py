@@ -84,6 +84,15 @@ def validate_service_update(new: Json, old: Json) -> list[errors.Cause]:
     return [*_single_stack(new["spec"]), *_kept_address(new, old)]
 
 
+def validate_service_status(new: Json, _: Json) -> list[errors.Cause]:
+    """Check that only a service of type LoadBalancer has an address of a load balancer."""
+    ingress = new.get("status", {}).get("loadBalancer", {}).get("ingress")
+    if ingress and _service_type(new["spec"]) != "LoadBalancer":
+        where = "status.loadBalancer.ingress"
+        return [errors.forbidden_field(where, "may only be used when `spec.type` is 'LoadBalancer'")]
+    return []
+
+
 def _single_stack(spec: Json) -> Causes:
     """Refuse two IP families, which only a headless service without a selector may have."""
     if spec.get("clusterIP") == HEADLESS and not spec.get("selector"):
