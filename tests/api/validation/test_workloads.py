@@ -213,6 +213,21 @@ READY = "admissionChecks: [{{name: c, state: {}, podSetUpdates: [{{name: main, l
             [], id="empty values, as clients in Go write them",
         ),
         pytest.param(
+            reserved("{name: main, count: 3, template: {spec: {containers: [{tty: false, "
+                     "resources: {requests: {cpu: 1, memory: 1024Mi}}, livenessProbe: {periodSeconds: 0}}]}}}"),
+            reserved("{name: main, count: 3, template: {spec: {containers: [{livenessProbe: {}, "
+                     'resources: {requests: {cpu: "1", memory: 1Gi}}}]}}}'),
+            [], id="the same template as a client in Go writes it",
+        ),
+        pytest.param(
+            reserved("{name: main, count: 3, template: {spec: {containers: "
+                     "[{resources: {requests: {cpu: 1}}}]}}}"),
+            reserved("{name: main, count: 3, template: {spec: {containers: "
+                     "[{resources: {requests: {cpu: 1001m}}}]}}}"),
+            ["spec.podSets[0]: 'main' cannot change while quota is reserved (evict the workload first)"],
+            id="a larger request",
+        ),
+        pytest.param(
             reserved("{name: main, count: 3, template: {spec: {volumes: [{name: v, emptyDir: {}}]}}}"),
             reserved("{name: main, count: 3, template: {spec: {volumes: [{name: v}]}}}"),
             ["spec.podSets[0]: 'main' cannot change while quota is reserved (evict the workload first)"],

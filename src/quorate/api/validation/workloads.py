@@ -14,6 +14,7 @@ from quorate.api.findings import Finding, child_path
 from quorate.api.kueue import PODS_RUN_AGAIN, Admission, PodSet, ReclaimablePod, Workload
 from quorate.api.meta import is_true
 from quorate.api.names.kueue import ELASTIC_JOB, PRIORITY_BOOST, SLICE_REPLACEMENT_FOR
+from quorate.api.normal_form import with_amounts_in_nanos
 from quorate.api.quantity import PODS
 from quorate.api.validation.fields import (
     Findings,
@@ -219,28 +220,31 @@ def _without_places(admission: Admission) -> Admission:
 def _without_count(pod_set: PodSet) -> Any:
     """Return a pod set without its count as plain JSON values, for comparison.
 
-    Clients in Go write ``metadata: {}`` although they did not read it, and leave out empty lists and maps.
-    Another empty object says something, as ``emptyDir: {}`` does.
+    Clients in Go write ``metadata: {}`` although they did not read it, leave out empty lists and maps, false
+    and 0, and write ``cpu: "1"`` for ``cpu: 1``.  Another empty object says something, as ``emptyDir: {}``.
     """
     whole = codec.to_builtins(pod_set)
-    return _without_empty({name: value for name, value in whole.items() if name != "count"})
+    template = with_amounts_in_nanos(whole.pop("template", None))
+    rest = {name: value for name, value in whole.items() if name != "count"}
+    return _without_empty(rest, _EMPTY), _without_empty(template, (*_EMPTY, "", 0))
 
 
+_EMPTY: Final[tuple[Any, ...]] = (None, [])
 _MAY_BE_EMPTY: Final = frozenset(
     {"metadata", "resources", "labels", "annotations", "nodeSelector", "requests", "limits", "matchLabels"}
 )
 
 
-def _without_empty(value: Any) -> Any:
+def _without_empty(value: Any, empty: tuple[Any, ...]) -> Any:
     if isinstance(value, list):
-        return [_without_empty(item) for item in value]
+        return [_without_empty(item, empty) for item in value]
     if not isinstance(value, dict):
         return value
-    kept = {name: _without_empty(item) for name, item in value.items()}
+    kept = {name: _without_empty(item, empty) for name, item in value.items()}
     return {
         name: item
         for name, item in kept.items()
-        if item not in (None, []) and not (item == {} and name in _MAY_BE_EMPTY)
+        if item not in empty and not (item == {} and name in _MAY_BE_EMPTY)
     }
 
 
