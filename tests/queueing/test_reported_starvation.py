@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from quorate.queueing import conditions as c
 from tests.queueing.notation import Json
 from tests.queueing.test_planned_starts import all_planned, job, queue, run_cycle, started
 from tests.queueing.world import World
@@ -297,3 +298,31 @@ def test_an_estimated_start_stays_while_later_jobs_arrive_and_time_passes() -> N
         world.now = 20 + 10 * number
         world.run({"create": [f"l{number}"]})
     assert found == {100.0}
+
+
+@pytest.mark.parametrize(
+    ("kind", "restarted"),
+    [("clusterQueues", "ClusterQueueRestarted"), ("localQueues", "LocalQueueRestarted")],
+)
+def test_a_drained_workload_keeps_its_rank_when_its_queue_runs_again(kind: str, restarted: str) -> None:
+    """The lifecycle writes Requeued, on which admission does not wait: a later workload would overtake."""
+    jobs = [
+        {"name": name, "queue": "cq", "created": at, "requests": {"cpu": 2}} for at, name in enumerate("ab")
+    ]
+    given = {"clusterQueues": {"cq": {"quota": [{"default": {"cpu": 2}}]}}, "workloads": jobs}
+    world = World({"flavors": ["default"], **given})
+    queue = "cq" if kind == "clusterQueues" else next(iter(world.state.ledger.local_queues)).name
+    for step in (
+        "cycle",
+        {"update": {kind: {queue: {"stopPolicy": "HoldAndDrain"}}}},
+        {"evictionDone": ["a"]},
+    ):
+        world.run(step)
+    assert not world.admitted()
+    world.settle = lambda: None  # type: ignore[method-assign]
+    world.run({"update": {kind: {queue: {"stopPolicy": "None"}}}})
+    world.run("cycle")
+    assert list(world.admitted()) == ["a"]
+    requeued = world.condition("a", c.REQUEUED)
+    assert requeued is not None
+    assert (requeued.status, requeued.reason) == ("True", restarted)

@@ -319,10 +319,36 @@ def is_inadmissible(requeued: Condition | None) -> bool:
     return requeued is not None and (requeued.status, requeued.reason) == ("False", INADMISSIBLE)
 
 
-def is_backing_off(workload: Workload, now: float) -> bool:
-    """Return True if a backoff or Requeued=False keeps the workload from being tried by any event."""
+_RESTARTS: Final = {
+    LOCAL_QUEUE_STOPPED: ("LocalQueueRestarted", "The LocalQueue was restarted after being stopped"),
+    CLUSTER_QUEUE_STOPPED: ("ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped"),
+}
+
+
+def restarted(workload: Workload, now: float) -> Condition | None:
+    """Return Requeued=True for a workload that the stop of its queue evicted: the queue runs again.
+
+    None if the workload was not evicted by a stop, or is requeued already.
+    """
     requeued = find_condition(workload.status.conditions, REQUEUED)
-    if requeued is not None and requeued.status == "False" and not is_inadmissible(requeued):
+    if requeued is None or requeued.status != "False" or requeued.reason not in _RESTARTS:
+        return None
+    reason, message = _RESTARTS[requeued.reason]
+    return new_condition(REQUEUED, "True", reason, message, now, workload.metadata.generation)
+
+
+def is_backing_off(workload: Workload, now: float) -> bool:
+    """Return True if a backoff or Requeued=False keeps the workload from being tried by any event.
+
+    A stop of its queue does not: the queue itself admits nothing until it runs again, and then the workload
+    must not lose its rank to workloads that were not evicted.
+    """
+    requeued = find_condition(workload.status.conditions, REQUEUED)
+    if (
+        requeued is not None
+        and requeued.status == "False"
+        and requeued.reason not in (INADMISSIBLE, *_RESTARTS)
+    ):
         return True
     until = requeue_at(workload)
     return until is not None and until > now

@@ -214,7 +214,8 @@ READY = "admissionChecks: [{{name: c, state: {}, podSetUpdates: [{{name: main, l
         ),
         pytest.param(
             reserved("{name: main, count: 3, template: {spec: {containers: [{tty: false, "
-                     "resources: {requests: {cpu: 1, memory: 1024Mi}}, livenessProbe: {periodSeconds: 0}}]}}}"),
+                     "resources: {requests: {cpu: 1, memory: 1024Mi}}, "
+                     "livenessProbe: {periodSeconds: 0}}]}}}"),
             reserved("{name: main, count: 3, template: {spec: {containers: [{livenessProbe: {}, "
                      'resources: {requests: {cpu: "1", memory: 1Gi}}}]}}}'),
             [], id="the same template as a client in Go writes it",

@@ -197,18 +197,12 @@ def _requeue_after_restart(context: WorkloadContext) -> Transition | None:
     if requeued is None or requeued.status == "True":
         return None
     local, cluster = context.queues.local_queue, context.queues.cluster_queue
-    if requeued.reason == c.LOCAL_QUEUE_STOPPED and local.found and local.stop_policy == "None":
-        return _requeue(context, "LocalQueueRestarted", "The LocalQueue was restarted after being stopped")
-    if (
-        requeued.reason == c.CLUSTER_QUEUE_STOPPED
-        and cluster is not None
-        and cluster.found
-        and cluster.stop_policy == "None"
-    ):
-        return _requeue(
-            context, "ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped"
-        )
-    return None
+    if requeued.reason == c.LOCAL_QUEUE_STOPPED:
+        runs = local.found and local.stop_policy == "None"
+    else:
+        runs = cluster is not None and cluster.found and cluster.stop_policy == "None"
+    again = c.restarted(context.workload, context.now)
+    return None if again is None or not runs else _requeue(context, again.reason, again.message)
 
 
 def _reconcile_admission_gates(context: WorkloadContext) -> Transition | None:

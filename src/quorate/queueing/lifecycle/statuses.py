@@ -42,6 +42,8 @@ def admit_status(workload: Workload, reserve: Reserve, now: float) -> WorkloadSt
         generation,
     )
     new = [reserved]
+    if (again := c.restarted(workload, now)) is not None:
+        new.append(again)
     if reserve.admitted:
         new.append(admitted_condition(workload, now))
     for old in workload.status.conditions:

@@ -4,7 +4,7 @@ from quorate.api.kueue import Admission, PodSetAssignment
 from quorate.api.kueue.topology import topology_assignment
 from quorate.queueing.assignment import Assignment
 from quorate.queueing.cluster_queue import ClusterQueueState
-from quorate.queueing.conditions import executed_s, queued_since
+from quorate.queueing.conditions import executed_s, queued_since, restarted
 from quorate.queueing.decisions import Reserve
 from quorate.queueing.inadmissible_reasons import Shortage
 from quorate.queueing.pending.entry import Entry
@@ -92,6 +92,7 @@ def reserve(
     checks = queue.checks_for(admission)
     admitted = not assignment.delayed and ready.issuperset(checks)
     replaced = queue.reservations.get(entry.shape.replaces)
+    since = queued_since(entry.workload) if restarted(entry.workload, now) is None else now
     decision = Reserve(
         key=entry.key,
         uid=metadata.uid,
@@ -100,7 +101,7 @@ def reserve(
         admission=admission,
         admitted=admitted,
         checks=checks,
-        waited_s=max(0.0, now - queued_since(entry.workload)),
+        waited_s=max(0.0, now - since),
         cluster="" if replaced is None else replaced.workload.status.cluster_name,
         executed_s=None if replaced is None else executed_s(replaced.workload, now),
         unplaced=unplaced_pods(state, queue, entry, assignment),
