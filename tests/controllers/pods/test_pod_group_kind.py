@@ -81,6 +81,21 @@ def test_a_group_without_workload(line: str, want: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "want"),
+    [
+        pytest.param("a=running b=running", "", id="all pods run"),
+        pytest.param("a=running-gone b=failed", "release a; release b", id="one is being deleted"),
+        pytest.param("a=failed-gone b=succeeded-gone", "release a; release b", id="all have ended"),
+    ],
+)
+def test_a_group_waits_for_no_replacement_in_a_namespace_that_is_being_deleted(line: str, want: str) -> None:
+    """The namespace controller deletes other objects, such as the Workload, when no pod is left."""
+    context = replace(NOTHING, namespace_deleted=True)
+    workload = a_group_workload(conditions="QuotaReserved Admitted")
+    assert show(decide_group(pods(line), workload, context, OPTIONS, NOW)) == want
+
+
+@pytest.mark.parametrize(
     ("line", "conditions", "want"),
     [
         pytest.param("a=gated b=gated", "not-QuotaReserved:Pending", "", id="pending"),

@@ -101,6 +101,7 @@ class ReconcileContext:
     """What a job's plan depends on besides the job and its workloads."""
 
     namespace_managed: bool = True
+    namespace_deleted: bool = False  # no object can be created in it any more
     flavors: Mapping[str, ResourceFlavor]
     workload_classes: Mapping[str, WorkloadPriorityClass]
     pod_classes: Mapping[str, PriorityClass]

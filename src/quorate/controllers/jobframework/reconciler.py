@@ -182,6 +182,10 @@ class JobReconciler(Generic[J]):
         namespace = self._context.informers.namespaces.get(Key("", name))
         return namespace is not None and matches_selector(self._selector, namespace.metadata.labels)
 
+    def _is_namespace_deleted(self, name: str) -> bool:
+        namespace = self._context.informers.namespaces.get(Key("", name))
+        return namespace is not None and namespace.metadata.deletion_timestamp is not None
+
     async def reconcile(self, key: Key) -> float | None:
         job = self._source.cached(key)
         workloads = self._source.workloads(key)
@@ -345,6 +349,7 @@ class JobReconciler(Generic[J]):
         groups = self._native.view(job.metadata.uid, informers.topologies) if self._native and job else None
         return ReconcileContext(
             namespace_managed=self.manages_namespace(key.namespace),
+            namespace_deleted=self._is_namespace_deleted(key.namespace),
             flavors=ByName(informers.flavors),
             workload_classes=ByName(informers.workload_classes),
             pod_classes=ByName(informers.pod_classes),

@@ -128,6 +128,8 @@ def _decide(
     if state.native is None:
         return JobPlan(wake_at=now + NATIVE_GROUPS_RETRY_S)
     if isinstance(kind, ComposableJobKind):
+        if context.namespace_deleted:
+            return kind.release_ended(job)
         composed = kind.ensure_one_workload(state, owned[0] if owned else None)
         return composed if isinstance(composed, JobPlan) else _with_workload(*composed)
     if state.names_workload:

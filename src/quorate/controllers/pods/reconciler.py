@@ -240,7 +240,7 @@ class PodController:
 
     def _namespace_changed(self, change: Change[Namespace]) -> None:
         old, new = change.old, change.new
-        if new is not None and (old is None or old.metadata.labels != new.metadata.labels):
+        if new is not None and (old is None or _what_pods_ask(old) != _what_pods_ask(new)):
             for pod in self._pods.by_index(_NAMESPACE, new.metadata.name):
                 self._single.reconciler.enqueue(pod.metadata.key)
                 for group in self._group_key(pod):
@@ -300,6 +300,11 @@ class PodController:
             queue=queue,
         )
         return await self._single.executor.execute(key, plan)
+
+
+def _what_pods_ask(namespace: Namespace) -> tuple[object, ...]:
+    """Return whether pods of the namespace are managed, and whether a group can get replacements."""
+    return namespace.metadata.labels, namespace.metadata.deletion_timestamp
 
 
 def pod_key_of(workload: Workload) -> Iterator[Key]:
