@@ -222,15 +222,16 @@ NINE_PLACES = {
 
 
 @given(trees(most=3), requests(most=7, whole=False))
+@example({("b0", "r0", "h0"): 1, ("b0", "r0", "h1"): 2}, Asked(3, required=0, layers=((2, 2),), leader=1))
 @example(NINE_PLACES, Asked(count=9, layers=((1, 4), (2, 2))))
 @example(NINE_PLACES, Asked(count=9, layers=((0, 8), (1, 4), (2, 2))))
 @examples(150)
 def test_a_smaller_slice_needs_the_room_of_its_own_pods(hosts: Hosts, asked: Asked) -> None:
-    """Without a leader, it is enough that some placement satisfies the request."""
+    """It is enough that some placement satisfies the request."""
     found = placed(hosts, asked)
     if found is not None:
         assert_sound(hosts, asked, found)
-    elif asked.leader is None:
+    else:
         assert not any(satisfies(hosts, asked, placement) for placement in every_placement(hosts, asked))
 
 

@@ -107,8 +107,8 @@ def _place_smaller_slice(
                 return outcome
             continue
         others = _outside(tree, replace(workers, count=workers.count - count), own)
-        leader_outside = leader and _outside(tree, leader, own)
-        for beside_others, beside_last in dict.fromkeys(((leader_outside, None), (None, leader))):
+        leads = [(leader, None)] if leader is None else [(_outside(tree, leader, own), None), (None, leader)]
+        for beside_others, beside_last in leads:
             of_others = placed(others, beside_others, inside)
             of_last = None if of_others is None else placed(last, beside_last, own)
             if of_others is not None and of_last is not None:
