@@ -79,6 +79,7 @@ CASES = {
     "a rank occurs twice": ([("a", 2, None), ("b", 2, None)], {"a": X, "b": X}),
     "a rank is too large": ([("a", 3, None)], {"a": X}),
     "a running pod is elsewhere": ([("a", 2, X), ("b", 0, None), ("c", 1, None)], {"b": X, "c": Y}),
+    "names out of order": ([("a", 2, X), ("c", 0, None), ("b", 1, None)], {"c": X, "b": Y}),
     "a full domain": ([("a", None, X), ("b", None, X), ("c", None, None)], {"c": Y}),
     "a domain with too many": ([(n, None, X) for n in "abc"] + [("d", None, None)], {"d": Y}),
     "more pods than places": ([(n, None, None) for n in "abcd"], {"a": X, "b": X, "c": Y}),

@@ -117,7 +117,8 @@ def choose_domains(
     counts: dict[Values, int] = {}
     for values, count in domains:
         counts[values] = counts.get(values, 0) + max(count, 0)
-    ordered = sorted(pods, key=lambda pod: pod.name)
+    # Those with a rank come first: after a replacement, the slices of gated pods stay together.
+    ordered = sorted(pods, key=lambda pod: (pod.rank is None, pod.rank or 0, pod.name))
     chosen = _by_rank(counts, ordered)
     if chosen is None:
         chosen = _greedy(counts, ordered, ended)
