@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from quorate.gang.reports import queue_reports
 from tests.gang.generated_worlds import worlds
+from tests.gang.test_played_remedies import facts_of
 from tests.gang.vectors import settings_of
 from tests.gang.world import World, key_of
 from tests.search import examples
@@ -75,7 +76,7 @@ def test_a_cordoned_node_counts_in_the_shares_of_queues_and_takes_no_pod(
     ("minimum", "amounts"),
     [
         pytest.param(3, "need 6, have 5 of 6 now)", id="the members up to the first that has none"),
-        pytest.param(4, "need 6, have 5 of 6 now), so it can never fit", id="more than the queue may have"),
+        pytest.param(4, "need 8, have 5 of 6 now), so it can never fit", id="more than the queue may have"),
         pytest.param(1, "need 2, have 1 of 6 now)", id="one more, beyond the minimum"),
     ],
 )
@@ -173,3 +174,14 @@ def test_members_that_no_node_takes_name_the_limit_of_their_queue_too(
     reason = str(opened(given_, plugin, profile).session().pending_reasons[key_of("a")])
     assert ("their queue may not allocate more now" in reason) == bool(text), reason
     assert text in reason
+
+
+def test_a_capability_for_all_members_is_a_remedy() -> None:
+    given_ = {
+        "nodes": [{"name": "n", "cpu": 8}],
+        "queues": [{"name": "q", "capability": {"cpu": 2}}],
+        "podGroups": [{"name": "g", "queue": "q", "minMember": 2, "phase": "Inqueue"}],
+        "pods": [{"name": "g", "count": 2, "group": "g", "cpu": 3}],
+    }
+    facts = facts_of(opened(given_, "capacity", "design", "allocate"), "g")
+    assert [remedy.text for remedy in facts.remedies] == ["raise capability of queue q to 6 cpu"]

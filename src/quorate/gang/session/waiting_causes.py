@@ -32,14 +32,13 @@ def refusal_by_queue(session: Session, gang: Gang, request: Amounts | None = Non
     if request is None:
         request = dict(min((sorted(shape.amounts.items()) for shape in gang.shapes), default=()))
     share = _share_shortage(session, queue, request)
+    least = None if share is None else _beyond_capability(session, gang, share.queue)
+    if least is not None:  # name what all members need, because no other pod has to end for a part of them
+        share = _share_shortage(session, queue, least) or share
     text = no_share_message(share)
     if gang.quota_admission is not None:
         text = f"they request more than minResources, or {text}"
-    return Cause(
-        text,
-        share=share,
-        exceeds_capability=share is not None and _exceeds_capability(session, gang, share.queue),
-    )
+    return Cause(text, share=share, exceeds_capability=least is not None)
 
 
 def requests_until(session: Session, task: Task, statement: Statement) -> tuple[Amounts, Amounts]:
@@ -78,20 +77,21 @@ def _share_shortage(session: Session, queue: Queue, request: Amounts) -> QueueQu
     return next((shortage for shortage in shortages if shortage is not None), None)
 
 
-def _exceeds_capability(session: Session, gang: Gang, short: str) -> bool:
-    """Return True if the missing members of ``gang`` request more than its queue may ever have.
+def _beyond_capability(session: Session, gang: Gang, short: str) -> Amounts | None:
+    """Return what the missing members of ``gang`` request at least; None if its queue may ever have that.
 
     ``short``: that queue or a queue above it, of which the limit applies too.
     """
     limited = [queue for name in {gang.queue, short} if (queue := session.queues[name]).capability]
     if not limited:
-        return False
+        return None
     least = least_requests(gang.shapes, max(1, gang.missing_members(with_best_effort=False)))
-    return any(
+    exceeds = any(
         amount > queue.capability.get(resource, amount)
         for queue in limited
         for resource, amount in least.items()
     )
+    return least if exceeds else None
 
 
 def least_requests(shapes: Counter[Shape], members: int) -> Amounts:
