@@ -12,6 +12,10 @@ from tests.queueing.given import replace
 from tests.queueing.world import World, differences
 
 CPU = FlavorResource("default", "cpu")
+LENDING_NOTHING = {
+    "covered": ["cpu"],
+    "flavors": [{"name": "default", "quotas": {"cpu": {"nominal": 1, "lendingLimit": 0}}}],
+}
 
 
 def a_world(
@@ -52,6 +56,42 @@ def test_growing_takes_quota_for_the_new_pods_only() -> None:
     assert (reserving(world), used_cpus(world.state)) == (["new", "old"], 3)
     world.run({"finish": ["old"]})
     assert (reserving(world), used_cpus(world.state)) == (["new"], 3)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "queue", "starts"),
+    [
+        (2, {}, True),
+        (3, {}, False),
+        (2, {"cohort": "all"}, True),
+        (3, {"cohort": "all"}, False),
+        (2, {"resourceGroups": [LENDING_NOTHING], "cohort": "all"}, True),
+    ],
+)
+def test_a_slice_needs_quota_for_what_it_adds_only_if_the_quota_is_lowered(
+    cpu: int, queue: dict[str, Any], starts: bool
+) -> None:
+    world = a_world(new(cpu), quota=1, **queue)
+    cycle(world)
+    assert reserving(world) == (["new", "old"] if starts else ["old"])
+    assert used_cpus(world.state) == 2
+
+
+def test_a_job_above_a_lowered_quota_grows_in_another_flavor() -> None:
+    flavors = [{"name": "default", "quotas": {"cpu": 1}}, {"name": "other", "quotas": {"cpu": 2}}]
+    head, workers = {"name": "head", "requests": {"cpu": 2}}, {"name": "workers", "requests": {"cpu": 1}}
+    by_pod_set = {"head": {"flavors": {"cpu": "default"}}, "workers": {"flavors": {"cpu": "other"}}}
+    old = {"name": "old", "queue": "cq", "podSets": [head, workers], "admitted": {"podSets": by_pod_set}}
+    grown = {"name": "new", "queue": "cq", "podSets": [head, workers | {"count": 2}], "replaces": "old"}
+    world = World(
+        {
+            "flavors": ["default", "other"],
+            "clusterQueues": {"cq": {"resourceGroups": [{"covered": ["cpu"], "flavors": flavors}]}},
+            "workloads": [old, grown],
+        }
+    )
+    cycle(world)
+    assert reserving(world) == ["new", "old"]
 
 
 def test_the_time_of_a_job_goes_on_when_it_grows() -> None:

@@ -5,7 +5,7 @@ quota in it.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import Admission, Workload
@@ -442,14 +442,17 @@ class Ledger(AgingQueues):
     def without_replaced_slice(self, reservation: Reservation) -> Iterator[None]:
         """Leave a slice that is to be replaced out of all sums, with what its pods use outside of quota.
 
-        Its pods keep their places with the gate ElasticJobsViaWorkloadSlicesWithTAS: these stay counted.
+        What it uses beyond the quota of today is quota meanwhile: a job competes for what it adds only.  Its
+        pods keep their places with the gate ElasticJobsViaWorkloadSlicesWithTAS: these stay counted.
         """
         places = reservation.places if self.topology.gates.elastic_slices else NO_PLACES
         queue = self.cluster_queues[reservation.admission.cluster_queue]
         with self.without((reservation,)), self.without_outside(queue, reservation.key):
+            beyond_quota = tree.missing_quota(queue.node, reservation.usage)
             places.count(1)
             try:
-                yield
+                with tree.with_more_quota(queue.node, beyond_quota) if beyond_quota else nullcontext():
+                    yield
             finally:
                 places.count(-1)
 

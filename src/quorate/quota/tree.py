@@ -271,6 +271,12 @@ def without_usage(root: Node) -> Iterator[None]:
             node.usage, node.borrowers = usage, borrowed
 
 
+def missing_quota(node: Node, usage: Usage) -> Usage:
+    """Return by how much each amount of ``usage`` exceeds what is available at ``node``; empty if it fits."""
+    free = {pair: available(node, pair) for pair in usage}
+    return {pair: amount - free[pair] for pair, amount in usage.items() if amount > free[pair]}
+
+
 @contextmanager
 def with_more_quota(node: Node, more: Usage) -> Iterator[None]:
     """Let the nominal quota of ``node`` be larger by ``more`` while the block lasts."""
