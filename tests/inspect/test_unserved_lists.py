@@ -13,6 +13,7 @@ from quorate.inspect.connection import Connection
 from quorate.inspect.explain.answers import Answers
 from quorate.inspect.explain.summaries import summaries
 from quorate.inspect.explain.targets import OfObject, OfWorkload
+from quorate.inspect.status.cluster import read_status
 from tests.kube.fake_server import Answer, FakeServer, Request
 
 Json = dict[str, Any]
@@ -119,6 +120,9 @@ def test_the_list_says_of_each_workload_what_explain_says(objects: dict[str, lis
                 event(f"{explanation.state} {explanation.code}")
                 summary = listed.of_workload(workload)
                 assert (summary.state, summary.code) == (explanation.state, explanation.code), document
+            status = await read_status(Connection(client, "team"), finished=True)
+            assert status.problem == listed.problem
+            assert listed.problem.startswith("states are evaluated with ")
 
     asyncio.run(story())
 

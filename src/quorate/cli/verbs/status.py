@@ -37,6 +37,8 @@ async def status(
     """
 
     shown = await read_status(connection, finished=finished)
+    if shown.problem:
+        typer.echo(f"warning: {shown.problem}", err=True)
     if is_structured(output):
         print_value(shown, output)
         return

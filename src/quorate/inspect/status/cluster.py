@@ -39,11 +39,15 @@ _ANY_JOB: Final = untyped(JOBS.group, JOBS.version, JOBS.plural, JOBS.kind, name
 
 
 class ClusterStatus(Struct, omit_defaults=False):
-    """What a user may see; ``nodes`` is None without the permission to list nodes."""
+    """What a user may see; ``nodes`` is None without the permission to list nodes.
+
+    ``problem`` says why the controllers did not answer, and what the states are instead; empty if they did.
+    """
 
     jobs: tuple[JobStatus, ...]
     queues: tuple[QueueStatus, ...]
     nodes: tuple[NodesStatus, ...] | None
+    problem: str = ""
 
 
 async def read_status(connection: Connection, *, finished: bool) -> ClusterStatus:
@@ -51,15 +55,15 @@ async def read_status(connection: Connection, *, finished: bool) -> ClusterStatu
 
     Raises ``UsageError`` if the namespace does not exist.
     """
-    jobs, queues, nodes = await asyncio.gather(
+    (jobs, problem), queues, nodes = await asyncio.gather(
         _jobs(connection, finished=finished), _queues(connection), _nodes(connection.client)
     )
     if not jobs and not queues:
         await connection.require_namespace()
-    return ClusterStatus(jobs=jobs, queues=queues, nodes=nodes)
+    return ClusterStatus(jobs=jobs, queues=queues, nodes=nodes, problem=problem)
 
 
-async def _jobs(connection: Connection, *, finished: bool) -> tuple[JobStatus, ...]:
+async def _jobs(connection: Connection, *, finished: bool) -> tuple[tuple[JobStatus, ...], str]:
     client, namespace = connection.client, connection.namespace
     workloads, batch_jobs, volcano_jobs, groups, native = await asyncio.gather(
         client.list(WORKLOADS, namespace),
@@ -90,7 +94,8 @@ async def _jobs(connection: Connection, *, finished: bool) -> tuple[JobStatus, .
         for group in native or ()
         if not group.metadata.owner_references and group.metadata.uid not in queued
     ]
-    return tuple(sorted((job for job in jobs if finished or job.state != "Finished"), key=_order))
+    shown = tuple(sorted((job for job in jobs if finished or job.state != "Finished"), key=_order))
+    return shown, "; ".join(filter(None, (states.problem, of_groups.problem)))
 
 
 async def _why_not_queued(
