@@ -176,12 +176,14 @@ class World(GivenWorld):
             self.state.ledger.second_pass.begin_delays(self.now - FIRST_DELAY_S)
             with self.admission_cycle.second_pass(self.now) as second_pass:
                 self.carry_out(second_pass.decide())
+                assert second_pass.faults == []
                 if self.admission_cycle.suspended is not None:
                     self.settle()
                     return
                 self.state.ledger.flush_requeues()
                 round_ = self.admission_cycle.start_round(self.state.ledger.cluster_queues.values())
                 self.carry_out(round_.process(self.now))
+                assert round_.pop_faults() == []
             for step in steps:
                 self.run(step)
             if not round_.is_suspended:
