@@ -125,6 +125,7 @@ def test_kubectl_runs_commands_and_forwards_ports(tmp_path: Path, environment: M
         assert (code, output, "err\n" in errors) == (3, "out\n", True)
         large = os.urandom(1 << 20).hex().encode()
         assert (await run("exec", "-i", "web", "--", "cat", stdin=large))[1].encode() == large
+        assert (await run("exec", "web", "--", "echo", "x" * 20_000))[1].strip() == "x" * 20_000
         code, output, _ = await run("exec", "-i", "web", "--", "wc", "-c", stdin=b"1234")
         assert (code, output.strip()) == (0, "4"), "the end of the input is passed on"
         (tmp_path / "large").write_bytes(large)

@@ -118,7 +118,7 @@ class PodContainers:
             self._services.clock,
             started_at,
             self._on_change,
-            lambda message: self._event("Warning", "Unhealthy", message, name),
+            lambda reason, message: self._event("Warning", reason, message, name),
         )
         self._probers[name] = prober
         self._probing[name] = asyncio.create_task(prober.run())

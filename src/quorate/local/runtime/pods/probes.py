@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
+from urllib.parse import urljoin, urlsplit
 
 from quorate.kube.clock import Clock
 from quorate.local.connections import Streams, connect
@@ -89,12 +90,14 @@ def _text(text: str) -> bytes:
 
 OUTPUT_BYTES: Final = 10240
 HEADER_BYTES: Final = 65536
+MAX_REQUESTS: Final = 10  # of a probe that is redirected
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerResult:
     succeeded: bool
     output: str = ""
+    warning: str = ""  # of a result that counts as a success
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,32 +179,66 @@ async def _grpc(action: GrpcAction, target: ProbeTarget) -> HandlerResult:
 
 
 async def _http_get(action: HttpGetAction, target: ProbeTarget) -> HandlerResult:
+    """Send the request, and again where the container redirects it to on the same host."""
     port = _port(action.port, target.container)
+    path = action.path if action.path.startswith("/") else f"/{action.path}"
     host = action.host or target.address
+    url = f"{action.scheme.lower()}://{f'[{host}]' if ':' in host else host}:{port}{path}"
+    for _ in range(MAX_REQUESTS):
+        answer = await _get(url, action, target)
+        if isinstance(answer, HandlerResult):
+            return answer
+        location = urljoin(url, answer.location)
+        if not answer.location or urlsplit(location).hostname != urlsplit(url).hostname:
+            warning = f"Probe terminated redirects, Response body: {answer.body}"
+            return HandlerResult(True, warning=warning)
+        url = location
+    return HandlerResult(False, f'Get "{url}": stopped after {MAX_REQUESTS} redirects')
+
+
+@dataclass(frozen=True, slots=True)
+class _Redirect:
+    location: str  # empty if the response names none
+    body: str
+
+
+async def _get(url: str, action: HttpGetAction, target: ProbeTarget) -> HandlerResult | _Redirect:
     tls = None
-    if action.scheme.upper() == "HTTPS":
+    parts = urlsplit(url)
+    if parts.scheme == "https":
         tls = ssl.create_default_context()
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-    reader, writer = await _connect(action.host, port, target, tls)
+    reader, writer = await _connect(action.host, parts.port or (443 if tls else 80), target, tls)
     try:
-        headers = {"Host": f"{host}:{port}", "User-Agent": USER_AGENT, "Accept": "*/*", "Connection": "close"}
-        writer.write(_request(action, headers))
+        headers = {"Host": parts.netloc, "User-Agent": USER_AGENT, "Accept": "*/*", "Connection": "close"}
+        path = f"{parts.path or '/'}{'?' if parts.query else ''}{parts.query}"
+        writer.write(_request(path, action, headers))
         await writer.drain()
         status_line = await reader.readline()
+        words = status_line.split(b" ", 2)
+        if len(words) < 2 or not words[1].isdigit():
+            return HandlerResult(False, f"malformed HTTP response {status_line[:100]!r}")
+        code = int(words[1])
+        if 300 <= code < 400:
+            return await _redirect(reader)
     finally:
         writer.close()
-    parts = status_line.split(b" ", 2)
-    if len(parts) < 2 or not parts[1].isdigit():
-        return HandlerResult(False, f"malformed HTTP response {status_line[:100]!r}")
-    code = int(parts[1])
-    if 200 <= code < 400:
+    if 200 <= code < 300:
         return HandlerResult(True)
     return HandlerResult(False, f"HTTP probe failed with statuscode: {code}")
 
 
-def _request(action: HttpGetAction, headers: Mapping[str, str]) -> bytes:
+async def _redirect(reader: asyncio.StreamReader) -> _Redirect:
+    location = ""
+    while line := (await reader.readline()).strip():
+        name, _, value = line.decode(errors="replace").partition(":")
+        if name.lower() == "location":
+            location = value.strip()
+    return _Redirect(location, (await reader.read(OUTPUT_BYTES)).decode(errors="replace"))
+
+
+def _request(path: str, action: HttpGetAction, headers: Mapping[str, str]) -> bytes:
     sent = {**headers, **{header.name: header.value for header in action.http_headers}}
-    path = action.path if action.path.startswith("/") else f"/{action.path}"
     lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
     text = "".join(f"{line.translate({10: None, 13: None})}\r\n" for line in lines)
     return f"{text}\r\n".encode()
@@ -257,7 +294,7 @@ class ContainerProber:
     """Runs the probes of one running container.
 
     ``health`` is what the probes say so far; ``on_change`` is called when it has changed.
-    ``on_unhealthy`` gets the message of each failed probe.
+    ``on_result`` gets the reason and the message of the event of each failed probe, and of each warning.
     """
 
     def __init__(
@@ -266,13 +303,13 @@ class ContainerProber:
         clock: Clock,
         started_at: float,
         on_change: Callable[[], None],
-        on_unhealthy: Callable[[str], None],
+        on_result: Callable[[str, str], None],
     ) -> None:
         self._target = target
         self._clock = clock
         self._started_at = started_at
         self._on_change = on_change
-        self._on_unhealthy = on_unhealthy
+        self._on_result = on_result
         container = target.container
         self.hook_ended = container.lifecycle.post_start is None
         self._started = container.startup_probe is None
@@ -308,7 +345,9 @@ class ContainerProber:
         while True:
             result = await run_handler(probe, self._target, max(1, probe.timeout_seconds))
             if not result.succeeded:
-                self._on_unhealthy(f"{kind} probe failed: {result.output}")
+                self._on_result("Unhealthy", f"{kind} probe failed: {result.output}")
+            elif result.warning:
+                self._on_result("ProbeWarning", f"{kind} probe warning: {result.warning}")
             history = history.after(probe, result.succeeded)
             self._apply(kind, probe, history)
             if kind == "Startup" and history.succeeded:

@@ -46,6 +46,7 @@ SOCKET: Final = "kubelet.sock"
 SPDY: Final = "SPDY/3.1"
 PROTOCOL_HEADER: Final = "X-Stream-Protocol-Version"
 SHUTDOWN_S: Final = 1.0
+MAX_REQUEST_LINE_BYTES: Final = 64 * 1024  # as of the API server: the command of ``exec`` is part of it
 TUNNEL: Final = "tcp"  # raw bytes after the upgrade
 
 T = TypeVar("T")
@@ -236,7 +237,10 @@ async def serve_kubelet(state: Path, server: KubeletServer) -> AsyncIterator[Non
     path = state / SOCKET
     path.unlink(missing_ok=True)
     runner = web.ServerRunner(
-        web.Server(server.handle, handler_cancellation=True, access_log=None), shutdown_timeout=SHUTDOWN_S
+        web.Server(
+            server.handle, handler_cancellation=True, access_log=None, max_line_size=MAX_REQUEST_LINE_BYTES
+        ),
+        shutdown_timeout=SHUTDOWN_S,
     )
     await runner.setup()
     with short_socket_path(path) as short_path:
