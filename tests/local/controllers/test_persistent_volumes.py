@@ -94,6 +94,14 @@ def test_a_claim_binds_to_the_smallest_volume_that_satisfies_it() -> None:
         await storage.claim("again", "1Gi", storageClassName="")
         await storage.until(storage.bindings, {"again": "large"})
 
+        of_class = {"storageClassName": "slow", "volumeAttributesClassName": "gold"}
+        csi = {"driver": "d.example.com", "volumeHandle": "v"}
+        await storage.volume("modified", "3Gi", hostPath=None, csi=csi, **of_class)
+        await storage.claim("gold", "3Gi", **of_class)
+        await storage.until(storage.bindings, {"again": "large", "gold": "modified"})
+        claim = await cluster.client.get(CLAIMS, Key("default", "gold"))
+        assert claim["status"]["currentVolumeAttributesClassName"] == "gold"
+
     tell(story)
 
 

@@ -143,7 +143,11 @@ class World:
     def programs(self) -> set[str]:
         """Return the arguments of the processes of all containers."""
         pids = (pid for pids in self.processes().values() for pid in pids)
-        return {Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip() for pid in pids}
+        programs = set()
+        for pid in pids:
+            with suppress(OSError):  # it has ended since
+                programs.add(Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip())
+        return programs
 
 
 Story = Callable[[World], Awaitable[None]]

@@ -166,6 +166,7 @@ class PersistentVolumeController(Controller):
             "phase": "Bound",
             "accessModes": volume.spec.access_modes,
             "capacity": codec.to_builtins(volume.spec.capacity),
+            "currentVolumeAttributesClassName": volume.spec.volume_attributes_class_name or None,
         }
         await self._client.patch(CLAIMS, claim.metadata.key, {"status": status}, subresource="status")
 

@@ -59,11 +59,12 @@ def kinds_at(registry: Registry, path: str) -> tuple[Kind, ...]:
 
 def openapi_v3(kinds: Iterable[Kind], store: Store) -> Json:
     """Return the document of the kinds of a group version."""
+    schemas = schemas_of(kinds, store)
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": SERVER_VERSION["gitVersion"]},
         "paths": {path: item for kind in kinds for path, item in paths_of(kind).items()},
-        "components": {"schemas": schemas_of(kinds, store)},
+        "components": {"schemas": schemas} if schemas else {},
     }
 
 
