@@ -8,7 +8,7 @@ from quorate.api.kueue import GROUP, VERSION
 from quorate.api.meta import Key, ObjectMeta, Struct, epoch, is_true
 from quorate.api.native_groups import GATES
 from quorate.controllers.native_groups import Missing, NativeGangs
-from quorate.install.preflight.findings import PreflightFinding, error, info, warning
+from quorate.install.preflight.findings import PreflightFinding, error, info, some, warning
 from quorate.install.preflight.installation_objects import (
     ClientConfig,
     Definition,
@@ -285,7 +285,6 @@ def access_findings(about: str, denied_requests: Mapping[str, tuple[str, ...]]) 
 
 
 OLD_VERSION: Final = "v1beta1"
-_EXAMPLES: Final = 3  # objects named for each client
 _REMEDY: Final = "change its manifests and clients to v1beta2 before Kueue 0.20 or newer decides here"
 
 
@@ -340,6 +339,5 @@ def old_client_findings(
             for manager in sorted(owners):
                 objects.setdefault(manager, []).append(f"{resource.plural}/{where}{obj.metadata.name}")
     for manager, names in sorted(objects.items()):
-        more = f" and {len(names) - _EXAMPLES} more" if len(names) > _EXAMPLES else ""
-        says = f"it wrote {', '.join(names[:_EXAMPLES])}{more} as {OLD_VERSION}"
+        says = f"it wrote {some(names)} as {OLD_VERSION}"
         yield info(f"client {manager or 'without a name'}", says, _REMEDY)

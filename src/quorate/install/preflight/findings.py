@@ -1,9 +1,8 @@
 """A finding about a cluster: severity, subject, text and remedy; findings about permissions."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Final
 
 from quorate.api import codec
 from quorate.api.meta import Struct
@@ -12,6 +11,8 @@ from quorate.kube.client import Client
 
 
 class Severity(StrEnum):
+    """The worst first."""
+
     ERROR = "error"  # something does not work
     WARNING = "warning"  # something works differently than expected
     INFO = "info"  # worth knowing
@@ -22,9 +23,6 @@ class PreflightFinding(Struct):
     about: str  # the object or the part of the cluster
     says: str
     remedy: str = ""
-
-
-_RANK: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
 def error(about: str, says: str, remedy: str = "") -> PreflightFinding:
@@ -41,7 +39,13 @@ def info(about: str, says: str, remedy: str = "") -> PreflightFinding:
 
 def by_severity(findings: Iterable[PreflightFinding]) -> tuple[PreflightFinding, ...]:
     """Sort by severity, otherwise keep the order."""
-    return tuple(sorted(findings, key=lambda finding: _RANK[finding.severity]))
+    return tuple(sorted(findings, key=lambda finding: list(Severity).index(finding.severity)))
+
+
+def some(names: Sequence[str], most: int = 3) -> str:
+    """Return the first names as text, and how many more there are."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
 _GROUP = "/apis/authorization.k8s.io/v1"

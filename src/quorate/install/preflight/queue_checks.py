@@ -5,13 +5,13 @@ inactive, cyclic, unreachable or uncovered; this module does not repeat its rule
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from quorate.api.core import Namespace, Node
 from quorate.api.core.pod_resources import sum_resources
-from quorate.api.kueue import LocalQueue, ResourceGroup
+from quorate.api.kueue import LocalQueue, ResourceQuota
 from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
 from quorate.api.meta import Key, find_condition, matches_selector
 from quorate.api.names.multikueue import CONTROLLER as MULTIKUEUE
@@ -56,16 +56,11 @@ def queue_findings(setup: QueueSetup) -> Iterator[PreflightFinding]:
             "there is none, so nothing is admitted",
             "see docs/concepts/quota.md for an example",
         )
-    yield from _inactive(setup)
-    yield from _without_flavors(setup)
-    yield from _namespaces(setup)
-    yield from _local_queues(setup)
-    yield from _cohorts(setup)
-    yield from _limits_without_cohort(setup)
-    yield from _reclaim(setup)
-    yield from _nodes(setup)
-    yield from _unsupported(setup)
-    yield from _pending(setup)
+    for check in (
+        _inactive, _without_flavors, _namespaces, _local_queues, _cohorts, _limits_without_cohort, _reclaim,
+        _nodes, _unsupported, _pending,
+    ):  # fmt: skip
+        yield from check(setup)
 
 
 def _inactive(setup: QueueSetup) -> Iterator[PreflightFinding]:
@@ -160,9 +155,9 @@ def _limits_without_cohort(setup: QueueSetup) -> Iterator[PreflightFinding]:
         if queue.spec.cohort_name:
             continue
         limited = [
-            f"{flavor}/{resource}"
-            for (flavor, resource), limits in _quotas(queue.spec.resource_groups)
-            if limits
+            f"{flavor}/{quota.name}"
+            for flavor, quota in _quotas(queue)
+            if quota.borrowing_limit is not None or quota.lending_limit is not None
         ]
         if limited:
             yield warning(
@@ -179,13 +174,12 @@ def _limits_without_cohort(setup: QueueSetup) -> Iterator[PreflightFinding]:
             )
 
 
-def _quotas(groups: Iterable[ResourceGroup]) -> Iterator[tuple[FlavorResource, bool]]:
-    """Yield each flavor and resource, and whether it has a borrowing or lending limit."""
-    for group in groups:
+def _quotas(queue: ClusterQueueState) -> Iterator[tuple[str, ResourceQuota]]:
+    """Yield each quota of a queue, with the name of its flavor."""
+    for group in queue.spec.resource_groups:
         for flavor in group.flavors:
             for quota in flavor.resources:
-                limited = quota.borrowing_limit is not None or quota.lending_limit is not None
-                yield FlavorResource(flavor.name, quota.name), limited
+                yield flavor.name, quota
 
 
 def _reclaim(setup: QueueSetup) -> Iterator[PreflightFinding]:
@@ -197,12 +191,10 @@ def _reclaim(setup: QueueSetup) -> Iterator[PreflightFinding]:
             continue
         lent = sorted(
             {
-                f"{flavor.name}/{quota.name}"
-                for group in queue.spec.resource_groups
-                for flavor in group.flavors
-                for quota in flavor.resources
+                f"{flavor}/{quota.name}"
+                for flavor, quota in _quotas(queue)
                 if quota.lending_limit is None and quota.nominal_quota > Quantity(0)
-                if any(_may_borrow(other, flavor.name, quota.name) for other in siblings)
+                if any(_may_borrow(other, flavor, quota.name) for other in siblings)
             }
         )
         if lent:

@@ -3,14 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Final
 
 from quorate.api.core import Node
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
-from quorate.install.preflight.findings import PreflightFinding, error, info, warning
-
-_EXAMPLES: Final = 3  # names in one finding
+from quorate.install.preflight.findings import PreflightFinding, error, info, some, warning
 
 
 def topology_findings(
@@ -53,7 +50,7 @@ def _levels(flavor: str, topology: Topology, nodes: Sequence[Node]) -> Iterator[
             yield warning(
                 about,
                 f"{len(without)} of {len(nodes)} nodes of flavor {flavor} lack label {level}, so they are "
-                f"not used: {_some(sorted(without))}",
+                f"not used: {some(sorted(without))}",
                 "label the nodes",
             )
     for upper, lower in pairwise(levels):
@@ -76,7 +73,7 @@ def _order(about: str, upper: str, lower: str, nodes: Sequence[Node]) -> Iterato
         yield warning(
             about,
             f"levels {upper} and {lower} seem to be in the wrong order: each {upper} is in one "
-            f"{lower}, which has several of them ({_some(shared)})",
+            f"{lower}, which has several of them ({some(shared)})",
             "write the wider level first in spec.levels of a new Topology",
         )
         return
@@ -84,10 +81,5 @@ def _order(about: str, upper: str, lower: str, nodes: Sequence[Node]) -> Iterato
     yield info(
         about,
         f"{len(shared)} values of {lower} occur in several {upper}, such as {example} in "
-        f"{_some(sorted(parents[example]))}; they count as different domains",
+        f"{some(sorted(parents[example]))}; they count as different domains",
     )
-
-
-def _some(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_EXAMPLES])
-    return f"{shown} and {len(names) - _EXAMPLES} more" if len(names) > _EXAMPLES else shown
