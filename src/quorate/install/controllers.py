@@ -11,7 +11,7 @@ from quorate.api.native_groups import MEMBER_OF, POLICY
 from quorate.install import manifest_builders
 from quorate.install.controller_rules import PolicyRule
 from quorate.install.manifest_builders import Component
-from quorate.install.roles import ACCOUNT, IN_FORCE, account_roles, metadata
+from quorate.install.roles import ACCOUNT, IN_FORCE, account_roles, manifest, metadata
 
 CONFIGURATION: Final = "quorate-configuration"
 KUEUE_CONFIGURATION: Final = "kueue-manager-config"  # of an installation of Kueue
@@ -118,39 +118,18 @@ def native_gangs(namespace: str) -> Iterator[Json]:
     The policy is part of the API server: it needs no webhook that can be down.  It replaces the group with
     which the Job controller of Kubernetes 1.37 makes the pods of a job without demands.
     """
-    yield {
-        "apiVersion": _ADMISSION,
-        "kind": "MutatingAdmissionPolicy",
-        "metadata": metadata(POLICY),
-        "spec": {
-            "failurePolicy": "Fail",
-            "reinvocationPolicy": "Never",
-            "matchConstraints": {
-                "resourceRules": [
-                    {
-                        "apiGroups": [""],
-                        "apiVersions": ["v1"],
-                        "operations": ["CREATE"],
-                        "resources": ["pods"],
-                    }
-                ],
-                "objectSelector": {"matchExpressions": [{"key": MEMBER_OF, "operator": "Exists"}]},
-            },
-            "mutations": [
-                {
-                    "patchType": "JSONPatch",
-                    "jsonPatch": {
-                        "expression": f"[JSONPatch{{op: 'add', path: '/spec/schedulingGroup', "
-                        f"value: {{'podGroupName': {_GROUP}}}}}]"
-                    },
-                }
-            ],
-        },
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    member = {"matchExpressions": [{"key": MEMBER_OF, "operator": "Exists"}]}
+    group = f"{{'podGroupName': {_GROUP}}}"
+    expression = f"[JSONPatch{{op: 'add', path: '/spec/schedulingGroup', value: {group}}}]"
+    policy = {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "matchConstraints": {"resourceRules": [rule], "objectSelector": member},
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
     }
-    yield {
-        "apiVersion": _ADMISSION,
-        "kind": "MutatingAdmissionPolicyBinding",
-        "metadata": metadata(POLICY),
-        "spec": {"policyName": POLICY},
-    }
+    yield manifest(_ADMISSION, "MutatingAdmissionPolicy", metadata(POLICY), spec=policy)
+    yield manifest(
+        _ADMISSION, "MutatingAdmissionPolicyBinding", metadata(POLICY), spec={"policyName": POLICY}
+    )
     yield from account_roles(POLICY, ACCOUNT, RULES, namespace)

@@ -12,7 +12,7 @@ from quorate.api.crds import (
     VOLCANO_FIELDS,
     custom_resource_definitions,
 )
-from quorate.install.roles import metadata
+from quorate.install.roles import manifest, metadata
 
 ALLOW_DELETION: Final = "quorate.dev/allow-deletion"  # annotation of a definition
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
@@ -56,29 +56,18 @@ def deletion_policy() -> Iterator[Json]:
         "'with this definition every ' + oldObject.spec.names.kind + ' of the cluster is deleted "
         f"(to allow it: kubectl annotate crd ' + oldObject.metadata.name + ' {ALLOW_DELETION}=true)'"
     )
-    yield {
-        "apiVersion": _ADMISSION,
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": metadata(_POLICY),
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {
-                "resourceRules": [
-                    {
-                        "apiGroups": ["apiextensions.k8s.io"],
-                        "apiVersions": ["*"],
-                        "operations": ["DELETE"],
-                        "resources": ["customresourcedefinitions"],
-                    }
-                ]
-            },
-            "matchConditions": [{"name": "group", "expression": f"oldObject.spec.group in {groups}"}],
-            "validations": [{"expression": allowed, "messageExpression": message, "reason": "Forbidden"}],
-        },
+    rule = {
+        "apiGroups": ["apiextensions.k8s.io"],
+        "apiVersions": ["*"],
+        "operations": ["DELETE"],
+        "resources": ["customresourcedefinitions"],
     }
-    yield {
-        "apiVersion": _ADMISSION,
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": metadata(_POLICY),
-        "spec": {"policyName": _POLICY, "validationActions": ["Deny"]},
+    policy = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [rule]},
+        "matchConditions": [{"name": "group", "expression": f"oldObject.spec.group in {groups}"}],
+        "validations": [{"expression": allowed, "messageExpression": message, "reason": "Forbidden"}],
     }
+    binding = {"policyName": _POLICY, "validationActions": ["Deny"]}
+    yield manifest(_ADMISSION, "ValidatingAdmissionPolicy", metadata(_POLICY), spec=policy)
+    yield manifest(_ADMISSION, "ValidatingAdmissionPolicyBinding", metadata(_POLICY), spec=binding)

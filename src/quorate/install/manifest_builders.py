@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from quorate.api.codec import Json
-from quorate.install.roles import NAME_LABEL, metadata
+from quorate.install.roles import NAME_LABEL, manifest, metadata
 
 POD_SECURITY: Final = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 TMP_VOLUME: Final = {"name": "tmp", "emptyDir": {"sizeLimit": "16Mi"}}
@@ -35,7 +35,7 @@ class Component:
         return {**NAME_LABEL, "app.kubernetes.io/component": self.name}
 
     def service_account(self, namespace: str) -> Json:
-        return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(self.account, namespace)}
+        return manifest("v1", "ServiceAccount", metadata(self.account, namespace))
 
     def elected_deployment(self, namespace: str, container: Json, configuration: str, **pod: Any) -> Json:
         """Return a Deployment of two replicas, one of them leader; ``pod``: fields of the pod spec."""
@@ -50,20 +50,13 @@ class Component:
 
     def deployment(self, namespace: str, pod: Json, *, replicas: int = 1, **spec: Any) -> Json:
         """Return a Deployment; ``pod`` and ``spec``: further fields of the pod spec and of its spec."""
-        return {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": metadata(self.account, namespace),
-            "spec": {
-                "replicas": replicas,
-                **spec,
-                "selector": {"matchLabels": self.selector},
-                "template": {
-                    "metadata": {"labels": self.selector},
-                    "spec": {"serviceAccountName": self.account, "securityContext": POD_SECURITY, **pod},
-                },
-            },
+        template = {
+            "metadata": {"labels": self.selector},
+            "spec": {"serviceAccountName": self.account, "securityContext": POD_SECURITY, **pod},
         }
+        selector = {"matchLabels": self.selector}
+        spec = {"replicas": replicas, **spec, "selector": selector, "template": template}
+        return manifest("apps/v1", "Deployment", metadata(self.account, namespace), spec=spec)
 
     def container(self, image: str, args: Iterable[str], resources: Json) -> Json:
         """Return a container that serves probes at its port ``health``."""
@@ -89,60 +82,37 @@ class Component:
         }
 
     def disruption_budget(self, namespace: str) -> Json:
-        return {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": metadata(self.account, namespace),
-            "spec": {"minAvailable": 1, "selector": {"matchLabels": self.selector}},
-        }
+        spec = {"minAvailable": 1, "selector": {"matchLabels": self.selector}}
+        return manifest("policy/v1", "PodDisruptionBudget", metadata(self.account, namespace), spec=spec)
 
     def service(self, name: str, namespace: str, port_name: str, number: int) -> Json:
         """Return a Service that maps its port ``number`` to a port of the container."""
         serves = self.metrics if port_name == "metrics" else port_name
-        return {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": metadata(name, namespace, {_SERVES: serves}),
-            "spec": {
-                "type": "ClusterIP",
-                "selector": self.selector,
-                "ports": [{"name": port_name, "port": number, "targetPort": port_name, "protocol": "TCP"}],
-            },
-        }
+        port = {"name": port_name, "port": number, "targetPort": port_name, "protocol": "TCP"}
+        spec = {"type": "ClusterIP", "selector": self.selector, "ports": [port]}
+        return manifest("v1", "Service", metadata(name, namespace, {_SERVES: serves}), spec=spec)
 
     def service_monitor(self, namespace: str) -> Json:
         """Return a ServiceMonitor for the port ``metrics`` of the component."""
-        return {
-            "apiVersion": "monitoring.coreos.com/v1",
-            "kind": "ServiceMonitor",
-            "metadata": metadata(self.account, namespace),
-            "spec": {
-                "selector": {"matchLabels": {**NAME_LABEL, _SERVES: self.metrics}},
-                "endpoints": [
-                    {
-                        "port": "metrics",
-                        "path": "/metrics",
-                        "scheme": "https",
-                        "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
-                        "tlsConfig": {"insecureSkipVerify": True},
-                    }
-                ],
-            },
+        endpoint = {
+            "port": "metrics",
+            "path": "/metrics",
+            "scheme": "https",
+            "bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
+            "tlsConfig": {"insecureSkipVerify": True},
         }
+        selector = {"matchLabels": {**NAME_LABEL, _SERVES: self.metrics}}
+        spec = {"selector": selector, "endpoints": [endpoint]}
+        named = metadata(self.account, namespace)
+        return manifest("monitoring.coreos.com/v1", "ServiceMonitor", named, spec=spec)
 
     def network_policy(self, namespace: str) -> Json:
         """Return an ingress policy; egress is open: API server addresses differ between clusters."""
         ports = [{"port": port, "protocol": "TCP"} for port in self.ports.values()]
-        return {
-            "apiVersion": "networking.k8s.io/v1",
-            "kind": "NetworkPolicy",
-            "metadata": metadata(self.account, namespace),
-            "spec": {
-                "podSelector": {"matchLabels": self.selector},
-                "policyTypes": ["Ingress"],
-                "ingress": [{"ports": ports}],
-            },
-        }
+        selector = {"matchLabels": self.selector}
+        spec = {"podSelector": selector, "policyTypes": ["Ingress"], "ingress": [{"ports": ports}]}
+        named = metadata(self.account, namespace)
+        return manifest("networking.k8s.io/v1", "NetworkPolicy", named, spec=spec)
 
 
 def configuration_volume(config_map: str) -> Json:
@@ -172,13 +142,8 @@ def _spread(selector: Mapping[str, str]) -> Json:
 
 def namespace_object(namespace: str) -> Json:
     level = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata(namespace, labels=level)}
+    return manifest("v1", "Namespace", metadata(namespace, labels=level))
 
 
 def configuration(name: str, namespace: str, file: str, text: str) -> Json:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": metadata(name, namespace),
-        "data": {file: text},
-    }
+    return manifest("v1", "ConfigMap", metadata(name, namespace), data={file: text})

@@ -1,7 +1,7 @@
 """The files of an installation: as in ``deploy/``, or with other namespaces and image."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -35,41 +35,48 @@ _WRITTEN_BY: Final = "# Written by `quorate manifests`; changes are lost when th
 
 def installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]:
     """Return the text of each file.  The definitions are separate files, see ``write_definitions``."""
-    files = dict(_files(namespace, image))
-    definitions = [f"crds/{definition['metadata']['name']}.yaml" for definition in queueing_definitions()]
-    needed = sorted(str(name) for name in files if name.parent == PurePosixPath())
-    files[PurePosixPath("kustomization.yaml")] = _kustomization([*needed, *definitions])
-    optional = sorted(name.name for name in files if name.parent.name == "optional")
-    files[PurePosixPath("optional/README.md")] = _optional_readme(optional)
-    return files
+    return _installation(
+        PurePosixPath(),
+        {
+            "namespace": [namespace_object(namespace)],
+            "controllers-role": controller_roles(namespace),
+            "people-roles": [*user_roles(), metrics_reader()],
+            "configuration": [c.configuration(namespace)],
+            "controllers": c.workload(namespace, image),
+            "services": c.services(namespace),
+            "webhooks": webhooks(namespace),
+            "visibility": [auth_reader(namespace), *api_services(namespace)],
+            "network-policy": [c.CONTROLLERS.network_policy(namespace)],
+            "optional/service-monitor": [c.CONTROLLERS.service_monitor(namespace)],
+            "optional/priority-and-fairness": priority_and_fairness(),
+            "optional/definition-deletion": deletion_policy(),
+            "optional/native-gangs": native_gangs(namespace),
+        },
+        [f"crds/{definition['metadata']['name']}.yaml" for definition in queueing_definitions()],
+    )
 
 
 def gang_installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]:
     """Return the files of the gang scheduler, which is installed separately, without its definitions."""
-    files = {
-        GANG / f"{name}.yaml": _text(objects)
-        for name, objects in (
-            ("namespace", [namespace_object(namespace)]),
-            ("scheduler-role", scheduler.roles(namespace)),
-            ("people-roles", gang_roles()),
-            ("configuration", [scheduler.configuration(namespace)]),
-            ("scheduler", scheduler.workload(namespace, image)),
-            ("service", [scheduler.service(namespace)]),
-            ("network-policy", [scheduler.SCHEDULER.network_policy(namespace)]),
-            ("optional/demand-role", scheduler.demand_roles(namespace)),
-            ("optional/service-monitor", [scheduler.SCHEDULER.service_monitor(namespace)]),
-        )
-    }
-    needed = sorted(name.name for name in files if name.parent == GANG)
-    files[GANG / "kustomization.yaml"] = _kustomization(needed)
-    optional = sorted(name.name for name in files if name.parent == GANG / "optional")
-    files[GANG / "optional/README.md"] = _optional_readme(optional)
-    return files
+    return _installation(
+        GANG,
+        {
+            "namespace": [namespace_object(namespace)],
+            "scheduler-role": scheduler.roles(namespace),
+            "people-roles": gang_roles(),
+            "configuration": [scheduler.configuration(namespace)],
+            "scheduler": scheduler.workload(namespace, image),
+            "service": [scheduler.service(namespace)],
+            "network-policy": [scheduler.SCHEDULER.network_policy(namespace)],
+            "optional/demand-role": scheduler.demand_roles(namespace),
+            "optional/service-monitor": [scheduler.SCHEDULER.service_monitor(namespace)],
+        },
+    )
 
 
 def dashboard_installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]:
     """Return the files of the dashboard, which is installed separately."""
-    return _separate_installation(
+    return _installation(
         DASHBOARD,
         {
             "namespace": [namespace_object(namespace)],
@@ -83,7 +90,7 @@ def dashboard_installation(namespace: str, image: str) -> Mapping[PurePosixPath,
 
 def witness_installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]:
     """Return the files of the witness, which needs the controllers' namespace and Configuration."""
-    return _separate_installation(
+    return _installation(
         WITNESS,
         {
             "role": witness.roles(namespace),
@@ -96,7 +103,7 @@ def witness_installation(namespace: str, image: str) -> Mapping[PurePosixPath, s
 
 def multikueue_worker_installation(namespace: str) -> Mapping[PurePosixPath, str]:
     """Return the files with which a worker cluster admits a MultiKueue manager."""
-    return _separate_installation(
+    return _installation(
         MULTIKUEUE_WORKER,
         {"namespace": [namespace_object(namespace)], "manager-account": multikueue_worker.account(namespace)},
     )
@@ -111,12 +118,16 @@ def monitoring_files(namespace: str) -> Mapping[PurePosixPath, str]:
     }
 
 
-def _separate_installation(
-    directory: PurePosixPath, contents: Mapping[str, Iterable[Json]]
+def _installation(
+    directory: PurePosixPath, contents: Mapping[str, Iterable[Json]], definitions: Iterable[str] = ()
 ) -> Mapping[PurePosixPath, str]:
+    """Return the files of ``contents``, a kustomization of the needed ones, and a page about the others."""
     files = {directory / f"{name}.yaml": _text(objects) for name, objects in contents.items()}
-    needed = sorted(name.name for name in files)
-    files[directory / "kustomization.yaml"] = _kustomization(needed)
+    needed = sorted(name.name for name in files if name.parent == directory)
+    optional = sorted(name.name for name in files if name.parent != directory)
+    files[directory / "kustomization.yaml"] = _kustomization([*needed, *definitions])
+    if optional:
+        files[directory / "optional/README.md"] = _optional_readme(optional)
     return files
 
 
@@ -230,25 +241,6 @@ _LABELS: Final = '    {{- include "quorate.labels" . | nindent 4 }}\\n'
 _KEEP: Final = "helm.sh/resource-policy: keep"  # deleting a definition deletes every object of its kind
 _INJECT: Final = "    cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/kueue-serving-cert\n"
 _ANNOTATED: Final = f"  annotations:\n{_INJECT}"
-
-
-def _files(namespace: str, image: str) -> Iterator[tuple[PurePosixPath, str]]:
-    for name, objects in (
-        ("namespace", [namespace_object(namespace)]),
-        ("controllers-role", controller_roles(namespace)),
-        ("people-roles", [*user_roles(), metrics_reader()]),
-        ("configuration", [c.configuration(namespace)]),
-        ("controllers", c.workload(namespace, image)),
-        ("services", c.services(namespace)),
-        ("webhooks", webhooks(namespace)),
-        ("visibility", [auth_reader(namespace), *api_services(namespace)]),
-        ("network-policy", [c.CONTROLLERS.network_policy(namespace)]),
-        ("optional/service-monitor", [c.CONTROLLERS.service_monitor(namespace)]),
-        ("optional/priority-and-fairness", priority_and_fairness()),
-        ("optional/definition-deletion", deletion_policy()),
-        ("optional/native-gangs", native_gangs(namespace)),
-    ):
-        yield PurePosixPath(f"{name}.yaml"), _text(objects)
 
 
 def webhooks(namespace: str) -> tuple[Json, Json]:

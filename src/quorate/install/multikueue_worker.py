@@ -12,7 +12,7 @@ from quorate.api.codec import Json
 from quorate.api.kueue import GROUP
 from quorate.api.volcano import job as volcano_job
 from quorate.install.controller_rules import JOB_PLURALS, READ, PolicyRule
-from quorate.install.roles import account_roles, metadata
+from quorate.install.roles import account_roles, manifest, metadata
 
 ACCOUNT: Final = "quorate-multikueue-manager"
 _WRITE: Final = (*READ, "create", "delete", "patch")
@@ -37,7 +37,7 @@ MANAGER_RULES: Final = (
 
 def account(namespace: str) -> Iterator[Json]:
     """Yield the service account of a manager, its roles, and the Secret that gets its token."""
-    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(ACCOUNT, namespace)}
+    yield manifest("v1", "ServiceAccount", metadata(ACCOUNT, namespace))
     yield from account_roles(ACCOUNT, ACCOUNT, MANAGER_RULES, namespace)
     secret = metadata(ACCOUNT, namespace)
     secret["annotations"] = {"kubernetes.io/service-account.name": ACCOUNT}

@@ -4,7 +4,7 @@ Names and aggregation labels of the user roles are Kueue's, so that existing bin
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from quorate.api import explanation, quorate, volcano
 from quorate.api.codec import Json
@@ -39,23 +39,16 @@ def controller_roles(namespace: str) -> Iterator[Json]:
 def account_roles(name: str, account: str, rules: Iterable[PolicyRule], namespace: str) -> Iterator[Json]:
     """Yield roles called ``name`` and their bindings to a service account of ``namespace``."""
     rules = tuple(rules)
-    everywhere = _rules(rule for rule in rules if not rule.namespace)
-    own = _rules(rule for rule in rules if rule.namespace == OWN)
-    yield _role("ClusterRole", name, everywhere)
-    yield _binding("ClusterRoleBinding", name, account, namespace, "")
-    if own:
-        yield _role("Role", name, own, namespace)
-        yield _binding("RoleBinding", name, account, namespace, namespace)
-    public = _rules(rule for rule in rules if rule.namespace == in_force.NAMESPACE)
-    if public:
-        yield _role("Role", name, public, in_force.NAMESPACE)
-        yield _binding("RoleBinding", name, account, namespace, in_force.NAMESPACE)
+    for of_rule, where in (("", ""), (OWN, namespace), (in_force.NAMESPACE, in_force.NAMESPACE)):
+        if granted := _rules(rule for rule in rules if rule.namespace == of_rule):
+            yield _role(name, granted, where)
+            yield role_binding(name, account, namespace, where)
 
 
 def metrics_reader(name: str = "kueue-metrics-reader") -> Json:
     """Return the role for scraping the metrics."""
     rules = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
-    return _role("ClusterRole", name, rules)
+    return _role(name, rules)
 
 
 def user_roles() -> Iterator[Json]:
@@ -65,7 +58,7 @@ def user_roles() -> Iterator[Json]:
         aggregated = metadata(f"kueue-{user_role}-role")
         # Without rules: a controller fills them, and owns them for the next server-side apply.
         rule = {"clusterRoleSelectors": [selector]}
-        yield {"apiVersion": _RBAC, "kind": "ClusterRole", "metadata": aggregated, "aggregationRule": rule}
+        yield manifest(_RBAC, "ClusterRole", aggregated, aggregationRule=rule)
     for kind in QUEUEING_KINDS:
         editor = _editor(kind.group, kind.plural, kind.singular, kind.editors)
         viewer = _viewer(kind.group, kind.plural, kind.singular, kind.viewers, kind.built_in_viewers)
@@ -84,11 +77,11 @@ def user_roles() -> Iterator[Json]:
     ):
         rules = [_rule(PENDING_GROUP, (f"{plural}/pendingworkloads",), READ)]
         labels = _aggregation(viewers, built_in)
-        yield _role("ClusterRole", f"kueue-pending-workloads-{short}-viewer-role", rules, labels=labels)
+        yield _role(f"kueue-pending-workloads-{short}-viewer-role", rules, labels=labels)
     names = [IN_FORCE, in_force.NAME]
     rules = [{**_rule("", ("configmaps",), ("get",)), "resourceNames": names}]
     labels = _aggregation((ADMIN,), ())
-    yield _role("ClusterRole", "quorate-configuration-viewer-role", rules, labels=labels)
+    yield _role("quorate-configuration-viewer-role", rules, labels=labels)
 
 
 def gang_roles() -> Iterator[Json]:
@@ -101,18 +94,18 @@ def gang_roles() -> Iterator[Json]:
     viewed = [_rule(*jobs, READ), _rule(volcano.GROUP, ("podgroups", "queues"), READ)]
     viewed.append(_explanation_rule("podgroups"))
     viewed.append(_rule(explanation.GROUP, (explanation.EXPLANATIONS,), ("list",)))
-    yield _role("ClusterRole", "quorate-gang-viewer-role", viewed, labels=_aggregation((), ("view",)))
+    yield _role("quorate-gang-viewer-role", viewed, labels=_aggregation((), ("view",)))
     edited = [_rule(*jobs, _EDIT), _rule(*commands, _EDIT)]
-    yield _role("ClusterRole", "quorate-gang-job-editor-role", edited, labels=_aggregation((), ("edit",)))
+    yield _role("quorate-gang-job-editor-role", edited, labels=_aggregation((), ("edit",)))
     groups = [_rule(volcano.GROUP, ("podgroups",), _EDIT)]
-    yield _role("ClusterRole", "quorate-gang-editor-role", groups, labels=_aggregation((), ("admin",)))
+    yield _role("quorate-gang-editor-role", groups, labels=_aggregation((), ("admin",)))
     yield metrics_reader("quorate-scheduler-metrics-reader")
 
 
 def _editor(group: str, plural: str, singular: str, user_roles: tuple[str, ...]) -> Json:
     rules = [_rule(group, (plural,), _EDIT), _rule(group, (f"{plural}/status",), ("get",))]
     name = f"{_prefix(group)}-{singular}-editor-role"
-    return _role("ClusterRole", name, rules, labels=_aggregation(user_roles, ()))
+    return _role(name, rules, labels=_aggregation(user_roles, ()))
 
 
 def _viewer(
@@ -120,7 +113,7 @@ def _viewer(
 ) -> Json:
     rules = [_rule(group, (plural,), READ), _rule(group, (f"{plural}/status",), ("get",))]
     labels = _aggregation(user_roles, built_in)
-    return _role("ClusterRole", f"{_prefix(group)}-{singular}-viewer-role", rules, labels=labels)
+    return _role(f"{_prefix(group)}-{singular}-viewer-role", rules, labels=labels)
 
 
 def _prefix(group: str) -> str:
@@ -164,26 +157,24 @@ def _rule(group: str, resources: Iterable[str], verbs: Iterable[str]) -> Json:
     return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
 
 
-def _role(
-    kind: str, name: str, rules: list[Json], namespace: str = "", labels: dict[str, str] | None = None
-) -> Json:
-    return {
-        "apiVersion": _RBAC,
-        "kind": kind,
-        "metadata": metadata(name, namespace, labels or {}),
-        "rules": rules,
-    }
+def _role(name: str, rules: list[Json], namespace: str = "", labels: dict[str, str] | None = None) -> Json:
+    """Return a role in ``namespace``, or a cluster role if that is empty."""
+    kind = "Role" if namespace else "ClusterRole"
+    return manifest(_RBAC, kind, metadata(name, namespace, labels), rules=rules)
 
 
-def _binding(kind: str, name: str, account: str, account_namespace: str, namespace: str) -> Json:
-    role = "ClusterRole" if kind == "ClusterRoleBinding" else "Role"
-    return {
-        "apiVersion": _RBAC,
-        "kind": kind,
-        "metadata": metadata(name, namespace),
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": account_namespace}],
-    }
+def role_binding(name: str, account: str, account_namespace: str, namespace: str, role: str = "") -> Json:
+    """Return the binding, in ``namespace`` or of the cluster, of ``role``, by default called ``name`` too."""
+    kind = "Role" if namespace else "ClusterRole"
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role or name}
+    subjects = [{"kind": "ServiceAccount", "name": account, "namespace": account_namespace}]
+    named = metadata(name, namespace)
+    return manifest(_RBAC, f"{kind}Binding", named, roleRef=reference, subjects=subjects)
+
+
+def manifest(api_version: str, kind: str, named: Json, **fields: Any) -> Json:
+    """Return an object with the metadata ``named`` and ``fields``."""
+    return {"apiVersion": api_version, "kind": kind, "metadata": named, **fields}
 
 
 def metadata(name: str, namespace: str = "", labels: dict[str, str] | None = None) -> Json:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import yaml
 
 from quorate.api.codec import Json
-from quorate.install.roles import metadata
+from quorate.install.roles import manifest, metadata
 
 NAME: Final = "quorate"
 _HERE: Final = Path(__file__).parent
@@ -22,12 +22,8 @@ def _read(name: str) -> Any:
 
 def alerts(namespace: str) -> Json:
     """Return the PrometheusRule with all alerts."""
-    return {
-        "apiVersion": "monitoring.coreos.com/v1",
-        "kind": "PrometheusRule",
-        "metadata": metadata(NAME, namespace),
-        "spec": {"groups": _read("alerts.yaml")},
-    }
+    rules = {"groups": _read("alerts.yaml")}
+    return manifest("monitoring.coreos.com/v1", "PrometheusRule", metadata(NAME, namespace), spec=rules)
 
 
 def dashboards() -> dict[str, str]:

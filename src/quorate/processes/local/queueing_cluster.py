@@ -28,7 +28,7 @@ from quorate.inspect.cluster_reader import ClusterReader
 from quorate.inspect.errors import UsageError
 from quorate.install.crds import gang_definitions, queueing_definitions
 from quorate.install.roles import gang_roles, user_roles
-from quorate.install.visibility import AGGREGATED
+from quorate.install.visibility import AGGREGATED, api_service_spec
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import Unreachable
@@ -339,13 +339,7 @@ async def _remove_visibility(client: Client) -> None:
 
 async def _register(client: Client, port: int) -> None:
     await client.apply(SERVICES, SERVICE, {"spec": {"type": "ExternalName", "externalName": _ANY_PORT.host}})
+    service = {"name": SERVICE.name, "namespace": SERVICE.namespace, "port": port}
     for group, version in AGGREGATED:
-        spec = {
-            "group": group,
-            "version": version,
-            "groupPriorityMinimum": 100,
-            "versionPriority": 100,
-            "insecureSkipTLSVerify": True,
-            "service": {"name": SERVICE.name, "namespace": SERVICE.namespace, "port": port},
-        }
+        spec = api_service_spec(group, version, service)
         await client.apply(API_SERVICES, Key("", f"{version}.{group}"), {"spec": spec})
