@@ -13,8 +13,8 @@ SOURCES = [
     (ROOT / "src/quorate/simulate/inputs" / f"{name}.py").read_text()
     for name in ("scenario", "node_pools", "distributions", "worker_clusters")
 ]
-# Fields that are decoded: literal names, and names that are passed to a decoder.
-TAKEN = re.compile(r'(?:take\(|_required\(fields, |_field=)"(\w+)"')
+# Fields that are decoded: literal names, names that are passed to a decoder, and those with one in a table.
+TAKEN = re.compile(r'(?:take\(|_required\(fields, |_field=|\w(?:=|: )\()"(\w+)"')
 HEAD = {"apiVersion", "kind", "metadata"}
 
 

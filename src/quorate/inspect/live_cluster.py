@@ -16,10 +16,10 @@ from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.resources import PLACEABLE_NODES, RESERVATIONS, RESOURCE_FLAVORS, WORKLOADS, Resource
 from quorate.queueing import conditions as c
-from quorate.simulate.estimates.exchange import KINDS
 from quorate.simulate.estimates.expected_arrivals import Expected, arrivals_of
 from quorate.simulate.estimates.run_time_store import learned_from
 from quorate.simulate.estimates.snapshot import RunTimes, run_times
+from quorate.simulate.kinds import KINDS
 
 Objects = dict[Resource[Any], list[Any]]
 

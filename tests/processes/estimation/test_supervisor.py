@@ -22,7 +22,7 @@ from quorate.observe.replica import Replica
 from quorate.processes.configuration_reload import ConfigurationInForce
 from quorate.processes.estimation.supervisor import BUDGET_S, FIRST_S, SavedShare, run_estimation
 from quorate.queueing.state import State
-from quorate.simulate.estimates.exchange import KINDS as SNAPSHOT_KINDS
+from quorate.simulate.kinds import KINDS as SNAPSHOT_KINDS
 from tests.e2e.test_refused_changes import FastClock
 
 DEADLINE_S = 120.0

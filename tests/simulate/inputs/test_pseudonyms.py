@@ -13,10 +13,10 @@ from quorate.api.batch import decode_template
 from quorate.kube.resources import PLACEABLE_NODES
 from quorate.simulate.engine.player import play
 from quorate.simulate.engine.recorder import Run
-from quorate.simulate.estimates.exchange import KINDS
 from quorate.simulate.inputs import pseudonyms
 from quorate.simulate.inputs.pseudonyms import pseudonymised
 from quorate.simulate.inputs.world import read_world
+from quorate.simulate.kinds import KINDS
 
 KUEUE = "kueue.x-k8s.io/v1beta2"
 SIMULATE = "simulate.quorate.dev/v1alpha1"

@@ -47,8 +47,12 @@ class Document(msgspec.Struct, frozen=True):
         return self.lines[path]
 
 
-def read_documents(text: str) -> list[Document]:
-    """Decode the documents of ``text``, without empty ones.  Raises ``InvalidYaml``."""
+def read_documents(written: str | bytes) -> list[Document]:
+    """Decode the documents of a text, without empty ones.  Raises ``InvalidYaml``."""
+    try:
+        text = written if isinstance(written, str) else written.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidYaml(1, f"byte {error.start} is not UTF-8 (save the file as UTF-8)") from error
     loader = yaml.CSafeLoader(text)
     documents = []
     try:

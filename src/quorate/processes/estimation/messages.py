@@ -8,8 +8,8 @@ import msgspec
 from quorate.api import codec
 from quorate.api.meta import Key
 from quorate.kube.resources import PLACEABLE_NODES, Resource
-from quorate.simulate.estimates.exchange import KINDS as SNAPSHOT_KINDS
 from quorate.simulate.estimates.exchange import Answer, Refresh
+from quorate.simulate.kinds import KINDS as SNAPSHOT_KINDS
 
 if TYPE_CHECKING:
     import asyncio  # which the process of the estimates does not need

@@ -3,44 +3,11 @@
 The controllers exchange these values with the process that plays the queues, and import no simulation.
 """
 
-from typing import Any, Final
-
 import msgspec
 
 from quorate.api.explanation import Confidence, StartAnswer
 from quorate.api.meta import Key
-from quorate.kube.resources import (
-    ADMISSION_CHECKS,
-    CLUSTER_QUEUES,
-    COHORTS,
-    LIMIT_RANGES,
-    LOCAL_QUEUES,
-    NAMESPACES,
-    RESERVATIONS,
-    RESOURCE_FLAVORS,
-    RUNTIME_CLASSES,
-    TOPOLOGIES,
-    WORKLOAD_PRIORITY_CLASSES,
-    WORKLOADS,
-    Resource,
-)
 from quorate.queueing.planning.work_kinds import WorkKind
-
-# What a snapshot is made of.
-KINDS: Final[tuple[Resource[Any], ...]] = (
-    NAMESPACES,
-    LIMIT_RANGES,
-    RUNTIME_CLASSES,
-    TOPOLOGIES,
-    RESOURCE_FLAVORS,
-    ADMISSION_CHECKS,
-    WORKLOAD_PRIORITY_CLASSES,
-    COHORTS,
-    CLUSTER_QUEUES,
-    LOCAL_QUEUES,
-    RESERVATIONS,
-    WORKLOADS,
-)
 
 
 class WaitingStart(msgspec.Struct, frozen=True):

@@ -40,12 +40,10 @@ class ObservedHistory:
         """Return the world as a forecast sees it at ``now_ms``, with ``workloads``, of which some wait."""
         workloads = list(workloads)
         world, now = self._world, self._world.begins_s + now_ms / MS
-        kind = (WORKLOADS.api_version, WORKLOADS.kind)
         scenario = msgspec.structs.replace(
             world.scenario, classes=(), traces=(), models=(), begins_s=now, until_s=None
         )
-        objects = {**world.objects, **{(*kind, workload.metadata.key): workload for workload in workloads}}
-        snapshot = msgspec.structs.replace(world, scenario=scenario, objects=objects)
+        snapshot = msgspec.structs.replace(world.with_objects(WORKLOADS, workloads), scenario=scenario)
         with_times = with_run_times(snapshot, run_times(workloads, ASSUMED_RUN_S, self._run_times))
         expected = self._arrivals.expected(self._run_times, now, ASSUMED_RUN_S, waiting)
         return with_expected(with_times, expected)

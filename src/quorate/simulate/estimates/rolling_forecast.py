@@ -98,23 +98,32 @@ class RollingForecast:
         def used_s() -> float:
             return self._processor_s() - began_s
 
-        workloads = list(self._objects.get(WORKLOADS, {}).values())
-        times = list(run_times(workloads, ASSUMED_RUN_S, self._run_times))
-        objects = {resource: stored.values() for resource, stored in self._objects.items()}
-        snapshot = snapshot_world(objects, times, now, self._configuration)
-        waiting = waiting_workloads(snapshot)
-        world = with_expected(
-            snapshot, self._arrivals.expected(self._run_times, now, ASSUMED_RUN_S, len(waiting))
-        )
+        world, waiting, times = self._world(self._objects.get(WORKLOADS, {}), now)
         is_current = len(self._runs) == PLAYS and not self._has_changed and self._none_is_due(now)
         self._has_changed = False
         played = 0 if is_current or not waiting else self._play(world, waiting, now, budget_s, used_s)
         while self._runs and self._runs[0].at < now - LONGEST_KEPT_S:
             self._runs.popleft()
         quantiles = self._quantiles(waiting.values(), now, times)
-        before_s, self._reported_s = self._reported_s, self._processor_s()
         bounds = tuple(LearnedBound(kind, seconds) for kind, seconds in self._run_times.bounds())
-        return Refresh(now, quantiles, played, self._reported_s - before_s, bounds)
+        return Refresh(now, quantiles, played, self._unreported_s(), bounds)
+
+    def _unreported_s(self) -> float:
+        """Return the processor time since the last refresh or answer."""
+        before_s, self._reported_s = self._reported_s, self._processor_s()
+        return self._reported_s - before_s
+
+    def _world(
+        self, workloads: Mapping[Key, Workload], now: float
+    ) -> tuple[World, dict[int, Workload], list[RunTimes]]:
+        """Return the world at ``now`` with ``workloads``, those that wait by number, and all run times."""
+        times = list(run_times(workloads.values(), ASSUMED_RUN_S, self._run_times))
+        stored = self._objects | {WORKLOADS: dict(workloads)}
+        objects = {resource: by_key.values() for resource, by_key in stored.items()}
+        snapshot = snapshot_world(objects, times, now, self._configuration)
+        waiting = waiting_workloads(snapshot)
+        expected = self._arrivals.expected(self._run_times, now, ASSUMED_RUN_S, len(waiting))
+        return with_expected(snapshot, expected), waiting, times
 
     def would_start(self, question: StartQuestion, now: float, budget_s: float) -> Answer:
         """Return when the workload of a question would start if it were submitted now.
@@ -125,17 +134,14 @@ class RollingForecast:
         began_s, workload = self._processor_s(), question.workload
         key = workload.metadata.key
 
-        def used_s() -> float:
-            return self._processor_s() - began_s
-
-        def answered(answer: StartAnswer) -> Answer:
-            before_s, self._reported_s = self._reported_s, self._processor_s()
-            return Answer(answer, self._reported_s - before_s)
+        def is_over() -> bool:
+            return self._processor_s() > began_s + budget_s
 
         workloads = dict(self._objects.get(WORKLOADS, {}))
         stored = workloads.get(key)
         if stored is None and not can_be_played(workload):
-            return answered(StartAnswer(starts="Unknown", reason="a pod template cannot be decoded"))
+            answer = StartAnswer(starts="Unknown", reason="a pod template cannot be decoded")
+            return Answer(answer, self._unreported_s())
         for number, submitted in enumerate((*question.ahead, workload)):
             if submitted.metadata.key not in workloads and can_be_played(submitted):
                 created = at_epoch(now - (len(question.ahead) - number) * _ORDER_S)
@@ -143,18 +149,13 @@ class RollingForecast:
                     submitted.metadata, creation_timestamp=created, uid=Uid(submitted.metadata.name)
                 )
                 workloads[submitted.metadata.key] = Workload(metadata=metadata, spec=submitted.spec)
-        times = list(run_times(workloads.values(), ASSUMED_RUN_S, self._run_times))
-        objects = {resource: objects_of_kind.values() for resource, objects_of_kind in self._objects.items()}
-        world = snapshot_world(objects | {WORKLOADS: workloads.values()}, times, now, self._configuration)
-        waiting = waiting_workloads(world)
+        world, waiting, _ = self._world(workloads, now)
         if all(waits.metadata.key != key for waits in waiting.values()):
-            return answered(StartAnswer(starts="Within", p50_seconds=0.0, p90_seconds=0.0))
-        expected = self._arrivals.expected(self._run_times, now, ASSUMED_RUN_S, len(waiting))
-        answer = forecast_one(
-            with_expected(world, expected), key, QUESTION_PLAYS, lambda: used_s() > budget_s
-        )
+            answer = StartAnswer(starts="Within", p50_seconds=0.0, p90_seconds=0.0)
+            return Answer(answer, self._unreported_s())
+        answer = forecast_one(world, key, QUESTION_PLAYS, is_over)
         self._after_run()
-        return answered(answer)
+        return Answer(answer, self._unreported_s())
 
     def _none_is_due(self, now: float) -> bool:
         """Return True if no run has a start after its own moment that was to come before now."""

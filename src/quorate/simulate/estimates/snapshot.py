@@ -105,14 +105,9 @@ def with_run_times(world: World, times: Iterable[RunTimes]) -> World:
         )
         for number, time in enumerate(times)
     )
-    objects = dict(world.objects)
-    if named:
-        for workload in world.of_kind(WORKLOADS):
-            objects[WORKLOADS.api_version, WORKLOADS.kind, workload.metadata.key] = _with_class(
-                workload, named
-            )
+    workloads = [_with_class(workload, named) for workload in world.of_kind(WORKLOADS)] if named else ()
     scenario = msgspec.structs.replace(world.scenario, existing=existing)
-    return msgspec.structs.replace(world, scenario=scenario, objects=objects)
+    return msgspec.structs.replace(world.with_objects(WORKLOADS, workloads), scenario=scenario)
 
 
 def with_expected(world: World, expected: Expected) -> World:
@@ -174,7 +169,7 @@ def _names_of_kinds(times: Iterable[RunTimes]) -> dict[WorkKind, str]:
 
 
 def _with_class(workload: Workload, named: Mapping[WorkKind, str]) -> Workload:
-    name = named.get(kind_of(workload)) if named else None
+    name = named.get(kind_of(workload))
     if name is None:
         return workload
     annotations = {**workload.metadata.annotations, CLASS_ANNOTATION: name}

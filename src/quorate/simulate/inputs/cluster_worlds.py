@@ -98,22 +98,19 @@ def _without_topology(class_: JobClass) -> JobClass:
 
 def _with_specs(world: World, resource: Resource[Any], **fields: object) -> World:
     """Return ``world`` with these fields in the spec of each object of a kind."""
-    objects = dict(world.objects)
-    for obj in world.of_kind(resource):
-        changed_object = replace(obj, spec=replace(obj.spec, **fields))
-        objects[resource.api_version, resource.kind, obj.metadata.key] = changed_object
-    return replace(world, objects=objects)
+    objects = (replace(obj, spec=replace(obj.spec, **fields)) for obj in world.of_kind(resource))
+    return world.with_objects(resource, objects)
 
 
 def _with_quotas(world: World, times: float) -> World:
     """Return ``world`` with ``times`` each quota of its cluster queues and cohorts."""
-    objects = dict(world.objects)
     for resource in (CLUSTER_QUEUES, COHORTS):
+        scaled = []
         for obj in world.of_kind(resource):
             groups = tuple(_multiplied(group, times) for group in obj.spec.resource_groups)
-            scaled = replace(obj, spec=replace(obj.spec, resource_groups=groups))
-            objects[resource.api_version, resource.kind, obj.metadata.key] = scaled
-    return replace(world, objects=objects)
+            scaled.append(replace(obj, spec=replace(obj.spec, resource_groups=groups)))
+        world = world.with_objects(resource, scaled)
+    return world
 
 
 def _multiplied(group: ResourceGroup, times: float) -> ResourceGroup:

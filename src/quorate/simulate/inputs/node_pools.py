@@ -62,7 +62,7 @@ def node_pools(field: d.Field) -> tuple[NodePool, ...]:
 
 
 def _node_pool(fields: d.Section) -> NodePool:
-    name = fields.take("name", _name, "")
+    name = fields.take("name", short_name, "")
     fields.require("name", hint="write a short name, such as gpu")
     capacity = fields.take("capacity", d.map_of(d.quantity), {})
     if not capacity and "capacity" not in fields:
@@ -78,7 +78,7 @@ def _node_pool(fields: d.Section) -> NodePool:
     )
 
 
-_name = d.text_matching(is_dns_label, "a name of small letters, digits and hyphens, at most 63")
+short_name = d.text_matching(is_dns_label, "a name of small letters, digits and hyphens, at most 63")
 
 
 def _outages(fields: d.Section) -> Outages | None:

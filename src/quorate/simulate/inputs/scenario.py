@@ -18,7 +18,7 @@ same jobs are submitted whatever the queues decide.  Jobs of one instant are sub
 names of their classes and queues.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -41,7 +41,7 @@ from quorate.api.kueue import Workload
 from quorate.api.kueue.topology import PodSetTopologyRequest
 from quorate.api.quantity import Quantity
 from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
-from quorate.api.syntax import is_dns_label, is_dns_subdomain
+from quorate.api.syntax import is_dns_subdomain
 from quorate.queueing.planning.rules import DEFAULT_MAXIMUM, DEPTH, OVERRUN, RESERVE_AFTER, SLACK
 from quorate.simulate.inputs.distributions import (
     Constant,
@@ -52,7 +52,7 @@ from quorate.simulate.inputs.distributions import (
     positive_number,
     positive_seconds,
 )
-from quorate.simulate.inputs.node_pools import NodePool, node_pools
+from quorate.simulate.inputs.node_pools import NodePool, node_pools, short_name
 from quorate.simulate.inputs.worker_clusters import DISPATCHERS, WorkerCluster, dispatchers, worker_clusters
 from quorate.simulate.limits import MAX_JOBS
 
@@ -74,8 +74,8 @@ class Arrivals(msgspec.Struct, frozen=True):
 class Failures(msgspec.Struct, frozen=True):
     """A job fails with this probability: after ``after``, if that is shorter than its run time."""
 
-    probability: float
-    after: Distribution
+    probability: float = 0.0
+    after: Distribution = Constant(0.0)
 
 
 class PodSetShape(msgspec.Struct, frozen=True):
@@ -228,32 +228,23 @@ def _scenario(fields: d.Section) -> Scenario:
 
 def _queue_annotations(fields: d.Section) -> dict[str, str]:
     """Return the annotations of a cluster queue for the fields that say how it plans and orders."""
-    rules: tuple[tuple[str, str | None], ...] = (
-        (BACKFILL, fields.take("backfill", _as_annotation(d.choice(BACKFILL_MODES)), None)),
-        (DEPTH, fields.take("backfillDepth", _as_annotation(d.integer(1, MAX_DEPTH)), None)),
-        (SLACK, fields.take("backfillSlackPercent", _as_annotation(d.integer(0, MAX_SLACK)), None)),
-        (RESERVE_AFTER, fields.take("reserveAfter", _as_annotation(d.duration()), None)),
-        (DEFAULT_MAXIMUM, fields.take("defaultMaximumExecutionTime", _as_annotation(_LONG_ENOUGH), None)),
-        (OVERRUN, fields.take("onOverrun", _as_annotation(d.choice(ON_OVERRUN)), None)),
-        (
-            PRIORITY_AGING,
-            fields.take("priorityAging", _as_annotation(d.section(decode_priority_aging)), None),
-        ),
-    )
-    return {annotation: text for annotation, text in rules if text is not None}
+    annotations = {}
+    for annotation, (name, decoder) in _QUEUE_FIELDS.items():
+        if fields.take(name, decoder, None) is not None:
+            value = fields.at(name).value
+            annotations[annotation] = value if isinstance(value, str) else codec.encode(value).decode()
+    return annotations
 
 
-_LONG_ENOUGH: Final = d.duration(minimum_s=LEAST_MAXIMUM_S)
-
-
-def _as_annotation(decoder: d.Decoder[object]) -> d.Decoder[str]:
-    """Return a decoder of the text of an annotation with a value that ``decoder`` accepts."""
-
-    def decode(field: d.Field) -> str:
-        decoder(field)
-        return field.value if isinstance(field.value, str) else codec.encode(field.value).decode()
-
-    return decode
+_QUEUE_FIELDS: Final[Mapping[str, tuple[str, d.Decoder[object]]]] = {
+    BACKFILL: ("backfill", d.choice(BACKFILL_MODES)),
+    DEPTH: ("backfillDepth", d.integer(1, MAX_DEPTH)),
+    SLACK: ("backfillSlackPercent", d.integer(0, MAX_SLACK)),
+    RESERVE_AFTER: ("reserveAfter", d.duration()),
+    DEFAULT_MAXIMUM: ("defaultMaximumExecutionTime", d.duration(minimum_s=LEAST_MAXIMUM_S)),
+    OVERRUN: ("onOverrun", d.choice(ON_OVERRUN)),
+    PRIORITY_AGING: ("priorityAging", d.section(decode_priority_aging)),
+}
 
 
 def _scheduler(field: d.Field) -> SchedulerConfiguration:
@@ -267,32 +258,22 @@ def _scheduler(field: d.Field) -> SchedulerConfiguration:
         ) from error
 
 
-_name = d.text_matching(is_dns_label, "a name of small letters, digits and hyphens, at most 63")
 _object_name = d.text_matching(is_dns_subdomain, "a name of an object")
 
 
 def _job_class(fields: d.Section) -> JobClass | None:
-    name = fields.take("name", _name, "")
-    fields.require("name", hint="write a short name, such as training")
+    common = _common_fields(fields, "how long a job runs, such as 30m")
     queues = fields.take("queues", d.list_of(_object_name, minimum=1), ())
     if "queue" in fields:
         queues = (fields.take("queue", _object_name, ""),)
     if not queues and "queues" not in fields:
         fields.at("queue").reject("is missing (write the name of a LocalQueue)")
-    runs = fields.take("runs", durations, Constant(0.0))
-    fields.require("runs", hint="write how long a job runs, such as 30m")
     arrivals = fields.take("arrivals", d.section(_arrivals), Arrivals(count=1))
     api = fields.take("api", d.choice((_BATCH, _VOLCANO)), _BATCH)
     return JobClass(
-        name=name,
-        namespace=fields.take("namespace", _name, "default"),
         queues=tuple(sorted(queues)),
         arrivals=arrivals,
         pod_sets=_pod_sets(fields),
-        runs=runs,
-        starts=fields.take("starts", durations, Constant(0.0)),
-        stops=fields.take("stops", durations, Constant(0.0)),
-        checkpoint_s=fields.take("checkpointEvery", positive_seconds, None),
         priority=fields.take("priority", d.integer(), None),
         priority_class=fields.take("priorityClass", _object_name, ""),
         maximum_execution_s=fields.take("maximumExecutionTimeSeconds", d.integer(1), None),
@@ -300,23 +281,28 @@ def _job_class(fields: d.Section) -> JobClass | None:
         failures=fields.take("fails", d.section(_failures), None),
         is_gang=fields.take("gang", d.boolean, False) or api == _VOLCANO,
         is_volcano=api == _VOLCANO,
+        **common,
     )
 
 
 def _existing_class(fields: d.Section) -> JobClass:
+    common = _common_fields(fields, "how long these jobs run in all, such as 30m")
+    queues = fields.take("queues", d.list_of(_object_name), ())
+    return JobClass(queues=queues, arrivals=Arrivals(), pod_sets=(), **common)
+
+
+def _common_fields(fields: d.Section, run_time: str) -> dict[str, Any]:
+    """Return the fields of ``JobClass`` that all classes have; ``run_time`` is a hint."""
     fields.require("name", hint="write a short name, such as training")
-    fields.require("runs", hint="write how long these jobs run in all, such as 30m")
-    return JobClass(
-        name=fields.take("name", _name, ""),
-        namespace=fields.take("namespace", _name, "default"),
-        queues=fields.take("queues", d.list_of(_object_name), ()),
-        arrivals=Arrivals(),
-        pod_sets=(),
-        runs=fields.take("runs", durations, Constant(0.0)),
-        starts=fields.take("starts", durations, Constant(0.0)),
-        stops=fields.take("stops", durations, Constant(0.0)),
-        checkpoint_s=fields.take("checkpointEvery", positive_seconds, None),
-    )
+    fields.require("runs", hint=f"write {run_time}")
+    return {
+        "name": fields.take("name", short_name, ""),
+        "namespace": fields.take("namespace", short_name, "default"),
+        "runs": fields.take("runs", durations, Constant(0.0)),
+        "starts": fields.take("starts", durations, Constant(0.0)),
+        "stops": fields.take("stops", durations, Constant(0.0)),
+        "checkpoint_s": fields.take("checkpointEvery", positive_seconds, None),
+    }
 
 
 def _time(field: d.Field) -> float:
@@ -359,7 +345,7 @@ def _pod_sets(fields: d.Section) -> tuple[PodSetShape, ...]:
 
 
 def _pod_set(fields: d.Section) -> PodSetShape:
-    name = fields.take("name", _name, "main")
+    name = fields.take("name", short_name, "main")
     return _shape(fields, name, count_field="count", min_field="minCount")
 
 
@@ -386,17 +372,9 @@ def _template(field: d.Field) -> dict[str, object]:
     return field.value
 
 
-def _failures(fields: d.Section) -> Failures:
-    return Failures(
-        probability=fields.take("probability", _probability, 0.0),
-        after=fields.take("after", durations, Constant(0.0)),
-    )
-
-
-def _check(fields: d.Section) -> CheckAnswer:
-    return CheckAnswer(
-        after=fields.take("after", durations, Constant(0.0)), ready=fields.take("ready", _probability, 1.0)
-    )
+_probability = d.satisfying(d.number, lambda value: 0 <= value <= 1, "is no probability (write 0 to 1)")
+_failures = d.struct_of(Failures, probability=("probability", _probability), after=("after", durations))
+_check = d.struct_of(CheckAnswer, after=("after", durations), ready=("ready", _probability))
 
 
 def _trace(fields: d.Section) -> Trace:
@@ -416,7 +394,7 @@ def _model(fields: d.Section) -> WorkloadModel:
     fields.require("lublinFeitelson", hint="write {jobs: 5000, processors: 128}")
     fields.require("queue", hint="write the name of a LocalQueue")
     return WorkloadModel(
-        name=fields.take("name", _name, "lublin-feitelson"),
+        name=fields.take("name", short_name, "lublin-feitelson"),
         jobs=jobs,
         processors=processors,
         queue=fields.take("queue", _object_name, ""),
@@ -427,7 +405,7 @@ def _model(fields: d.Section) -> WorkloadModel:
 def _parallel_jobs(fields: d.Section) -> dict[str, Any]:
     """Return the fields of ``ParallelJobs``."""
     return {
-        "namespace": fields.take("namespace", _name, "default"),
+        "namespace": fields.take("namespace", short_name, "default"),
         "resource": fields.take("resource", d.text, "cpu"),
         "per_processor": fields.take("perProcessor", d.quantity, Quantity.of_units(1)),
         "stretch": fields.take("stretch", positive_number, 1.0),
@@ -448,6 +426,3 @@ def _lublin_feitelson(fields: d.Section) -> tuple[int, int]:
     return fields.take("jobs", d.integer(1, MAX_JOBS), 1), fields.take(
         "processors", d.integer(1, 1_000_000), 1
     )
-
-
-_probability = d.satisfying(d.number, lambda value: 0 <= value <= 1, "is no probability (write 0 to 1)")

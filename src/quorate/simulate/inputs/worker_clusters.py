@@ -14,8 +14,7 @@ from typing import Final
 import msgspec
 
 from quorate.api.decoding import strict as d
-from quorate.api.syntax import is_dns_label
-from quorate.simulate.inputs.node_pools import NodePool, node_pools
+from quorate.simulate.inputs.node_pools import NodePool, node_pools, short_name
 
 ALL_AT_ONCE: Final = "AllAtOnce"
 INCREMENTAL: Final = "Incremental"
@@ -54,13 +53,10 @@ def _reject_double(names: list[str], hint: str) -> None:
         raise d.InvalidValue(f"has {double} twice ({hint})")
 
 
-_name = d.text_matching(is_dns_label, "a name of small letters, digits and hyphens, at most 63")
-
-
 def _worker_cluster(fields: d.Section) -> WorkerCluster:
     fields.require("name", hint="write a short name, such as east")
     return WorkerCluster(
-        name=fields.take("name", _name, ""),
+        name=fields.take("name", short_name, ""),
         share=fields.take("share", _share, 1.0),
         nodes=fields.take("nodes", node_pools, None),
         manifests=fields.take("manifests", d.text, ""),

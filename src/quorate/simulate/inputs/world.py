@@ -24,18 +24,10 @@ from quorate.api.suggestions import suggestion
 from quorate.api.validation import manifest_findings
 from quorate.api.volcano import BUILT_IN_QUEUES
 from quorate.kube.resources import (
-    ADMISSION_CHECKS,
     CLUSTER_QUEUES,
-    COHORTS,
-    LIMIT_RANGES,
     LOCAL_QUEUES,
-    NAMESPACES,
     PLACEABLE_NODES,
     QUEUES,
-    RESERVATIONS,
-    RESOURCE_FLAVORS,
-    RUNTIME_CLASSES,
-    TOPOLOGIES,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     Resource,
@@ -51,25 +43,10 @@ from quorate.simulate.inputs.workload_format import (
     processor_class,
     read_trace,
 )
+from quorate.simulate.kinds import KINDS
 
 RESOURCES: Final[Mapping[tuple[str, str], Resource[Any]]] = {
-    (resource.api_version, resource.kind): resource
-    for resource in (
-        NAMESPACES,
-        LIMIT_RANGES,
-        RUNTIME_CLASSES,
-        RESOURCE_FLAVORS,
-        TOPOLOGIES,
-        RESERVATIONS,
-        COHORTS,
-        ADMISSION_CHECKS,
-        CLUSTER_QUEUES,
-        LOCAL_QUEUES,
-        WORKLOAD_PRIORITY_CLASSES,
-        PLACEABLE_NODES,
-        QUEUES,
-        WORKLOADS,
-    )
+    (resource.api_version, resource.kind): resource for resource in (*KINDS, PLACEABLE_NODES, QUEUES)
 }
 TRACE_SUFFIX: Final = ".swf"
 _ONE_QUEUE: Final = """\
@@ -142,6 +119,11 @@ class World(msgspec.Struct, frozen=True):
         wanted = (resource.api_version, resource.kind)
         for key in sorted(key for key in self.objects if key[:2] == wanted):
             yield self.objects[key]
+
+    def with_objects(self, resource: Resource[Any], objects: Iterable[Any]) -> "World":
+        """Return the world with ``objects`` of one kind, instead of those of the same names."""
+        added = {(resource.api_version, resource.kind, obj.metadata.key): obj for obj in objects}
+        return msgspec.structs.replace(self, objects=self.objects | added)
 
 
 def _is_no_job(api_version: str, kind: str) -> bool:
@@ -221,13 +203,9 @@ def read_texts(texts: Iterable[tuple[Path, bytes]], content: Content) -> Content
     """Add the documents of texts, each with the name of its file, to ``content``, and return it."""
     for file, data in texts:
         try:
-            text = data.decode()
-            documents = read_documents(text)
+            documents = read_documents(data)
         except InvalidYaml as error:
             content.findings.append(f"{file}:{error.line}: {error.problem}")
-            continue
-        except UnicodeDecodeError as error:
-            content.findings.append(f"{file}:1: byte {error.start} is not UTF-8 (save the file as UTF-8)")
             continue
         for document in documents:
             content.findings += (finding_line(file, finding) for finding in _add(content, file, document))
@@ -368,13 +346,13 @@ def _other_problems(world: World, path: Path) -> Iterator[str]:
 
 def _annotated(world: World) -> World:
     """Return the world with the annotations of cluster queues that the scenario has."""
-    objects = dict(world.objects)
-    for name, annotations in world.scenario.queue_annotations.items():
-        key = (CLUSTER_QUEUES.api_version, CLUSTER_QUEUES.kind, Key("", name))
-        metadata = objects[key].metadata
-        metadata = msgspec.structs.replace(metadata, annotations={**metadata.annotations, **annotations})
-        objects[key] = msgspec.structs.replace(objects[key], metadata=metadata)
-    return msgspec.structs.replace(world, objects=objects)
+    annotated = []
+    for queue in world.of_kind(CLUSTER_QUEUES):
+        if annotations := world.scenario.queue_annotations.get(queue.metadata.name):
+            annotations = {**queue.metadata.annotations, **annotations}
+            metadata = msgspec.structs.replace(queue.metadata, annotations=annotations)
+            annotated.append(msgspec.structs.replace(queue, metadata=metadata))
+    return world.with_objects(CLUSTER_QUEUES, annotated)
 
 
 def _without_run_time(world: World, path: Path) -> Iterator[str]:
