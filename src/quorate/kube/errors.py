@@ -61,10 +61,12 @@ class ApiError(RequestFailed):
         self.details = details if details is not None else StatusDetails()
         self.retry_after_s = retry_after_s
 
+    _advice = ""
+
     @property
     def advice(self) -> str:
         """Return what to do about it, or an empty string."""
-        return ""
+        return self._advice
 
     @property
     def refusal(self) -> str:
@@ -81,9 +83,7 @@ class ApiError(RequestFailed):
 
 
 class Unauthorized(ApiError):
-    @property
-    def advice(self) -> str:
-        return "the server does not know these credentials: check --token, or the user of the context"
+    _advice = "the server does not know these credentials: check --token, or the user of the context"
 
 
 class Forbidden(ApiError):
@@ -120,9 +120,7 @@ class RequestTooLarge(ApiError):
 
 
 class TooManyRequests(ApiError):
-    @property
-    def advice(self) -> str:
-        return "the server is overloaded, or a disruption budget forbids it: try later"
+    _advice = "the server is overloaded, or a disruption budget forbids it: try later"
 
 
 class ServerError(ApiError):

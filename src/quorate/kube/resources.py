@@ -96,73 +96,54 @@ def untyped(group: str, version: str, plural: str, kind: str, namespaced: bool) 
     return Resource(group, version, plural, kind, namespaced, cast(type[Json], dict[str, Any]))
 
 
-PODS = Resource("", "v1", "pods", "Pod", True, core.Pod)
-NODES = Resource("", "v1", "nodes", "Node", False, core.Node)
-NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False, core.Namespace)
-SERVICES = untyped("", "v1", "services", "Service", True)
-CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True, core.ConfigMap)
-SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", True, core.ServiceAccount)
-POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate", True, provisioning.PodTemplate)
-DEVICE_CLASSES = Resource(
-    device_claims.GROUP, device_claims.VERSION, "deviceclasses", "DeviceClass", False,
-    device_claims.DeviceClass,
-)  # fmt: skip
-RESOURCE_CLAIMS = Resource(
-    device_claims.GROUP,
-    device_claims.VERSION,
-    "resourceclaims",
-    "ResourceClaim",
-    True,
-    device_claims.ResourceClaim,
-)
-RESOURCE_SLICES = Resource(
-    device_claims.GROUP,
-    device_claims.VERSION,
-    "resourceslices",
-    "ResourceSlice",
-    False,
-    device_claims.ResourceSlice,
-)
-RESOURCE_CLAIM_TEMPLATES = Resource(
-    device_claims.GROUP, device_claims.VERSION, "resourceclaimtemplates", "ResourceClaimTemplate", True,
-    device_claims.ResourceClaimTemplate,
-)  # fmt: skip
-LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange", True, core.LimitRange)
-RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", True, core.ResourceQuota)
-JOBS = Resource("batch", "v1", "jobs", "Job", True, batch.Job)
-EVENTS = Resource("events.k8s.io", "v1", "events", "Event", True, events.Event)
-LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True, events.Lease)
-PRIORITY_CLASSES = Resource(
-    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, core.PriorityClass
-)
-NATIVE_POD_GROUPS = Resource(
-    native_groups.GROUP, native_groups.VERSION, "podgroups", "PodGroup", True, native_groups.PodGroup
-)
-NATIVE_WORKLOADS = Resource(
-    native_groups.GROUP, native_groups.VERSION, "workloads", "Workload", True, native_groups.Workload
-)
-RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False, core.RuntimeClass)
+def _typed(
+    group: str, version: str, plural: str, namespaced: bool, type_: type[T], *, is_busy: bool = False
+) -> Resource[T]:
+    """Return a kind that is called as its type."""
+    return Resource(group, version, plural, type_.__name__, namespaced, type_, is_busy)
 
-# With the fields that a scheduler reads.
-PLACEABLE_PODS = Resource("", "v1", "pods", "Pod", True, pod.Pod, is_busy=True)
-PLACEABLE_NODES = Resource("", "v1", "nodes", "Node", False, scheduling.Node, is_busy=True)
-PERSISTENT_VOLUMES = Resource(
-    "", "v1", "persistentvolumes", "PersistentVolume", False, volumes.PersistentVolume
-)
-PERSISTENT_VOLUME_CLAIMS = Resource(
-    "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, volumes.PersistentVolumeClaim
-)
-STORAGE_CLASSES = Resource(
-    "storage.k8s.io", "v1", "storageclasses", "StorageClass", False, volumes.StorageClass
-)
-POD_DISRUPTION_BUDGETS = Resource(
-    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, scheduling.PodDisruptionBudget
-)
-CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", False, volumes.CSINode)
+
+def _devices(plural: str, namespaced: bool, type_: type[T]) -> Resource[T]:
+    return _typed(device_claims.GROUP, device_claims.VERSION, plural, namespaced, type_)
 
 
 def _kueue(plural: str, namespaced: bool, type_: type[T]) -> Resource[T]:
-    return Resource(kueue.GROUP, kueue.VERSION, plural, type_.__name__, namespaced, type_)
+    return _typed(kueue.GROUP, kueue.VERSION, plural, namespaced, type_)
+
+
+PODS = _typed("", "v1", "pods", True, core.Pod)
+NODES = _typed("", "v1", "nodes", False, core.Node)
+NAMESPACES = _typed("", "v1", "namespaces", False, core.Namespace)
+SERVICES = untyped("", "v1", "services", "Service", True)
+CONFIG_MAPS = _typed("", "v1", "configmaps", True, core.ConfigMap)
+SERVICE_ACCOUNTS = _typed("", "v1", "serviceaccounts", True, core.ServiceAccount)
+POD_TEMPLATES = _typed("", "v1", "podtemplates", True, provisioning.PodTemplate)
+DEVICE_CLASSES = _devices("deviceclasses", False, device_claims.DeviceClass)
+RESOURCE_CLAIMS = _devices("resourceclaims", True, device_claims.ResourceClaim)
+RESOURCE_SLICES = _devices("resourceslices", False, device_claims.ResourceSlice)
+RESOURCE_CLAIM_TEMPLATES = _devices("resourceclaimtemplates", True, device_claims.ResourceClaimTemplate)
+LIMIT_RANGES = _typed("", "v1", "limitranges", True, core.LimitRange)
+RESOURCE_QUOTAS = _typed("", "v1", "resourcequotas", True, core.ResourceQuota)
+JOBS = _typed("batch", "v1", "jobs", True, batch.Job)
+EVENTS = _typed("events.k8s.io", "v1", "events", True, events.Event)
+LEASES = _typed("coordination.k8s.io", "v1", "leases", True, events.Lease)
+PRIORITY_CLASSES = _typed("scheduling.k8s.io", "v1", "priorityclasses", False, core.PriorityClass)
+NATIVE_POD_GROUPS = _typed(
+    native_groups.GROUP, native_groups.VERSION, "podgroups", True, native_groups.PodGroup
+)
+NATIVE_WORKLOADS = _typed(
+    native_groups.GROUP, native_groups.VERSION, "workloads", True, native_groups.Workload
+)
+RUNTIME_CLASSES = _typed("node.k8s.io", "v1", "runtimeclasses", False, core.RuntimeClass)
+
+# With the fields that a scheduler reads.
+PLACEABLE_PODS = _typed("", "v1", "pods", True, pod.Pod, is_busy=True)
+PLACEABLE_NODES = _typed("", "v1", "nodes", False, scheduling.Node, is_busy=True)
+PERSISTENT_VOLUMES = _typed("", "v1", "persistentvolumes", False, volumes.PersistentVolume)
+PERSISTENT_VOLUME_CLAIMS = _typed("", "v1", "persistentvolumeclaims", True, volumes.PersistentVolumeClaim)
+STORAGE_CLASSES = _typed("storage.k8s.io", "v1", "storageclasses", False, volumes.StorageClass)
+POD_DISRUPTION_BUDGETS = _typed("policy", "v1", "poddisruptionbudgets", True, scheduling.PodDisruptionBudget)
+CSI_NODES = _typed("storage.k8s.io", "v1", "csinodes", False, volumes.CSINode)
 
 
 WORKLOADS = _kueue("workloads", True, kueue.Workload)
@@ -170,32 +151,26 @@ LOCAL_QUEUES = _kueue("localqueues", True, kueue.LocalQueue)
 CLUSTER_QUEUES = _kueue("clusterqueues", False, kueue.ClusterQueue)
 COHORTS = _kueue("cohorts", False, kueue.Cohort)
 TOPOLOGIES = _kueue("topologies", False, topology.Topology)
-RESERVATIONS = Resource(
-    quorate.GROUP, quorate.VERSION, "reservations", "Reservation", False, quorate.Reservation
-)
+RESERVATIONS = _typed(quorate.GROUP, quorate.VERSION, "reservations", False, quorate.Reservation)
 RESOURCE_FLAVORS = _kueue("resourceflavors", False, kueue.ResourceFlavor)
-PROVISIONING_REQUESTS = Resource(
-    provisioning.GROUP, "v1", "provisioningrequests", "ProvisioningRequest", True,
-    provisioning.ProvisioningRequest,
-)  # fmt: skip
+PROVISIONING_REQUESTS = _typed(
+    provisioning.GROUP, "v1", "provisioningrequests", True, provisioning.ProvisioningRequest
+)
 PROVISIONING_REQUEST_CONFIGS = _kueue(
     "provisioningrequestconfigs", False, provisioning.ProvisioningRequestConfig
 )
 ADMISSION_CHECKS = _kueue("admissionchecks", False, kueue.AdmissionCheck)
 MULTIKUEUE_CONFIGS = _kueue("multikueueconfigs", False, multikueue.MultiKueueConfig)
 MULTIKUEUE_CLUSTERS = _kueue("multikueueclusters", False, multikueue.MultiKueueCluster)
-KUBECONFIG_SECRETS = Resource("", "v1", "secrets", "Secret", True, multikueue.Secret)
-CLUSTER_PROFILES = Resource(
-    multikueue.PROFILE_GROUP, "v1alpha1", "clusterprofiles", "ClusterProfile", True, multikueue.ClusterProfile
+KUBECONFIG_SECRETS = _typed("", "v1", "secrets", True, multikueue.Secret)
+CLUSTER_PROFILES = _typed(
+    multikueue.PROFILE_GROUP, "v1alpha1", "clusterprofiles", True, multikueue.ClusterProfile
 )
 WORKLOAD_PRIORITY_CLASSES = _kueue("workloadpriorityclasses", False, kueue.WorkloadPriorityClass)
-POD_GROUPS = Resource(volcano.GROUP, volcano.VERSION, "podgroups", "PodGroup", True, volcano.PodGroup)
-QUEUES = Resource(volcano.GROUP, volcano.VERSION, "queues", "Queue", False, volcano.Queue)
-VOLCANO_JOBS = Resource(volcano_job.GROUP, volcano_job.VERSION, "jobs", "Job", True, volcano_job.Job)
-COMMANDS = Resource(
-    volcano_job.BUS_GROUP, volcano_job.VERSION, "commands", "Command", True, volcano_job.Command
+POD_GROUPS = _typed(volcano.GROUP, volcano.VERSION, "podgroups", True, volcano.PodGroup)
+QUEUES = _typed(volcano.GROUP, volcano.VERSION, "queues", False, volcano.Queue)
+VOLCANO_JOBS = _typed(volcano_job.GROUP, volcano_job.VERSION, "jobs", True, volcano_job.Job)
+COMMANDS = _typed(volcano_job.BUS_GROUP, volcano_job.VERSION, "commands", True, volcano_job.Command)
+HYPER_NODES = _typed(
+    volcano_topology.GROUP, volcano_topology.VERSION, "hypernodes", False, volcano_topology.HyperNode
 )
-HYPER_NODES = Resource(
-    volcano_topology.GROUP, volcano_topology.VERSION, "hypernodes", "HyperNode", False,
-    volcano_topology.HyperNode,
-)  # fmt: skip

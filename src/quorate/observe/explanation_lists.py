@@ -37,6 +37,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, epoch
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import GroupFacts, explain_group, groups_by_owner, waiting_group
+from quorate.kube.cancellation import retrieve_exception
 from quorate.observe.limits import KEEP_S, MAX_COMPLETE, SLICE_S
 from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted, is_finished
@@ -164,8 +165,7 @@ class ExplanationLists:
 
     def _keep(self, key: Hashable, done: asyncio.Task[Any]) -> None:
         done.get_loop().call_later(KEEP_S, self._latest.pop, key)
-        if not done.cancelled():
-            done.exception()  # retrieved although all callers may have been cancelled
+        retrieve_exception(done)
 
 
 async def workload_summaries(

@@ -11,6 +11,7 @@ from typing import Any
 from quorate.api import kueue, native_groups, volcano
 from quorate.api.meta import Key
 from quorate.dashboard.queries import Viewer
+from quorate.kube.cancellation import retrieve_exception
 from quorate.kube.resources import Resource
 from quorate.kube.serving.delegated_auth import DelegatedAuth, ResourceAccess, User
 from quorate.queueing.explanation.scope import Scope
@@ -29,13 +30,9 @@ class Authorization:
         if task is None:
             task = asyncio.create_task(self._reviewed(user))
             self._in_flight[user] = task
-            task.add_done_callback(lambda done: self._reviewed_once(user, done))
+            task.add_done_callback(lambda _: self._in_flight.pop(user))
+            task.add_done_callback(retrieve_exception)  # all requests may have been cancelled
         return await asyncio.shield(task)
-
-    def _reviewed_once(self, user: User, done: asyncio.Task[Viewer]) -> None:
-        del self._in_flight[user]
-        if not done.cancelled():
-            done.exception()  # retrieved although all requests may have been cancelled
 
     async def may_patch(self, user: User, resource: Resource[Any], key: Key) -> bool:
         access = ResourceAccess("patch", resource.group, resource.plural, "", key.namespace, key.name)

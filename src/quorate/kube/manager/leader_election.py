@@ -25,7 +25,7 @@ import msgspec
 from quorate.api import codec
 from quorate.api.events import Lease, LeaseSpec
 from quorate.api.meta import Key, ObjectMeta, micro_time
-from quorate.kube.cancellation import run_cancellable
+from quorate.kube.cancellation import end_tasks, run_cancellable
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, Timer
 from quorate.kube.errors import AlreadyExists, Conflict, RequestFailed
@@ -163,8 +163,7 @@ class LeaderElector:
                 await self._free.wait()
         finally:
             timer.reset(None)
-            watching.cancel()
-            await asyncio.wait([watching])
+            await end_tasks([watching])
 
     def _next_attempt(self) -> float:
         """Return the steady time of a candidate's next attempt: when the lease expires, or the next poll."""
@@ -215,9 +214,7 @@ class LeaderElector:
             await asyncio.wait([attempt, timer], return_when=asyncio.FIRST_COMPLETED)
             return attempt.done() and attempt.result()
         finally:
-            attempt.cancel()
-            timer.cancel()
-            await asyncio.wait([attempt, timer])
+            await end_tasks([attempt, timer])
 
     async def _attempt(self) -> bool:
         """Acquire or renew the lease; return whether it is held, and log failures."""
