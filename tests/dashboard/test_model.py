@@ -98,13 +98,11 @@ def test_a_running_workload_has_its_pods_its_events_and_its_life(tmp_path: Path)
             key = Key(NAMESPACE, rows(model)["train"].name)
 
             async def detail() -> WorkloadDetail:
-                uid = model.data.workloads.by_key[key].workload.metadata.uid
-                recorded = await history.of_object(model.data, ADMINISTRATOR, uid)
-                found = await workload_detail.workload(
-                    model.data, ADMINISTRATOR, key, client, recorded, NO_ESTIMATES
+                listed = model.data.workloads.by_key[key]
+                recorded = await history.of_object(model.data, ADMINISTRATOR, listed.workload.metadata.uid)
+                return await workload_detail.workload(
+                    model.data, ADMINISTRATOR, listed, client, recorded, NO_ESTIMATES
                 )
-                assert found is not None
-                return found
 
             found = await detail()
             steps = [each.step for each in found.milestones]

@@ -31,6 +31,7 @@ from quorate.dashboard.simulation.forecasts import Forecasts
 from quorate.dashboard.simulation.simulation_process import Cluster
 from quorate.dashboard.simulation.what_if import WhatIf
 from quorate.inspect.cluster_model import effective_configuration
+from quorate.kube.cancellation import end_tasks
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, WallClock
 from quorate.kube.log import logger
@@ -118,9 +119,9 @@ async def run_dashboard(
         )
         app = dashboard.application(over_tls=options.tls is not None, on_loopback=options.address.is_loopback)
         explanations = ExplanationFeed(model, client, clock, lambda: len(sessions) > 0)
-        tasks = {asyncio.create_task(explanations.run(), name="explanations")}
+        tasks = [asyncio.create_task(explanations.run(), name="explanations")]
         if options.has_forecasts:
-            tasks.add(asyncio.create_task(forecasts.run(), name="forecasts"))
+            tasks.append(asyncio.create_task(forecasts.run(), name="forecasts"))
         try:
             async with serving("--address", options.address, app, options.tls, options.limits) as bound:
                 assert bound is not None
@@ -129,9 +130,7 @@ async def run_dashboard(
                     links.renew()
                 yield model, bound
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+            await end_tasks(tasks)
             await sessions.close()
 
 
@@ -156,7 +155,8 @@ def _forecasts(
     model: DashboardModel, sessions: Sessions, options: Options, client: Client, clock: Clock
 ) -> Forecasts:
     def local_queue_of(workload: Key) -> str:
-        listed = model.data.workloads.get(workload)
+        workloads = model.data.workloads.by_key
+        listed = workloads.get(workload)
         return listed.group.local_queue.name if listed is not None else ""
 
     def cluster_queue_of(local_queue: Key) -> str:

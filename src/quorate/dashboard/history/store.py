@@ -72,6 +72,9 @@ class StoredTransition(NamedTuple):
     cluster_queue: str
 
 
+_COLUMNS: Final = ", ".join(StoredTransition._fields)
+
+
 class HistoryStore:
     """One connection; each thread has a store of its own.  SQLite lets one write while others read."""
 
@@ -105,8 +108,7 @@ class HistoryStore:
             self._database.execute("BEGIN IMMEDIATE")
             self._put_samples(samples)
             self._database.executemany(
-                "INSERT OR IGNORE INTO transitions (at, kind, namespace, name, uid, step, reason, message, "
-                "preemptor, cluster_queue) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                f"INSERT OR IGNORE INTO transitions ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 transitions,
             )
 
@@ -200,8 +202,8 @@ class HistoryStore:
                 conditions.append(f"{column} IN ({', '.join('?' * len(several))})")
                 values.extend(several)
         rows = self._database.execute(
-            "SELECT at, kind, namespace, name, uid, step, reason, message, preemptor, cluster_queue "
-            f"FROM transitions WHERE {' AND '.join(conditions)} ORDER BY at DESC, id DESC LIMIT ?",
+            f"SELECT {_COLUMNS} FROM transitions WHERE {' AND '.join(conditions)} "
+            "ORDER BY at DESC, id DESC LIMIT ?",
             (*values, limit),
         )
         return [StoredTransition(*row) for row in rows]

@@ -11,7 +11,7 @@ import hashlib
 import secrets
 import ssl
 from collections import OrderedDict
-from typing import Annotated, Any
+from typing import Annotated, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
@@ -19,6 +19,8 @@ import msgspec
 
 from quorate.dashboard.limits import ISSUER_BYTES, ISSUER_TIMEOUT_S, LOGIN_PENDING_S, MOST_PENDING_LOGINS
 from quorate.kube.clock import Clock
+
+T = TypeVar("T")
 
 
 class OidcError(Exception):
@@ -56,6 +58,10 @@ class _Claims(msgspec.Struct):
     aud: str | tuple[str, ...]
     exp: Annotated[float, msgspec.Meta(ge=0)]
     nonce: str = ""
+
+
+class _Expiry(msgspec.Struct):
+    exp: float | None = None
 
 
 class _Pending(msgspec.Struct):
@@ -121,7 +127,7 @@ class OidcLogins:
         if self.settings.client_secret:
             form["client_secret"] = self.settings.client_secret
         token = (await self._request("POST", discovery.token_endpoint, _Tokens, form)).id_token
-        claims = _claims_of(token)
+        claims = _decoded(token, _Claims)
         audiences = (claims.aud,) if isinstance(claims.aud, str) else claims.aud
         for is_right, claim in (
             (claims.iss == discovery.issuer, "iss"),
@@ -148,9 +154,7 @@ class OidcLogins:
             self._discovery = discovery
         return self._discovery
 
-    async def _request(
-        self, method: str, url: str, type_: type[Any], form: dict[str, str] | None = None
-    ) -> Any:
+    async def _request(self, method: str, url: str, type_: type[T], form: dict[str, str] | None = None) -> T:
         tls: ssl.SSLContext | bool = self.settings.authority if self.settings.authority is not None else True
         try:
             async with (
@@ -175,22 +179,12 @@ class OidcLogins:
 def expiry_of(token: str) -> float | None:
     """Return when a token expires, in epoch seconds; None: it is no JWT, or does not say it."""
     try:
-        expiry: _Expiry = _decoded(token, _Expiry)
+        return _decoded(token, _Expiry).exp
     except OidcError:
         return None
-    return expiry.exp
 
 
-class _Expiry(msgspec.Struct):
-    exp: float | None = None
-
-
-def _claims_of(token: str) -> _Claims:
-    claims: _Claims = _decoded(token, _Claims)
-    return claims
-
-
-def _decoded(token: str, type_: type[Any]) -> Any:
+def _decoded(token: str, type_: type[T]) -> T:
     """Return the payload of a JWT.  Its signature is not verified.  Raises ``OidcError``."""
     parts = token.split(".")
     if len(parts) != 3:

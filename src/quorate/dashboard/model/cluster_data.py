@@ -107,7 +107,7 @@ class ClusterData:
         return local_queue.cluster_queue if local_queue is not None else ""
 
     def cluster_queue_of_workload(self, key: Key) -> str:
-        listed = self.workloads.get(key)
+        listed = self.workloads.by_key.get(key)
         return "" if listed is None else self.cluster_queue_of(listed.group)
 
     def pending_revision(self, cluster_queue: str) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """The informers of the dashboard: which kinds it watches, and what each change does to its data."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from quorate.api.core.pod import Pod
 from quorate.api.core.scheduling import Node
@@ -36,6 +36,8 @@ from quorate.kube.selection import Watched
 from quorate.queueing.nodes.occupants import workload_of
 
 Note = Callable[[Changed], object]
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def informers_of(data: ClusterData, client: Client, clock: Clock, note: Note) -> list[Watched]:
@@ -81,11 +83,10 @@ def _queueing_informers(data: ClusterData, client: Client, clock: Clock, note: N
         object_changed(change)
 
     def topology_changed(change: Change[Topology]) -> None:
+        _keep(data.topologies, change.key.name, change.new)
         if change.new is None:
-            del data.topologies[change.key.name]
             data.without_pods.remove_topology(change.key.name)
         else:
-            data.topologies[change.key.name] = change.new
             data.without_pods.put_topology(change.new)
         object_changed(change)
 
@@ -150,18 +151,12 @@ def _node_informers(data: ClusterData, client: Client, note: Note) -> tuple[Watc
 def _gang_informers(data: ClusterData, client: Client, note: Note) -> tuple[Informer[Any], ...]:
     def group_changed(change: Change[PodGroup]) -> None:
         data.pod_group_revision += 1
-        if change.new is None:
-            del data.pod_groups[change.key]
-        else:
-            data.pod_groups[change.key] = change.new
+        _keep(data.pod_groups, change.key, change.new)
         note(Changed("pod_group", change.key))
 
     def queue_changed(change: Change[Queue]) -> None:
         data.pod_group_revision += 1
-        if change.new is None:
-            del data.gang_queues[change.key.name]
-        else:
-            data.gang_queues[change.key.name] = change.new
+        _keep(data.gang_queues, change.key.name, change.new)
         note(Changed("gang_queue", change.key))
 
     groups: Informer[PodGroup] = Informer(client, POD_GROUPS)
@@ -182,15 +177,20 @@ def as_volcano_change(change: Change[NativePodGroup]) -> Change[PodGroup]:
 def _worker_clusters(data: ClusterData, client: Client, note: Note) -> Informer[Any]:
     def on_change(change: Change[MultiKueueCluster]) -> None:
         data.queue_revision += 1
-        if change.new is None:
-            del data.worker_clusters[change.key.name]
-        else:
-            data.worker_clusters[change.key.name] = change.new
+        _keep(data.worker_clusters, change.key.name, change.new)
         note(Changed("quota"))
 
     clusters: Informer[MultiKueueCluster] = Informer(client, MULTIKUEUE_CLUSTERS)
     clusters.subscribe(on_change)
     return clusters
+
+
+def _keep(stored: dict[K, V], key: K, newest: V | None) -> None:
+    """Store the newest version of an object; None: it was deleted."""
+    if newest is None:
+        del stored[key]
+    else:
+        stored[key] = newest
 
 
 def _pods_differ(old: Pod, new: Pod) -> bool:

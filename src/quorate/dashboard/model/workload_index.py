@@ -94,9 +94,6 @@ class WorkloadIndex:
         else:
             self.put(change.new)
 
-    def get(self, key: Key) -> Listed | None:
-        return self.by_key.get(key)
-
     def put(self, workload: Workload) -> None:
         key = workload.metadata.key
         listed = Listed(workload, self._summaries.get(key))

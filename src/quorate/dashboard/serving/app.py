@@ -65,7 +65,7 @@ class Dashboard:
         app.router.add_get("/login/once", self._login.with_link)
         app.router.add_get("/login/oidc", self._login.at_issuer)
         app.router.add_get(CALLBACK, self._login.from_issuer)
-        app.router.add_get("/{path:.*}", self._page)
+        app.router.add_get("/{path:.*}", self._static_files.serve)
         return app
 
     def _endpoint(self, operation: Operation) -> Endpoint:
@@ -110,9 +110,6 @@ class Dashboard:
 
     async def _logout(self, request: web.Request, caller: Caller) -> web.Response:
         return self._login.end(caller.session)
-
-    async def _page(self, request: web.Request) -> web.Response:
-        return self._static_files.serve(request)
 
 
 def _patching(resource: Resource[Any], spec: dict[str, Any], done: str) -> Handler:

@@ -67,21 +67,16 @@ class EventStreams:
 
     async def run(self, caller: Caller, send: SendBytes, *, connects_again: bool) -> None:
         """Send events until the session of the caller ends."""
+        session, current = caller.session, caller
         self._open += 1
-        caller.session.streams += 1
+        session.streams += 1
+        first = _PROLOGUE + (self._everything() if connects_again else b"")
         try:
-            await self._run(caller, send, connects_again)
+            while (following := await self._follow(current, first, send)) is not None:
+                current, first = following, self._everything()
         finally:
             self._open -= 1
-            caller.session.streams -= 1
-
-    async def _run(self, caller: Caller, send: SendBytes, connects_again: bool) -> None:
-        first = _PROLOGUE + (self._everything() if connects_again else b"")
-        while True:
-            current = await self._follow(caller, first, send)
-            if current is None:
-                return
-            caller, first = current, self._everything()
+            session.streams -= 1
 
     def _everything(self) -> bytes:
         return _event(ChangeNotice(at=at_epoch(self._clock.now()), topics=(EVERYTHING,)))

@@ -100,9 +100,7 @@ class Reads:
             raise not_found(f"the workload {key}")
         recorded = await self._recorded(viewer, listed.workload.metadata)
         client, estimates = caller.session.client, self._forecasts.estimates
-        detail = await workload_detail.workload(data, viewer, key, client, recorded, estimates)
-        if detail is None:
-            raise not_found(f"the workload {key}")
+        detail = await workload_detail.workload(data, viewer, listed, client, recorded, estimates)
         return replace(detail, may_stop=await self._may_patch(caller, WORKLOADS, key))
 
     async def _pod_groups(self, request: web.Request, caller: Caller) -> s.PodGroupPage:
@@ -115,10 +113,7 @@ class Reads:
         if group is None or not viewer.reads_pod_group(key):
             raise not_found(f"the pod group {key}")
         recorded = await self._recorded(viewer, group.metadata)
-        detail = await pod_group_views.pod_group(data, viewer, key, caller.session.client, recorded)
-        if detail is None:
-            raise not_found(f"the pod group {key}")
-        return detail
+        return await pod_group_views.pod_group(data, viewer, group, caller.session.client, recorded)
 
     async def _recorded(self, viewer: Viewer, metadata: ObjectMeta) -> tuple[s.Transition, ...]:
         history = self._history

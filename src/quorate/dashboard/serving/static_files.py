@@ -7,6 +7,7 @@ revalidated.  Each path that is no file gets the page, which shows the view of t
 import gzip
 import hashlib
 import mimetypes
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
@@ -39,12 +40,12 @@ class _File:
 
 
 class StaticFiles:
-    def __init__(self, directory: Traversable | None = None) -> None:
-        root = directory if directory is not None else files("quorate.dashboard") / "static"
+    def __init__(self) -> None:
+        root = files("quorate.dashboard") / "static"
         self._files = dict(_read(root, ""))
         assert INDEX in self._files, f"{root} has no {INDEX}"
 
-    def serve(self, request: web.Request) -> web.Response:
+    async def serve(self, request: web.Request) -> web.Response:
         """Return the file of the path, or the page; a missing asset is not found."""
         path = request.path.lstrip("/")
         file = self._files.get(path)
@@ -61,14 +62,13 @@ class StaticFiles:
         return web.Response(body=content, headers={**headers, "Content-Type": file.content_type})
 
 
-def _read(directory: Traversable, prefix: str) -> list[tuple[str, _File]]:
-    files_: list[tuple[str, _File]] = []
-    for entry in sorted(directory.iterdir(), key=lambda entry: entry.name):
+def _read(directory: Traversable, prefix: str) -> Iterator[tuple[str, _File]]:
+    """Yield the files below a directory by their paths, each of which begins with ``prefix``."""
+    for entry in directory.iterdir():
         if entry.is_dir():
-            files_ += _read(entry, f"{prefix}{entry.name}/")
+            yield from _read(entry, f"{prefix}{entry.name}/")
         else:
-            files_.append((prefix + entry.name, _file(entry, prefix)))
-    return files_
+            yield prefix + entry.name, _file(entry, prefix)
 
 
 def _file(path: Traversable, prefix: str) -> _File:

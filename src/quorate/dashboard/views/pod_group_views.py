@@ -126,12 +126,10 @@ def readable_text(data: ClusterData, viewer: Viewer, group: PodGroup, text: str)
 
 
 async def pod_group(
-    data: ClusterData, viewer: Viewer, key: Key, reader: Client, recorded: Iterable[Transition]
-) -> PodGroupDetail | None:
-    """Return one pod group; None if it does not exist or the viewer may not read it."""
-    group = data.pod_groups.get(key)
-    if group is None or not viewer.reads_pod_group(key):
-        return None
+    data: ClusterData, viewer: Viewer, group: PodGroup, reader: Client, recorded: Iterable[Transition]
+) -> PodGroupDetail:
+    """Return one pod group, which the viewer may read."""
+    key = group.metadata.key
     pods, events, (explanation, problem) = await asyncio.gather(
         pods_of(reader, key.namespace, ""),
         events_of(reader, key.namespace, [("PodGroup", key.name.removeprefix(PREFIX))]),

@@ -7,11 +7,10 @@ from itertools import islice
 from quorate.api.explanation import Explanation
 from quorate.api.kueue import Workload
 from quorate.api.kueue.topology import TopologyAssignment
-from quorate.api.meta import Key
 from quorate.dashboard.history.timeline import milestones_of
 from quorate.dashboard.limits import MAX_DOMAINS
 from quorate.dashboard.model.cluster_data import ClusterData
-from quorate.dashboard.model.workload_index import owner_of
+from quorate.dashboard.model.workload_index import Listed, owner_of
 from quorate.dashboard.queries import Estimates, Viewer
 from quorate.dashboard.schema import PodSetRow, Transition, WorkloadDetail
 from quorate.dashboard.views.live_reads import (
@@ -39,19 +38,13 @@ from quorate.quota.amount import as_quantity
 async def workload(
     data: ClusterData,
     viewer: Viewer,
-    key: Key,
+    listed: Listed,
     reader: Client,
     recorded: Iterable[Transition],
     estimates: Estimates,
-) -> WorkloadDetail | None:
-    """Return one workload; None if it does not exist or the viewer may not read it.
-
-    ``reader`` has the credentials of the user.
-    """
-    listed = data.workloads.get(key)
-    if listed is None or not viewer.reads(key):
-        return None
-    stored, owner = listed.workload, owner_of(listed.workload)
+) -> WorkloadDetail:
+    """Return one workload, which the viewer may read.  ``reader`` has the credentials of the user."""
+    key, stored, owner = listed.key, listed.workload, owner_of(listed.workload)
     about = [("Workload", key.name), *([(owner.kind, owner.name)] if owner is not None else [])]
     pods, events, (explanation, problem) = await asyncio.gather(
         pods_of(reader, key.namespace, selector_of(stored)) if listed.group.reserved_in else _nothing(),
