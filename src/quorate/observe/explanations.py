@@ -53,7 +53,7 @@ from quorate.observe.limits import MAX_DIGITS
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted
-from quorate.queueing.explain import PendingFacts, first_pending, pending_facts
+from quorate.queueing.explain import first_pending, pending_facts
 from quorate.queueing.explanation.jobs import UnqueuedJob, explain_unqueued_job
 from quorate.queueing.explanation.pods import failed_creation, selector_of
 from quorate.queueing.explanation.queues import explain_cluster_queue, explain_local_queue
@@ -192,7 +192,7 @@ class Explainer:
             return None
         facts = await in_steps(pending_facts(view.state, key))
         if facts is not None:
-            facts = await self._as_seen_by(request.get(USER), facts)
+            facts = scoped(facts, await self._scope(request.get(USER), namespaces_of(facts)))
         workload = view.workload(key)  # it may have changed meanwhile
         if workload is None:
             return None
@@ -239,9 +239,6 @@ class Explainer:
         suspended = {"true": True, "false": False}.get(request.query.get("suspended", ""))
         job = UnqueuedJob(kind, key, request.query.get("queue", ""), why, suspended, group)
         return explain_unqueued_job(view.state, job)
-
-    async def _as_seen_by(self, user: User | None, facts: PendingFacts) -> PendingFacts:
-        return scoped(facts, await self._scope(user, namespaces_of(facts)))
 
     async def _scope(self, user: User | None, namespaces: Iterable[str]) -> Scope:
         """Return what ``user`` may read, with one review for each namespace; all if ``user`` is None."""

@@ -3,6 +3,7 @@
 Every series but ``kueue_build_info`` and Volcano's also has the label ``replica_role``.
 """
 
+from functools import partial
 from typing import Final, Literal
 
 import msgspec
@@ -50,8 +51,13 @@ def _with_role(
     text: str,
     *bounds: float,
     sources: tuple[LabelSource, ...] = (),
+    prefix: str = "kueue",
 ) -> Family:
-    return Family(f"kueue_{name}", kind, (*labels, ROLE), text, bounds, sources or _sources_by_labels(labels))
+    sources = sources or _sources_by_labels(labels)
+    return Family(f"{prefix}_{name}", kind, (*labels, ROLE), text, bounds, sources)
+
+
+_ours: Final = partial(_with_role, prefix="quorate")
 
 
 def _sources_by_labels(labels: tuple[str, ...]) -> tuple[LabelSource, ...]:
@@ -251,94 +257,79 @@ OF_VOLCANO: Final[tuple[Family, ...]] = (
 _REQUEST_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 OURS: Final[tuple[Family, ...]] = (
-    Family(
-        "quorate_cycle_decisions_total", "counter", ("decision", ROLE),
-        "Decisions of cycles: reserve, preempt or hold",
-    ),
-    Family(
-        "quorate_api_requests_total", "counter", ("verb", "resource", "code", ROLE),
+    _ours("counter", "cycle_decisions_total", ("decision",), "Decisions of cycles: reserve, preempt or hold"),
+    _ours(
+        "counter", "api_requests_total", ("verb", "resource", "code"),
         "Responses of the API server, by status code; 0 for none",
     ),
-    Family(
-        "quorate_api_request_duration_seconds", "histogram", ("verb", "resource", ROLE),
-        "Duration of a request; of a watch, until it starts", _REQUEST_S,
+    _ours(
+        "histogram", "api_request_duration_seconds", ("verb", "resource"),
+        "Duration of a request; of a watch, until it starts", *_REQUEST_S,
     ),
-    Family(
-        "quorate_refused_writes_total", "counter", ("resource", "code", ROLE),
+    _ours(
+        "counter", "refused_writes_total", ("resource", "code"),
         "Writes that the API server refused, by status code; without 404, 409 and 429, which are ordinary",
     ),
-    Family(
-        "quorate_object_faults_total", "counter", ("resource", "stage", ROLE),
+    _ours(
+        "counter", "object_faults_total", ("resource", "stage"),
         "Times that an object could not be used: in decode, index, subscribe, decide or reconcile",
     ),
-    Family(
-        "quorate_audits_total", "counter", ("result", ROLE),
-        "Audits of the model against stored objects, by result",
-    ),
-    Family("quorate_audit_duration_seconds", "histogram", (ROLE,), "Duration of an audit", _GO_S),
-    Family(
-        "quorate_audit_differences", "gauge", (ROLE,),
+    _ours("counter", "audits_total", ("result",), "Audits of the model against stored objects, by result"),
+    _ours("histogram", "audit_duration_seconds", (), "Duration of an audit", *_GO_S),
+    _ours(
+        "gauge", "audit_differences", (),
         "Differences that the last audit found; a value other than 0 is a bug",
     ),
-    Family(
-        "quorate_pending_start_seconds", "gauge", (*_QUEUE, "percentile", ROLE),
+    _ours(
+        "gauge", "pending_start_seconds", (*_QUEUE, "percentile"),
         "Median over waiting workloads of the time, from the moment of the estimates, within which 50 or 90 "
         "of 100 simulated runs start one",
-        sources=("ClusterQueue",),
     ),
-    Family(
-        "quorate_planned_starts_total", "counter", (*_QUEUE, ROLE),
-        "Pending workloads of which the start was planned", sources=("ClusterQueue",),
+    _ours("counter", "planned_starts_total", _QUEUE, "Pending workloads of which the start was planned"),
+    _ours(
+        "counter", "planned_start_revisions_total", (*_QUEUE, "cause"),
+        "Planned starts that were moved later, by cause, such as NodeLost",
     ),
-    Family(
-        "quorate_planned_start_revisions_total", "counter", (*_QUEUE, "cause", ROLE),
-        "Planned starts that were moved later, by cause, such as NodeLost", sources=("ClusterQueue",),
-    ),
-    Family(
-        "quorate_planned_starts_ended_total", "counter", (*_QUEUE, "result", ROLE),
+    _ours(
+        "counter", "planned_starts_ended_total", (*_QUEUE, "result"),
         "Planned starts that ended: kept, revised before the workload started, late without that, or dropped",
-        sources=("ClusterQueue",),
     ),
-    Family(
-        "quorate_planned_starts", "gauge", (*_QUEUE, ROLE),
-        "Pending workloads of which the start is planned", sources=("ClusterQueue",),
-    ),
-    Family(
-        "quorate_reservation_condition", "gauge", (*_RESERVATION, "condition", ROLE),
+    _ours("gauge", "planned_starts", _QUEUE, "Pending workloads of which the start is planned"),
+    _ours(
+        "gauge", "reservation_condition", (*_RESERVATION, "condition"),
         "1 if a condition of a Reservation is true: Scheduled, Active, Conflicting or Ended; otherwise 0",
     ),
-    Family(
-        "quorate_reservation_amount", "gauge", (*_RESERVATION, "flavor", "resource", ROLE),
+    _ours(
+        "gauge", "reservation_amount", (*_RESERVATION, "flavor", "resource"),
         "Quota that a Reservation keeps while a window of it is active",
     ),
-    Family(
-        "quorate_reservation_used", "gauge", (*_RESERVATION, "flavor", "resource", ROLE),
+    _ours(
+        "gauge", "reservation_used", (*_RESERVATION, "flavor", "resource"),
         "Quota that the owners of a Reservation use of its amounts",
     ),
-    Family(
-        "quorate_reservation_backfilled", "gauge", (*_RESERVATION, "flavor", "resource", ROLE),
+    _ours(
+        "gauge", "reservation_backfilled", (*_RESERVATION, "flavor", "resource"),
         "Quota that others use of the amounts of a Reservation, as the other quota of its pool is in use",
     ),
-    Family(
-        "quorate_reservation_refusals_total", "counter", (*_RESERVATION, ROLE),
+    _ours(
+        "counter", "reservation_refusals_total", _RESERVATION,
         "Evaluations of workloads that waited because a Reservation keeps what they need",
     ),
-    Family(
-        "quorate_admission_wait_by_size_seconds", "histogram", (*_QUEUE, "size", ROLE),
+    _ours(
+        "histogram", "admission_wait_by_size_seconds", (*_QUEUE, "size"),
         "From creation or the last requeue to admission: small workloads use up to a tenth of the nominal "
-        "quota, medium ones up to half", _LONG_WAIT_S, sources=("ClusterQueue",),
+        "quota, medium ones up to half", *_LONG_WAIT_S,
     ),
-    Family(
-        "quorate_cluster_queue_utilisation", "gauge", (*_QUEUE, ROLE),
+    _ours(
+        "gauge", "cluster_queue_utilisation", _QUEUE,
         "Quota in use as a part of the nominal quota, of the resource with the largest part",
-        sources=("ClusterQueue",),
     ),
-    Family(
-        "quorate_estimates_timestamp_seconds", "gauge", (ROLE,),
+    _ours(
+        "gauge", "estimates_timestamp_seconds", (),
         "Moment of the estimates of when waiting workloads start, seconds since the epoch",
     ),
-    Family(
-        "quorate_estimates_processor_seconds", "gauge", (ROLE,),
+    _ours(
+        "gauge", "estimates_processor_seconds", (),
         "Processor time of the last refresh of the estimates, objects taken in included; in its own process",
     ),
 )  # fmt: skip

@@ -4,6 +4,7 @@ import math
 import platform
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Final, NamedTuple
 
 from aiohttp import web
@@ -17,6 +18,7 @@ from quorate.api.quantity import NANOS
 from quorate.api.quorate import ACTIVE as RESERVATION_ACTIVE
 from quorate.api.quorate import CONFLICTING, ENDED, SCHEDULED, Reservation
 from quorate.kube.log import logger
+from quorate.observe.estimates import Estimates
 from quorate.observe.exposition import metrics_application
 from quorate.observe.families import BY_NAME, FAMILIES, ROLE
 from quorate.observe.replica import Replica
@@ -65,28 +67,15 @@ class _Gauges(Collector):
             for value in _STATUSES:
                 of_cluster = [queue, cluster, value, role]
                 families["multikueue_cluster_status"].add_metric(of_cluster, float(value == status))
-        if self._replica.view is not None:
-            self._add_estimates(families, self._replica.view.state, role)
-            for reading in readings(self._replica.view, recorder.preemption_skips):
+        if (view := self._replica.view) is not None:
+            estimated = _estimates(self._replica.estimates, view.state)
+            for reading in chain(estimated, readings(view, recorder.preemption_skips)):
                 family = BY_NAME.get(f"kueue_{reading.name}") or BY_NAME[f"quorate_{reading.name}"]
                 custom = recorder.custom.of(family.sources, reading.labels)
                 labels = {**custom, **reading.labels, ROLE: role}
                 values = [labels[label] for label in recorder.labels_of(family)]
                 families[family.name].add_metric(values, reading.value)
         yield from families.values()
-
-    def _add_estimates(self, families: Mapping[str, GaugeMetricFamily], state: State, role: str) -> None:
-        recorder, estimates = self._replica.recorder, self._replica.estimates
-        if estimates.computed_at is None:
-            return
-        families["quorate_estimates_timestamp_seconds"].add_metric([role], estimates.computed_at)
-        families["quorate_estimates_processor_seconds"].add_metric([role], estimates.processor_s)
-        family = BY_NAME["quorate_pending_start_seconds"]
-        for wait in estimates.median_waits(state):
-            given = {"cluster_queue": wait.cluster_queue, "percentile": wait.percentile, ROLE: role}
-            labels = {**recorder.custom.of(family.sources, given), **given}
-            values = [labels[label] for label in recorder.labels_of(family)]
-            families[family.name].add_metric(values, wait.seconds)
 
 
 class Reading(NamedTuple):
@@ -98,6 +87,17 @@ class Reading(NamedTuple):
     name: str
     labels: Mapping[str, str]
     value: float
+
+
+def _estimates(estimates: Estimates, state: State) -> Iterator[Reading]:
+    """Yield the age and the cost of the estimates of starts, and what they say of each cluster queue."""
+    if estimates.computed_at is None:
+        return
+    yield Reading("estimates_timestamp_seconds", {}, estimates.computed_at)
+    yield Reading("estimates_processor_seconds", {}, estimates.processor_s)
+    for wait in estimates.median_waits(state):
+        labels = {"cluster_queue": wait.cluster_queue, "percentile": wait.percentile}
+        yield Reading("pending_start_seconds", labels, wait.seconds)
 
 
 def readings(view: View, preemption_skips: Mapping[str, int]) -> Iterator[Reading]:
