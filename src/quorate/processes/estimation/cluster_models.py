@@ -10,44 +10,24 @@ from typing import Any, Final
 
 from quorate.api.explanation import StartAnswer, StartQuestion
 from quorate.controllers.informers import CacheSyncTimeout, synced
+from quorate.kube.cancellation import end_tasks
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import Forbidden, NotFound, RequestFailed
 from quorate.kube.informer import Informer
 from quorate.kube.log import logger
-from quorate.kube.resources import (
-    ADMISSION_CHECKS,
-    CLUSTER_QUEUES,
-    COHORTS,
-    LOCAL_QUEUES,
-    NAMESPACES,
-    PLACEABLE_NODES,
-    RESERVATIONS,
-    RESOURCE_FLAVORS,
-    TOPOLOGIES,
-    WORKLOADS,
-    Resource,
-)
+from quorate.kube.resources import LIMIT_RANGES, RESERVATIONS, RUNTIME_CLASSES, WORKLOAD_PRIORITY_CLASSES
 from quorate.observe.estimates import Question
 from quorate.observe.limits import MOST_QUESTIONS, QUESTION_DEADLINE_S
-from quorate.processes.estimation.messages import Configure, frame
+from quorate.processes.estimation.messages import KINDS, Configure, frame
 from quorate.processes.estimation.player_process import ObjectChanges, answer_question, player_process
 
 _FAILURES: Final = (RequestFailed, CacheSyncTimeout, TimeoutError, OSError, EOFError)
 IDLE_S: Final = 600.0  # without a question, after which the watch and the process end
 SYNC_S: Final = 60.0  # within which the cluster is listed
-WATCHED: Final[tuple[Resource[Any], ...]] = (
-    NAMESPACES,
-    PLACEABLE_NODES,
-    TOPOLOGIES,
-    RESOURCE_FLAVORS,
-    ADMISSION_CHECKS,
-    COHORTS,
-    CLUSTER_QUEUES,
-    LOCAL_QUEUES,
-    RESERVATIONS,
-    WORKLOADS,
-)
+# The account of a manager has no right to read these; see ``install.multikueue_worker``.
+_UNREAD: Final = (LIMIT_RANGES, RUNTIME_CLASSES, WORKLOAD_PRIORITY_CLASSES)
+WATCHED: Final = tuple(resource for resource in KINDS if resource not in _UNREAD)
 
 
 class _Model:
@@ -116,9 +96,7 @@ class ClusterModels:
             model.problem = f"it serves no estimates, and its model failed: {type(error).__name__}"
             logger(__name__).fault("model of a worker cluster ended", error, cluster=cluster)
         finally:
-            for task in (*watches, answering):
-                task.cancel()
-            await asyncio.gather(*watches, answering, return_exceptions=True)
+            await end_tasks((*watches, answering))
 
     async def _answer(self, model: _Model, informers: Iterable[Informer[Any]]) -> None:
         informers = list(informers)

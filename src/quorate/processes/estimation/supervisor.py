@@ -48,16 +48,16 @@ async def run_estimation(
     """Refresh ``replica.estimates`` until cancelled.  A failure of the process leaves them as they are."""
     failures = 0
     replica.estimates.are_computed = True
-    changes: _ViewChanges | None = None
+    latest: View | None = None
     while True:
         view = await _something_waits(replica, clock)
-        if changes is None or changes.view is not view:
-            changes = _ViewChanges(view)
+        if view is not latest:
+            latest, changes = view, ObjectChanges(view.informers)
         changes.start()
         began_s = time.monotonic()
         try:
             async with player_process() as worker:
-                await _refresh_while_needed(worker, changes, replica, in_force, clock, rules)
+                await _refresh_while_needed(worker, view, changes, replica, in_force, clock, rules)
         except (asyncio.IncompleteReadError, BrokenPipeError, ConnectionResetError, TimeoutError):
             failures = 1 if time.monotonic() - began_s > _RESTART.cap_s else failures + 1
             logger(__name__).warning("process of the estimates ended", failures=failures)
@@ -82,7 +82,8 @@ async def _something_waits(replica: Replica, clock: Clock) -> View:
 
 async def _refresh_while_needed(
     worker: Process,
-    changes: "_ViewChanges",
+    view: View,
+    changes: ObjectChanges,
     replica: Replica,
     in_force: ConfigurationInForce,
     clock: Clock,
@@ -97,20 +98,20 @@ async def _refresh_while_needed(
     worker.stdin.write(frame(Configure(in_force.text)))
     waited_at = refresh_at = clock.now()  # when something last waited, and when the next refresh is due
     share, needed_s = SavedShare(rules.cpu, clock.now()), FIRST_S
-    while replica.view is changes.view and clock.now() - waited_at < IDLE_S:
+    while replica.view is view and clock.now() - waited_at < IDLE_S:
         question = await _question(replica.estimates, clock, max(refresh_at, share.is_saved_at(needed_s)))
         await changes.send(worker.stdin)  # at this moment, so that a run begins with what is there now
         if question is not None:
             processor_s = await answer_question(worker.stdin, worker.stdout, question, clock.now())
             waited_at = clock.now()
             share.use(processor_s, waited_at)
-        elif changes.view.ledger.entries:
+        elif view.ledger.entries:
             worker.stdin.write(frame(Play(clock.now(), share.saved_s(clock.now()))))
             async with asyncio.timeout(DEADLINE_S):
                 await worker.stdin.drain()
                 refresh = await read_reply(worker.stdout, Refresh)
             replica.estimates.replace(await _estimates(refresh), refresh.at, refresh.processor_s)
-            changes.view.learn({bound.kind: bound.seconds for bound in refresh.bounds})
+            view.learn({bound.kind: bound.seconds for bound in refresh.bounds})
             waited_at = clock.now()
             share.use(refresh.processor_s, waited_at)
             needed_s = min(BUDGET_S, RESERVE * refresh.processor_s)
@@ -173,9 +174,3 @@ async def _estimates(refresh: Refresh) -> Mapping[Key, StartEstimate]:
             await asyncio.sleep(0)
             began_s = time.monotonic()
     return estimates
-
-
-class _ViewChanges(ObjectChanges):
-    def __init__(self, view: View) -> None:
-        super().__init__(view.informers)
-        self.view = view

@@ -63,7 +63,10 @@ def with_scheduler(manifest: Manifest, name: str) -> Manifest:
 
 def document_finding(document: Document, path: str, value: object, rule: str) -> Finding:
     """Return a finding with the line of ``path``, or of its nearest parent that is present."""
-    return Finding(path, value, rule, document.line_of(path))
+    near = path
+    while near and near not in document.lines:
+        near = near[: max(near.rfind("."), near.rfind("["), 0)]
+    return Finding(path, value, rule, document.lines[near])
 
 
 # Referenced kinds come first: a reference to a missing object is refused, or decides something too early.
@@ -153,9 +156,12 @@ def _read_texts(
     findings: list[str] = []
     for path, text in texts:
         try:
-            documents = read_documents(text)
+            documents = read_documents(text.decode())
         except InvalidYaml as error:
             findings.append(f"{path}:{error.line}: {error.problem}")
+            continue
+        except UnicodeDecodeError as error:
+            findings.append(f"{path}:1: byte {error.start} is not UTF-8 (save the file as UTF-8)")
             continue
         for document in documents:
             what, wrong = _read(path, document)

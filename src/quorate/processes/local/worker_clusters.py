@@ -15,18 +15,14 @@ from typing import Any, Final
 
 import yaml
 
+from quorate.api.kueue import GROUP
 from quorate.api.kueue.multikueue import KUBECONFIG_KEY
 from quorate.api.meta import Key
 from quorate.api.names.multikueue import CONTROLLER
 from quorate.install.manifest_builders import namespace_object
 from quorate.install.multikueue_worker import ACCOUNT, account, manager_kubeconfig
 from quorate.kube.client import Client
-from quorate.kube.resources import (
-    ADMISSION_CHECKS,
-    MULTIKUEUE_CLUSTERS,
-    Resource,
-    untyped,
-)
+from quorate.kube.resources import ADMISSION_CHECKS, MULTIKUEUE_CLUSTERS, MULTIKUEUE_CONFIGS, Resource
 from quorate.kube.rest.config import load_rest_config
 from quorate.local.controllers.access import request_token
 from quorate.processes.local.apply import apply_manifests, create_manifests
@@ -39,9 +35,6 @@ CONFIG: Final = "workers"
 
 _TOKEN_LIFETIME_S: Final = 10 * 365 * 86_400  # each start makes another
 
-_CLUSTERS: Final = untyped("kueue.x-k8s.io", "v1beta2", "multikueueclusters", "MultiKueueCluster", False)
-_CONFIGS: Final = untyped("kueue.x-k8s.io", "v1beta2", "multikueueconfigs", "MultiKueueConfig", False)
-
 
 async def connect_workers(manager: Client, namespace: str, kubeconfigs: Mapping[str, Path]) -> None:
     """Store how the controllers of ``manager`` reach each worker, by the kubeconfigs of the workers by name.
@@ -53,9 +46,9 @@ async def connect_workers(manager: Client, namespace: str, kubeconfigs: Mapping[
     await asyncio.gather(
         *(_connect_worker(manager, namespace, name, path) for name, path in kubeconfigs.items())
     )
-    await manager.apply(_CONFIGS, Key("", CONFIG), {"spec": {"clusters": [*kubeconfigs]}})
+    await manager.apply(MULTIKUEUE_CONFIGS, Key("", CONFIG), {"spec": {"clusters": [*kubeconfigs]}})
     is_new = not await _exists(manager, ADMISSION_CHECKS, CHECK)
-    parameters = {"apiGroup": _CONFIGS.group, "kind": _CONFIGS.kind, "name": CONFIG}
+    parameters = {"apiGroup": GROUP, "kind": MULTIKUEUE_CONFIGS.kind, "name": CONFIG}
     check = {"spec": {"controllerName": CONTROLLER, "parameters": parameters}}
     await manager.apply(ADMISSION_CHECKS, Key("", CHECK), check)
     if is_new:
@@ -73,7 +66,7 @@ async def _connect_worker(manager: Client, namespace: str, name: str, kubeconfig
     data = {KUBECONFIG_KEY: base64.b64encode(document.encode()).decode()}
     await manager.apply(SECRETS, Key(namespace, name), {"type": "Opaque", "data": data})
     source = {"kubeConfig": {"locationType": "Secret", "location": name}}
-    await manager.apply(_CLUSTERS, Key("", name), {"spec": {"clusterSource": source}})
+    await manager.apply(MULTIKUEUE_CLUSTERS, Key("", name), {"spec": {"clusterSource": source}})
 
 
 async def _account_token(worker: Client, namespace: str) -> str:
