@@ -107,6 +107,12 @@ QUEUE_INACTIVE = "not QuotaReserved Inadmissible, quorate.dev/Waiting QueueInact
             id="the local queue is checked first",
         ),
         pytest.param(
+            a_workload(RESERVED, ADMITTED),
+            queues("Hold", "HoldAndDrain"),
+            "Evicted ClusterQueueStopped",
+            id="a cluster queue is drained below a held local queue",
+        ),
+        pytest.param(
             a_workload(RESERVED, admission_checks=(check("Pending"),)),
             queues(stop="Hold", checks=("c",)),
             "not QuotaReserved Inadmissible, released",
@@ -347,6 +353,18 @@ QUEUE_INACTIVE = "not QuotaReserved Inadmissible, quorate.dev/Waiting QueueInact
             queues(checks=("c",)),
             "retries 1 until 1060",
             id="a check extends the backoff",
+        ),
+        pytest.param(
+            a_workload(
+                RESERVED,
+                admission_checks=(
+                    check("Retry", last_transition_time=at_epoch(990), requeue_after_seconds=70),
+                ),
+                requeue_state=RequeueState(requeue_at=at_epoch(1060)),
+            ),
+            queues(checks=("c",)),
+            "Evicted AdmissionCheck, checks ['c=Pending']",
+            id="Retry evicts before its backoff ends",
         ),
         # timeouts
         pytest.param(
