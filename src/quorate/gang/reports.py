@@ -164,7 +164,7 @@ def allocated_by_queue(model: Model) -> Mapping[str, Amounts]:
     """
     allocated: dict[str, Counter[str]] = {name: Counter() for name in model.queues}
     devices = claimed_by_queue(model)
-    for queue, account in model.queue_accounts(list(model.participating_gangs())).items():
+    for queue, account in model.queue_accounts(model.participating_gangs()).items():
         for name in allocated.keys() & {
             ROOT,
             *(ancestor.name for ancestor in with_ancestors(queue, model.queues)),

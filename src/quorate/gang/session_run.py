@@ -125,7 +125,8 @@ def _decide(session: Session, stopwatch: Stopwatch) -> Session:
 def _run_actions(session: Session, stopwatch: Stopwatch) -> None:
     model, settings = session.model, session.settings
     # Most gangs have lost none.
-    short = [gang for gang in session.gangs if gang.is_short] if session.keeps_room_of_lost else []
+    gangs = session.gangs if session.keeps_room_of_lost else ()
+    short = [gang for gang in gangs if gang.task_counts.ready < gang.min_member and gang.is_short]
     with model.left_room.held_for(short):
         for at, action in enumerate(settings.actions, start=1):
             session.later_actions = settings.actions[at:]

@@ -40,6 +40,7 @@ from quorate.gang.session.callbacks import Vote
 from quorate.gang.session.session import Session
 from quorate.gang.shortage import Shortage
 from quorate.placement.cluster import Cluster
+from quorate.quota.amount import UNLIMITED
 
 
 class AdmissionChecks:
@@ -57,23 +58,29 @@ class AdmissionChecks:
         self._future_idle = _future_idle(session.cluster, self._capacity)
         self._reserved: Counter[str] = Counter()  # the claims of all charged groups
         self._active: Counter[str] = Counter()  # charged groups by queue, those of queues below included
+        self._limits_groups = any(queue.max_pod_groups is not UNLIMITED for queue in session.queues.values())
         self._quotas = _QuotaChecks(session)
+        self._has_quotas = bool(session.model.quotas)
         self._paths: dict[str, Sequence[Queue]] = {}
         self._members = MemberRoom(session.cluster, session.settings.enqueue.idle_factor)
         self._windows = WindowRoom(session)
+        self._has_windows = bool(session.model.reserved_nodes)
         plugins = (entry for tier in session.settings.tiers for entry in tier)
         self._is_hierarchical = any(entry.hierarchy for entry in plugins)
 
     def charge(self, gang: Gang) -> None:
         """Count ``gang``, which is active, with its claims."""
-        claim = node_claim_of(gang)
-        if claim:
+        if gang.min_resources and (claim := node_claim_of(gang)):
             self._reserved.update(claim)
-        self._plans.charge(gang)
-        self._windows.charge(gang)
-        self._quotas.charge(gang)
-        for queue in self._path(gang.queue):
-            self._active[queue.name] += 1
+        if gang.schedulable:  # as for few gangs: most run
+            self._plans.charge(gang)
+        if self._has_windows:
+            self._windows.charge(gang)
+        if self._has_quotas:
+            self._quotas.charge(gang)
+        if self._limits_groups:
+            for queue in self._path(gang.queue):
+                self._active[queue.name] += 1
 
     def refusal(self, gang: Gang) -> r.PendingReason | None:
         """Return why ``gang``, which waits, cannot be admitted now: the first check that fails."""
@@ -212,7 +219,7 @@ class AdmissionChecks:
         return self._session.invalid_queue_reason(queue) if queue.is_open else r.QueueNotOpen(gang.queue)
 
     def _check_group_limit(self, gang: Gang) -> r.QueuePodGroupLimit | None:
-        for queue in self._path(gang.queue):
+        for queue in self._path(gang.queue) if self._limits_groups else ():
             if not self._active[queue.name] < queue.max_pod_groups:
                 assert isinstance(queue.max_pod_groups, int), f"{queue.name} is full without a limit"
                 return r.QueuePodGroupLimit(queue.name, self._active[queue.name], queue.max_pod_groups)

@@ -19,7 +19,7 @@ from quorate.placement.node_finder import Choice
 def backfill(session: Session) -> None:
     gang_queues = GangQueues(session)
     for gang in session.gangs:
-        if _is_candidate(session, gang):
+        if (gang.schedulable or gang.task_counts.pipelined) and _is_candidate(session, gang):
             gang_queues.push(gang)
     with kept_room(session):
         while (queue := gang_queues.next_queue()) is not None:
@@ -27,8 +27,6 @@ def backfill(session: Session) -> None:
 
 
 def _is_candidate(session: Session, gang: Gang) -> bool:
-    if not gang.schedulable and not gang.task_counts.pipelined:
-        return False
     if gang.topology is not None:  # ``allocate`` places all its members, within its HyperNode
         return False
     may_have_tasks = session.settings.backfill.fill_fragments or any(

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from quorate.api.meta import is_true, micro_time
-from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE
+from quorate.api.volcano import INQUEUE, PENDING, RUNNING, UNSCHEDULABLE
 from quorate.gang import pending_reasons as r
 from quorate.gang.actions.admission_checks import AdmissionChecks
 from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
@@ -127,7 +127,9 @@ class EnqueuePass:
         self.admission = AdmissionChecks(self._session, self._plans)
         unstarted = []
         for gang in self._session.gangs:
-            if gang.is_active:
+            if gang.phase == RUNNING:  # most gangs
+                self.admission.charge(gang)
+            elif gang.is_active:
                 if gang.has_started or gang.is_terminating:
                     self.admission.charge(gang)
                 elif gang.native is None:
@@ -156,7 +158,7 @@ class EnqueuePass:
 
     def all_waiting(self) -> list[Gang]:
         """Return the waiting groups, oldest first."""
-        return [gang for gang in self._session.gangs if _may_wait(gang)]
+        return [gang for gang in self._session.gangs if gang.phase != RUNNING and _may_wait(gang)]
 
     def _in_fair_order(self, gangs: Sequence[Gang]) -> Iterator[Gang]:
         """Yield the first group, in job order, of the queue with the smallest share; again after each."""

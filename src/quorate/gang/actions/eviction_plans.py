@@ -73,7 +73,7 @@ class EvictionPlans:
     def __init__(self, session: Session, max_searches: int | None = None) -> None:
         self._session = session
         self._model = session.model
-        running = sum(1 for gang in session.gangs if gang.requests.allocated)
+        running = len([gang for gang in session.gangs if gang.requests.allocated])
         self._max_searches = max_searches or max(1, min(MAX_SEARCHES, MAX_GANGS // max(1, running)))
         self._model.refused_plans.begin_session(self._model.version, self._max_searches)
         names = session.settings.actions if session.rules.admits_on_evictions else ()

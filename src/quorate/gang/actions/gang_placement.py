@@ -60,9 +60,10 @@ def _without(gangs: list[Gang], omitted: Sequence[Gang]) -> list[Gang]:
 
 def allocate_nominated(session: Session) -> None:
     """Place the gangs for which pods were evicted, as ``allocate`` does, before another action."""
-    turns, nominated = _Turns(session), _candidates(session, filter(is_nominated, session.gangs))
+    having_tasks = [gang for gang in session.gangs if gang.schedulable]
+    turns, nominated = _Turns(session), _candidates(session, filter(is_nominated, having_tasks))
     if nominated:
-        others = (gang for gang in session.gangs if not is_nominated(gang))
+        others = (gang for gang in having_tasks if not is_nominated(gang))
         turns.run(_that_outrank(session, nominated, _candidates(session, others)), until_ready=True)
         turns.run_nominated(nominated)
 

@@ -6,6 +6,8 @@ from which pods were evicted for another gang, and pods would be evicted for tha
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import attrgetter
+from typing import Final
 
 from quorate.gang.cache.bounds import PlannedGroup
 from quorate.gang.cache.gang import Gang
@@ -15,10 +17,11 @@ from quorate.gang.session.session import Session
 from quorate.placement.shapes import Shape
 from quorate.placement.vectors import np
 
+_nominated_node: Final = attrgetter("nominated_node")
+
 
 def is_nominated(gang: Gang) -> bool:
-    tasks = gang.schedulable
-    return bool(tasks) and any(task.nominated_node for task in tasks.values())  # most gangs have none
+    return any(map(_nominated_node, gang.schedulable.values()))
 
 
 def has_share(session: Session, gang: Gang, task: Task, *, of_nominated: bool) -> bool:

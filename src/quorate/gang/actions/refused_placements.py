@@ -9,6 +9,7 @@ equal members, some of which had nodes in a trial of the last session, needs non
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
+from quorate.gang.actions.held_room import is_nominated
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskCounts
 from quorate.gang.pending_reasons import GangUnschedulable, PendingReason
@@ -135,7 +136,7 @@ class RefusedPlacements:
         if not self._session.rules.shares_refusals or len(gang.shapes) != 1:
             return None
         (shape,) = gang.shapes
-        if requires_affinity(shape) or any(task.nominated_node for task in gang.schedulable.values()):
+        if requires_affinity(shape) or is_nominated(gang):
             return None
         return (self._version.current, gang.queue, self._votes(gang), shape)
 

@@ -24,6 +24,8 @@ def evict_partial_gangs(session: Session) -> None:
     if not session.rules.prefers_short or repair_timeout_s is None:
         return
     for gang in session.gangs:
+        if gang.phase == RUNNING and gang.admission.partial_since is None:  # most gangs
+            continue
         if gang.native is not None or not is_partially_bound(gang):
             if gang.admission.partial_since is not None:
                 gang.admission = gang.admission.partially_bound(None)

@@ -34,8 +34,7 @@ class WindowRoom:
 
     def charge(self, gang: Gang) -> None:
         """Count the claims of ``gang``, which is admitted."""
-        if self._windows:
-            self._charged.append(gang)
+        self._charged.append(gang)
 
     def keeping(self, gang: Gang) -> Keeping:
         """Return the windows that keep nodes from ``gang``, which waits; none from one that needs no room."""

@@ -30,6 +30,7 @@ from quorate.gang.cache.gang import Gang, GroupMetadata
 from quorate.gang.cache.group_owner import group_owner
 from quorate.gang.cache.native_groups import native_group_of, native_topology
 from quorate.gang.cache.queue import Queue
+from quorate.gang.cache.quota_admission import is_suspended
 from quorate.gang.cache.sub_groups import gang_topology
 from quorate.gang.cache.task import FINISHED_STATUSES, Task, TaskStatus
 from quorate.gang.namespace_quota.evaluation import plain_resource
@@ -278,6 +279,7 @@ def set_group_fields(gang: Gang, group: PodGroup, native: NativeGroupSpec | None
         local_queue=metadata.labels.get(QUEUE_NAME, ""),
         preemptable=_is_preemptable(metadata),
         annotations=metadata.annotations,
+        is_suspended=is_suspended(metadata.annotations),
     )
     gang.created = _created(metadata.creation_timestamp)
 

@@ -13,7 +13,7 @@ from quorate.api.native_groups import PodGroupSpec as NativeGroupSpec
 from quorate.api.volcano import PodGroupCondition, PodGroupSpec
 from quorate.gang.admission_record import NO_ADMISSION, AdmissionRecord
 from quorate.gang.cache.group_owner import NO_OWNER, UNSEEN, GroupOwner
-from quorate.gang.cache.quota_admission import QuotaAdmission, is_suspended
+from quorate.gang.cache.quota_admission import QuotaAdmission
 from quorate.gang.cache.reported_status import ReportedStatus
 from quorate.gang.cache.sub_groups import GangTopology, SubGroups
 from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskCounts, TaskStatus
@@ -81,6 +81,7 @@ class GroupMetadata:
     local_queue: str = ""  # which its pods are expected to have, too
     preemptable: bool = True  # whether it may be evicted as a whole
     annotations: Mapping[str, str] = field(default_factory=dict)
+    is_suspended: bool = False  # whether the annotations say that it has no quota of a cluster queue
 
 
 NO_METADATA: Final = GroupMetadata()
@@ -231,7 +232,7 @@ class Gang:
     @property
     def is_suspended(self) -> bool:
         """Whether it waits for quota of a cluster queue, or was evicted."""
-        return is_suspended(self.metadata.annotations)
+        return self.metadata.is_suspended
 
     @property
     def min_task_member(self) -> Mapping[str, int]:

@@ -435,13 +435,14 @@ class Model:
         if not gang.exists and not gang.tasks and not gang.rooms.unreadable.pods:
             del self.gangs[gang.key]
 
-    def participating_gangs(self) -> Iterator[Gang]:
+    def participating_gangs(self) -> list[Gang]:
         """Return the gangs of sessions: those with a pod group that names an existing queue."""
-        return (
+        queues, set_aside = self.queues, self._set_aside
+        return [
             gang
             for gang in self.gangs.values()
-            if gang.spec is not None and gang.queue in self.queues and gang.key not in self._set_aside
-        )
+            if gang.spec is not None and gang.queue in queues and gang.key not in set_aside
+        ]
 
     def queue_accounts(self, gangs: Collection[Gang]) -> Mapping[str, Account]:
         """Return the accounts of the queues; ``gangs``: all that take part in a session."""

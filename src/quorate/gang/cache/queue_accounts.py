@@ -119,14 +119,6 @@ class _Entry(NamedTuple):
     queue: str
     part: Account
 
-    def is_current(self, gang: Gang, *, takes_part: bool) -> bool:
-        return (
-            self.gang is gang
-            and self.generation == gang.generation
-            and self.phase == gang.phase
-            and self.takes_part == takes_part
-        )
-
 
 class Ledger:
     """The accounts of all queues, kept from session to session."""
@@ -144,7 +136,13 @@ class Ledger:
         for listed, takes_part in ((gangs, True), (left_out, False)):
             for gang in listed:
                 entry = entries.get(gang.key)
-                if entry is None or not entry.is_current(gang, takes_part=takes_part):
+                if (
+                    entry is None
+                    or entry.generation != gang.generation
+                    or entry.gang is not gang
+                    or entry.phase != gang.phase
+                    or entry.takes_part != takes_part
+                ):
                     self._update(gang, takes_part=takes_part)
         if len(gangs) + len(left_out) < len(entries):
             present = {gang.key for listed in (gangs, left_out) for gang in listed}

@@ -95,11 +95,13 @@ class TaskCounts:
 
     by_status: Counter[TaskStatus] = field(default_factory=Counter)
     best_effort: int = 0  # pending best-effort tasks, gated ones included
-    # Members that have a node, or have succeeded and need none any more: a sum that is read all the time.
+    # Sums that are read all the time. ``ready``: members that have a node, or have succeeded and need none.
     ready: int = field(init=False)
+    pipelined: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.ready = sum(self.by_status[status] for status in READY_STATUSES)
+        self.pipelined = self.by_status[TaskStatus.PIPELINED]
 
     def add(self, task: Task, amount: int) -> None:
         self.by_status[task.status] += amount
@@ -107,15 +109,13 @@ class TaskCounts:
             self.ready += amount
         elif task.status is TaskStatus.PENDING and task.best_effort:
             self.best_effort += amount
+        elif task.status is TaskStatus.PIPELINED:
+            self.pipelined += amount
 
     def move(self, task: Task, status: TaskStatus) -> None:
         """Count ``task``, which has a node before and after, with ``status``."""
         self.by_status[task.status] -= 1
         self.by_status[status] += 1
-
-    @property
-    def pipelined(self) -> int:
-        return self.by_status.get(TaskStatus.PIPELINED, 0)
 
     @property
     def scheduled(self) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from functools import cached_property, partial
 from heapq import merge
+from operator import attrgetter
 from typing import Any, Literal
 
 from quorate.api.meta import Key
@@ -71,9 +72,7 @@ class Session:
         self.now = now  # seconds since the epoch, the same throughout
         self.queues = model.queues
         # The gangs that have a pod group and a queue, oldest first.
-        self.gangs: Sequence[Gang] = sorted(
-            model.participating_gangs(), key=lambda gang: (gang.created, gang.key)
-        )
+        self.gangs: Sequence[Gang] = sorted(model.participating_gangs(), key=attrgetter("created", "key"))
         self.callbacks = SessionCallbacks(())
         self.later_actions: Sequence[Action] = ()  # those that follow the one that runs
         self.pending_reasons: dict[Key, r.PendingReason] = {}  # as far as this session found out
@@ -145,7 +144,7 @@ class Session:
         An evicted gang keeps its phase until its last pod has no node.
         """
         for gang in self.gangs:
-            if gang.is_suspended:
+            if gang.metadata.is_suspended:
                 self.pending_reasons[gang.key] = r.WorkloadNotAdmitted()
                 if gang.phase == INQUEUE and not gang.has_started:
                     self.set_phase(gang, PENDING)

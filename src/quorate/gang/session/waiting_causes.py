@@ -96,6 +96,9 @@ def _beyond_capability(session: Session, gang: Gang, short: str) -> Amounts | No
 
 def least_requests(shapes: Counter[Shape], members: int) -> Amounts:
     """Return the least that ``members`` pods of ``shapes`` request, of each resource."""
+    if len(shapes) == 1:  # as of most gangs
+        ((shape, pods),) = shapes.items()
+        return {resource: amount * min(members, pods) for resource, amount in shape.amounts.items()}
     least: dict[str, int] = {}
     for resource in {name for shape in shapes for name in shape.amounts}:
         amounts = sorted((shape.amounts.get(resource, 0), pods) for shape, pods in shapes.items())
