@@ -128,7 +128,6 @@ def scoped(scope: str, operator: str = "Exists", *values: str) -> Json:
 
 
 def asking(name: str, **least: Any) -> Json:
-    """Return a world where only the quota limits."""
     named = {resource.replace("__", "/").replace("_", "."): amount for resource, amount in least.items()}
     return {"name": name, "minMember": 1, "minResources": named}
 

@@ -150,22 +150,6 @@ async def test_a_new_node_gets_the_not_ready_taint(api: Api) -> None:
 
 
 @with_api
-async def test_a_watch_from_a_list_gets_each_later_change_once(api: Api) -> None:
-    await api("POST", CONFIG_MAPS, a_config_map("before"))
-    _, listed = await api("GET", CONFIG_MAPS)
-    version = listed["metadata"]["resourceVersion"]
-    await api("POST", CONFIG_MAPS, a_config_map("meanwhile"))
-    async with api.watch(f"{CONFIG_MAPS}?watch=true&resourceVersion={version}") as next_frame:
-        frame = await next_frame()
-        assert (frame["type"], frame["object"]["metadata"]["name"]) == ("ADDED", "meanwhile")
-        await api("PATCH", f"{CONFIG_MAPS}/before", {"data": {"k": "v"}}, Content_Type=MERGE)
-        await api("DELETE", f"{CONFIG_MAPS}/before")
-        events = [await next_frame(), await next_frame()]
-        assert [frame["type"] for frame in events] == ["MODIFIED", "DELETED"]
-        assert [frame["object"].get("data") for frame in events] == [{"k": "v"}, {"k": "v"}]
-
-
-@with_api
 async def test_an_update_of_an_old_version_is_a_conflict_and_changes_nothing(api: Api) -> None:
     _, created = await api("POST", CONFIG_MAPS, a_config_map("a", k="1"))
     await api("PUT", f"{CONFIG_MAPS}/a", created | {"data": {"k": "2"}})
@@ -374,21 +358,6 @@ async def test_an_object_is_deleted_when_its_last_finalizer_is_removed(api: Api)
     assert (await api("GET", f"{CONFIG_MAPS}/a"))[0] == 404
 
 
-@with_api
-async def test_the_pages_of_a_list_are_of_one_revision(api: Api) -> None:
-    for name in "abcd":
-        await api("POST", CONFIG_MAPS, a_config_map(name))
-    _, first = await api("GET", f"{CONFIG_MAPS}?limit=2")
-    assert [item["metadata"]["name"] for item in first["items"]] == ["a", "b"]
-    assert first["metadata"]["remainingItemCount"] == 2
-    await api("DELETE", f"{CONFIG_MAPS}/c")
-    await api("POST", CONFIG_MAPS, a_config_map("e"))
-    _, rest = await api("GET", f"{CONFIG_MAPS}?limit=2&continue={first['metadata']['continue']}")
-    assert [item["metadata"]["name"] for item in rest["items"]] == ["c", "d"]
-    assert "continue" not in rest["metadata"]
-    assert rest["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
-
-
 def an_event() -> Json:
     return {
         "metadata": {"name": "e"},
@@ -435,47 +404,6 @@ async def test_only_the_series_of_an_event_may_change(api: Api) -> None:
         assert (status, error["details"]["causes"][0]["field"]) == (422, field)
     twice = {"series": {"count": 2, "lastObservedTime": MOMENT}}
     assert (await api("PATCH", f"{events}/e", twice, Content_Type=MERGE))[0] == 200
-
-
-def test_an_expired_continue_token_is_rejected_with_one_for_the_latest_revision() -> None:
-    async def scenario() -> None:
-        async with api_server(keep=4) as server, client_of(server) as api:
-            for name in "abc":
-                await api("POST", CONFIG_MAPS, a_config_map(name))
-            _, first = await api("GET", f"{CONFIG_MAPS}?limit=1")
-            for turn in range(12):
-                await api("PATCH", f"{CONFIG_MAPS}/a", {"data": {"k": str(turn)}}, Content_Type=MERGE)
-            await api("DELETE", f"{CONFIG_MAPS}/b")
-            status, error = await api("GET", f"{CONFIG_MAPS}?continue={first['metadata']['continue']}")
-            assert (status, error["reason"]) == (410, "Expired")
-            _, rest = await api("GET", f"{CONFIG_MAPS}?continue={error['metadata']['continue']}")
-            assert [item["metadata"]["name"] for item in rest["items"]] == ["c"]
-
-    asyncio.run(scenario())
-
-
-def test_a_watch_from_a_compacted_revision_gets_an_error_event() -> None:
-    async def scenario() -> None:
-        async with api_server(keep=4) as server, client_of(server) as api:
-            _, created = await api("POST", CONFIG_MAPS, a_config_map("a"))
-            for turn in range(12):
-                await api("PATCH", f"{CONFIG_MAPS}/a", {"data": {"k": str(turn)}}, Content_Type=MERGE)
-            version = created["metadata"]["resourceVersion"]
-            async with api.watch(f"{CONFIG_MAPS}?watch=true&resourceVersion={version}") as next_frame:
-                frame = await next_frame()
-                assert (frame["type"], frame["object"]["code"]) == ("ERROR", 410)
-
-    asyncio.run(scenario())
-
-
-@with_api
-async def test_a_watch_ends_when_its_client_disconnects(api: Api) -> None:
-    quiet = len(asyncio.all_tasks())
-    async with api.watch(f"{CONFIG_MAPS}?watch=true"), api.watch(f"{CONFIG_MAPS}?watch=true"):
-        assert len(asyncio.all_tasks()) > quiet
-    async with asyncio.timeout(30):
-        while len(asyncio.all_tasks()) > quiet:  # noqa: ASYNC110  there is no event to wait for
-            await asyncio.sleep(0.01)
 
 
 @with_api

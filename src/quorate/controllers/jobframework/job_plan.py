@@ -11,6 +11,7 @@ from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.core import PriorityClass
 from quorate.api.kueue import AdmissionCheck, ResourceFlavor, Workload, WorkloadPriorityClass
 from quorate.api.meta import Uid
+from quorate.controllers.context import Record
 from quorate.controllers.executor import Plan
 from quorate.controllers.jobframework.podset_info import Membership
 from quorate.controllers.native_groups import NativeGangs, NativeGroupView
@@ -27,6 +28,17 @@ class UngatedPods:
     cluster_queue: str
     is_group: bool
     admitted_at: float  # epoch seconds
+
+    def record(self, record: Record, now: float) -> None:
+        """Record for each of the pods how long after the admission its gate was removed."""
+        labels = {
+            "name": self.gate,
+            "cluster_queue": self.cluster_queue,
+            "is_group": str(self.is_group).lower(),
+        }
+        seconds = max(0.0, now - self.admitted_at)
+        for _ in range(self.count):
+            record("kueue_pod_scheduling_gate_removal_seconds", labels, seconds)
 
 
 @dataclass(frozen=True, slots=True)

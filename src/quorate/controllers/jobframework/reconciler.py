@@ -14,7 +14,7 @@ from quorate.api.core.pod import Pod
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, Uid, find_condition, matches_selector
 from quorate.api.native_groups import PodGroup
-from quorate.controllers.context import ControllerContext, Record, record_workload_creations
+from quorate.controllers.context import ControllerContext, record_workload_creations
 from quorate.controllers.executor import PlanExecutor, name_conflict, warning_event
 from quorate.controllers.informers import UNREADABLE_RETRY_S, WORKLOADS_OF, ByName, slices_of
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
@@ -25,7 +25,6 @@ from quorate.controllers.jobframework.job_plan import (
     JobOptions,
     JobPlan,
     ReconcileContext,
-    UngatedPods,
     job_options,
 )
 from quorate.controllers.jobframework.native_gangs import wants_native_gangs
@@ -308,7 +307,7 @@ class JobReconciler(Generic[J]):
     def _record(self, job: J, plan: JobPlan, produced: list[Any]) -> None:
         record = self._context.record
         if plan.ungated is not None:
-            _record_ungated_pods(record, plan.ungated, self._context.clock.now())
+            plan.ungated.record(record, self._context.clock.now())
         if self.options.gates.metric_for_workload_creation_latency:
             record_workload_creations(record, self.kind.resource.kind, job.metadata, plan.writes, produced)
 
@@ -361,17 +360,6 @@ class JobReconciler(Generic[J]):
             native_groups=groups,
             checks=ByName(informers.checks),
         )
-
-
-def _record_ungated_pods(record: Record, ungated: UngatedPods, now: float) -> None:
-    labels = {
-        "name": ungated.gate,
-        "cluster_queue": ungated.cluster_queue,
-        "is_group": str(ungated.is_group).lower(),
-    }
-    seconds = max(0.0, now - ungated.admitted_at)
-    for _ in range(ungated.count):
-        record("kueue_pod_scheduling_gate_removal_seconds", labels, seconds)
 
 
 class JobController(JobSource[J]):
