@@ -96,6 +96,24 @@ def test_deletion_and_deactivation_stop_the_job_in_its_worker() -> None:
     run_clusters_story(story)
 
 
+def test_a_job_that_lost_its_workload_gets_another_one() -> None:
+    async def story(clusters: Clusters) -> None:
+        await clusters.submit("train", pods=2, runs=ENDLESS)
+        await clusters.until_running("train")
+        former = await clusters.manager.workload("train")
+        assert former is not None
+        await clusters.manager.client.delete(WORKLOADS, former.metadata.key)
+
+        async def replaced() -> bool:
+            workload = await clusters.manager.workload("train")
+            return workload is not None and workload.metadata.uid != former.metadata.uid
+
+        await clusters.until("the job has another workload", replaced)
+        await clusters.until_running("train")
+
+    run_clusters_story(story)
+
+
 def test_a_preempted_job_leaves_its_worker_and_runs_later() -> None:
     async def story(clusters: Clusters) -> None:
         rule = {"spec": {"preemption": {"withinClusterQueue": "LowerPriority"}}}

@@ -22,7 +22,7 @@ from quorate.processes.local.apply import install_definitions
 from tests.e2e.clusters import PROMPT, Clusters, run_clusters_story
 from tests.e2e.kinds import APP_WRAPPER, JOB_SET
 from tests.e2e.minimal_definitions import definition
-from tests.e2e.test_pods import pod, pods_of
+from tests.e2e.test_pods import FAILS, pod, pods_of, until_pod
 from tests.e2e.test_sets import (
     LWS,
     SERVE,
@@ -140,6 +140,20 @@ def test_a_pod_group_runs_whole_in_one_worker() -> None:
             return not await pods_of(clusters.workers[chosen])
 
         await clusters.until("the worker has no pods of the group", gone)
+
+    run_clusters_story(story, configuration=enabling("batch/job", "pod"))
+
+
+def test_a_failed_pod_of_a_group_is_replaced_in_its_worker() -> None:
+    async def story(clusters: Clusters) -> None:
+        manager = clusters.manager
+        await pod(manager, "a", group="group", total=2, runs="1h")
+        await pod(manager, "b", group="group", total=2, annotations=FAILS)
+        await until_pod(manager, "b", "has failed", lambda it: it.status.phase == "Failed")
+        await pod(manager, "c", group="group", total=2, runs="1h")
+        await until_pod(manager, "c", "runs", lambda it: it.status.phase == "Running")
+        chosen = await until_chosen(clusters, "group")
+        assert (await pods_of(chosen))["c"].status.phase == "Running"
 
     run_clusters_story(story, configuration=enabling("batch/job", "pod"))
 

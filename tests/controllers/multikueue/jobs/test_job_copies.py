@@ -5,16 +5,17 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from quorate.api.configuration.integrations import Integrations
 from quorate.api.field_path import look_up, parse_path
 from quorate.api.kueue import Workload
-from quorate.api.meta import ObjectMeta
+from quorate.api.meta import ObjectMeta, Uid
 from quorate.api.names.kueue import PREBUILT_WORKLOAD
 from quorate.api.names.multikueue import CONTROLLER, ORIGIN, ORIGIN_UID
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobs.batch import BatchJob
-from quorate.controllers.multikueue.dispatch.job_adapter import NoKind, Synced
+from quorate.controllers.multikueue.dispatch.job_adapter import Member, NoKind, Synced
 from quorate.kube.resources import JOBS, PODS, WORKLOADS, Json
 from tests.controllers.multikueue.jobs.clusters import (
     KEY,
@@ -284,6 +285,9 @@ def test_the_pods_of_a_job_no_longer_count_when_the_cluster_with_its_copy_is_giv
         job = await clusters.create(resource, {**managed_spec(JOB), "suspend": False})
         workload = workload_of(resource, job.metadata)
         await clusters.set_status(clusters.manager, resource, {**RUNNING, "failed": 1})
+        former = replace(clusters.job(workload), members=(Member(job.metadata.name, Uid("former")),))
+        await clusters.copies.lost(former)
+        assert (await clusters.here(resource)).status["active"] == RUNNING["active"]
         await clusters.copies.lost(clusters.job(workload))
         status = (await clusters.here(resource)).status
         assert (status.get("active", 0), status.get("ready", 0), status["failed"]) == (0, 0, 1)

@@ -54,7 +54,8 @@ _ENDS: Final = ("Succeeded", "Failed")  # reasons of Finished of a job that has 
 def decide(info: DispatchInput) -> DispatchPlan:
     workload, check = info.workload, info.check
     if info.is_deleted:
-        return DispatchPlan(actions=tuple(_removals(info, info.remotes)))
+        removals = tuple(_removals(info, info.remotes))
+        return DispatchPlan(actions=removals, wake_at=_lost_until(info), ends_job=_is_stopped(info))
     if check is None or check.state == "Rejected":
         return DispatchPlan()
     is_finished = c.is_finished(workload)
@@ -211,9 +212,7 @@ def _stop(info: DispatchInput) -> DispatchPlan:
     message = c.truncate_message(f"Evicted on manager: {'' if evicted is None else evicted.message}")
     actions: list[RemoteAction] = []
     wake_at = _lost_until(info)
-    ends_job = wake_at is None and bool(last_cluster(info.workload))
     for name, remote in info.remotes.items():
-        ends_job = ends_job and not (remote.is_busy or remote.may_run)
         if remote.is_busy or (remote.copy is None and not remote.has_job):
             continue
         conditions = () if remote.copy is None else remote.copy.conditions
@@ -225,7 +224,13 @@ def _stop(info: DispatchInput) -> DispatchPlan:
             wake_at = remote.sync_at or wake_at
         elif not is_true(conditions, c.DEACTIVATION_TARGET):
             actions.append(DeactivateCopy(name, message))
-    return DispatchPlan(actions=tuple(actions), wake_at=wake_at, ends_job=ends_job)
+    return DispatchPlan(actions=tuple(actions), wake_at=wake_at, ends_job=_is_stopped(info))
+
+
+def _is_stopped(info: DispatchInput) -> bool:
+    """Return True if the job was to run in a cluster, and none runs it any more."""
+    may_run = any(remote.is_busy or remote.may_run for remote in info.remotes.values())
+    return bool(last_cluster(info.workload)) and not may_run and _lost_until(info) is None
 
 
 def _lost_until(info: DispatchInput) -> float | None:

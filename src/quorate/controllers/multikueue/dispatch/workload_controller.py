@@ -268,7 +268,8 @@ class DispatchController:
 
 def _concerns_job(old: Workload, new: Workload) -> bool:
     """Return True if the remote job, or the status copied from it, may have to change."""
-    return old.spec != new.spec or any(
+    members = [workload.metadata.owner_references for workload in (old, new)]  # a group may get other pods
+    return (old.spec, members[0]) != (new.spec, members[1]) or any(
         holds(old) != holds(new) for holds in (c.is_admitted, c.is_evicted, c.has_quota_reservation)
     )
 

@@ -352,6 +352,8 @@ class JobCopies:
             local = await self._local.get(kind, key)
             if local is None or kind.no_pods is None or not local.status:
                 continue
+            if member.uid not in ("", local.metadata.uid):
+                continue  # another job has the name by now
             if copy_content.outcome_of(kind, local, local.status) is None:
                 await self._local.write_status(kind, local, merged(local.status, kind.no_pods))
 
