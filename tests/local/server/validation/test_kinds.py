@@ -13,7 +13,23 @@ RBAC = "rbac.authorization.k8s.io"
 VOLUME = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}}
 TIME = "2026-01-01T00:00:00.000000Z"
 SLICE = {"pool": {"name": "p", "resourceSliceCount": 1}, "nodeName": "n"}
+ZONES = {"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}, {"key": "rack", "values": ["c"]}]}
+DEVICE_CONDITIONS = (
+    "device.driver == 'a'",
+    "device.attributes['a.b'].model.startsWith('x')",
+    "device.capacity['a.b'].memory.compareTo(quantity('1Gi')) >= 0",
+    "device.driver ==",
+    "'a'",
+)
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+
+
+def csi_node(count: int = 1, **drivers: str) -> Json:
+    """Return a CSINode with the ids of the node by driver, each of which attaches ``count`` volumes."""
+    entries = [
+        {"name": name, "nodeID": node, "allocatable": {"count": count}} for name, node in drivers.items()
+    ]
+    return {"spec": {"drivers": entries}}
 
 
 @pytest.mark.parametrize(
@@ -146,6 +162,48 @@ CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage":
             ["reclaimPolicy NotSupported", "volumeBindingMode NotSupported"],
         ),
         (
+            "storageclasses.storage.k8s.io",
+            {
+                "provisioner": "a.b/c",
+                "allowedTopologies": [
+                    ZONES,
+                    {"matchLabelExpressions": [*reversed(ZONES["matchLabelExpressions"])]},
+                ],
+            },
+            ["allowedTopologies[1].matchLabelExpressions Duplicate"],
+        ),
+        (
+            "storageclasses.storage.k8s.io",
+            {
+                "provisioner": "a.b/c",
+                "allowedTopologies": [
+                    {"matchLabelExpressions": [{"key": "a b", "values": ["x", "x"]}, {"key": "a b"}]}
+                ],
+            },
+            [
+                "allowedTopologies[0].matchLabelExpressions[0].values[1] Duplicate",
+                "allowedTopologies[0].matchLabelExpressions[0].key Invalid",
+                "allowedTopologies[0].matchLabelExpressions[1].values Required",
+                "allowedTopologies[0].matchLabelExpressions[1].key Invalid",
+                "allowedTopologies[0].matchLabelExpressions[1].key Duplicate",
+            ],
+        ),
+        (
+            "csidrivers.storage.k8s.io",
+            {"spec": {"nodeAllocatableUpdatePeriodSeconds": 9}},
+            ["spec.nodeAllocatableUpdatePeriodSeconds Invalid"],
+        ),
+        (
+            "deviceclasses.resource.k8s.io",
+            {"spec": {"selectors": [{"cel": {"expression": text}} for text in DEVICE_CONDITIONS]}},
+            ["spec.selectors[3].cel.expression Invalid", "spec.selectors[4].cel.expression Invalid"],
+        ),
+        (
+            "deviceclasses.resource.k8s.io",
+            {"spec": {"config": [{"opaque": {"driver": "a.b"}}]}},
+            ["spec.config[0].opaque.parameters Required"],
+        ),
+        (
             "csinodes.storage.k8s.io",
             {"spec": {"drivers": [{"name": "a"}, {"name": "a", "nodeID": "i", "allocatable": {"count": 0}}]}},
             [
@@ -206,6 +264,15 @@ def test_creation_of_other_kinds(resource: str, obj: Json, want: list[str]) -> N
             ["spec.clusterIPs[0] Invalid"],
         ),
         (f"rolebindings.{RBAC}", {"roleRef": {"name": "a"}}, {"roleRef": {"name": "b"}}, ["roleRef Invalid"]),
+        (
+            "storageclasses.storage.k8s.io",
+            {"provisioner": "a"},
+            {"provisioner": "b"},
+            ["provisioner Invalid"],
+        ),
+        ("csinodes.storage.k8s.io", csi_node(a="1", b="2"), csi_node(b="2", c="3"), []),
+        ("csinodes.storage.k8s.io", csi_node(a="1"), csi_node(4, a="1"), []),
+        ("csinodes.storage.k8s.io", csi_node(a="1"), csi_node(a="2"), ["spec.drivers Invalid"]),
     ],
 )
 def test_updates_of_other_kinds(resource: str, old: Json, new: Json, want: list[str]) -> None:

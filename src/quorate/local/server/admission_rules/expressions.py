@@ -24,7 +24,9 @@ MISSING: Final = (
     *("authorizer", "quantity", "isQuantity", "semver", "isSemver", "url", "isURL"),
     *("ip", "isIP", "cidr", "isCIDR", "format"),
 )
-_ENVIRONMENT: Final = environment(POLICY_VARIABLES)
+POLICIES: Final = environment(POLICY_VARIABLES)
+DEVICES: Final = environment(("device",))
+"""the selectors of device classes and claims"""
 _VARIABLE: Final = re.compile(r"\bvariables\.(\w+)")
 _UNDECLARED: Final = re.compile(r"undeclared reference to '([\w.]+)'")
 
@@ -61,10 +63,12 @@ def check_expression(environment: cel.Env, text: str, want: cel.Type) -> None:
         raise InvalidExpression(f"must evaluate to {want.name().lower()}")
 
 
-def compile_expression(text: str, want: cel.Type = cel.Type.DYN) -> Expression:
+def compile_expression(
+    text: str, want: cel.Type = cel.Type.DYN, environment: cel.Env = POLICIES
+) -> Expression:
     """Compile an expression.  Raises InvalidExpression, Unsupported."""
     try:
-        check_expression(_ENVIRONMENT, text, want)
+        check_expression(environment, text, want)
     except InvalidExpression as error:
         undeclared = set(_UNDECLARED.findall(str(error)))
         if undeclared & set(MISSING):

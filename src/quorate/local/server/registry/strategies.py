@@ -146,6 +146,7 @@ _OWN_FUNCTIONS: dict[str, Strategy] = {
     ),
     "persistentvolumes": Strategy(validate_update=storage.validate_volume_update),
     "persistentvolumeclaims": Strategy(validate_update=storage.validate_claim_update),
+    "csinodes.storage.k8s.io": Strategy(validate_update=storage.validate_csi_node_update),
     "horizontalpodautoscalers.autoscaling": Strategy(default=cluster_defaults.default_autoscaler),
     "horizontalpodautoscalers.autoscaling/v1": Strategy(
         default=cluster_defaults.default_autoscaler_v1,

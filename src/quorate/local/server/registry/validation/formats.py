@@ -310,10 +310,12 @@ def certificate_request(value: str) -> Iterator[str]:
         yield f"PEM block type must be CERTIFICATE REQUEST: {error}"
 
 
-def policy_expression(value: str, want: cel.Type = cel.Type.DYN) -> Iterator[str]:
+def policy_expression(
+    value: str, want: cel.Type = cel.Type.DYN, environment: cel.Env = expressions.POLICIES
+) -> Iterator[str]:
     """Check a CEL expression of an admission policy; an unsupported expression is accepted."""
     try:
-        expressions.compile_expression(value, want)
+        expressions.compile_expression(value, want, environment)
     except expressions.Unsupported:
         return
     except expressions.InvalidExpression as error:
@@ -322,6 +324,10 @@ def policy_expression(value: str, want: cel.Type = cel.Type.DYN) -> Iterator[str
 
 def policy_condition(value: str) -> Iterator[str]:
     yield from policy_expression(value, cel.Type.BOOL)
+
+
+def device_condition(value: str) -> Iterator[str]:
+    yield from policy_expression(value, cel.Type.BOOL, expressions.DEVICES)
 
 
 def policy_message(value: str) -> Iterator[str]:
@@ -407,6 +413,7 @@ FORMATS: Mapping[str, Format] = {
     ),
     "cronSchedule": cron_schedule,
     "dataKey": data_key,
+    "deviceCondition": device_condition,
     "devicePath": _holds(lambda path: ".." not in path.split("/"), "can not contain backsteps ('..')"),
     "distinctKeys": _holds(lambda keys: len(set(keys)) == len(keys), "must not name a key twice"),
     "domainPath": domain_path,

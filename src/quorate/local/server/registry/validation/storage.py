@@ -3,8 +3,16 @@
 from typing import Final
 
 from quorate.api.codec import Json
-from quorate.local.objects.errors import Cause, forbidden_field, not_supported, required
+from quorate.local.objects.errors import (
+    Cause,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
 from quorate.local.server.registry.validation.field_rules import (
+    IMMUTABLE,
     Causes,
     Scope,
     check_update,
@@ -77,3 +85,30 @@ def validate_claim_update(new: Json, old: Json) -> list[Cause]:
 def provisioner_name(storage_class: Json, path: str, _: Scope) -> Causes:
     if storage_class.get("provisioner"):
         yield from check_format(storage_class["provisioner"].lower(), "provisioner", qualified)
+
+
+@relation
+def distinct_values(requirement: Json, path: str, _: Scope) -> Causes:
+    values = requirement.get("values", [])
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            yield duplicate(f"{path}.values[{index}]", value)
+
+
+@relation
+def distinct_topology(term: Json, path: str, scope: Scope) -> Causes:
+    """Compare the values by key: neither keys nor values have an order."""
+    expressions = term.get("matchLabelExpressions", [])
+    values = {each.get("key", ""): sorted(set(each.get("values", []))) for each in expressions}
+    if scope.container.is_duplicate("topology", values):
+        yield duplicate(f"{path}.matchLabelExpressions", "")
+
+
+def validate_csi_node_update(new: Json, old: Json) -> list[Cause]:
+    """Allow drivers to be added and removed, and an existing one to change how many volumes it can attach."""
+    left = {driver["name"]: {**driver, "allocatable": None} for driver in new["spec"].get("drivers", [])}
+    return [
+        invalid_value("spec.drivers", left[driver["name"]], IMMUTABLE)
+        for driver in old["spec"].get("drivers", [])
+        if left.get(driver["name"]) not in (None, {**driver, "allocatable": None})
+    ]
