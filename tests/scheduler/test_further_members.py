@@ -11,8 +11,7 @@ from quorate.gang.outcome import Bind
 from quorate.kube.events import EventRecorder
 from quorate.kube.resources import NATIVE_POD_GROUPS
 from quorate.scheduler.bind_gate import BindGate
-from quorate.scheduler.binder import Binder
-from quorate.scheduler.further_members import FurtherMembers
+from quorate.scheduler.binder import Binder, FurtherMembers
 from quorate.scheduler.limits import CONFLICT_S
 from tests.gang import objects
 from tests.kube.fake_server import Answer, FakeServer, Request, refusal

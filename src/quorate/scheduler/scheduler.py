@@ -45,7 +45,7 @@ from quorate.kube.resources import (
     reference,
 )
 from quorate.scheduler.bind_gate import BindGate
-from quorate.scheduler.binder import Binder
+from quorate.scheduler.binder import Binder, FurtherMembers
 from quorate.scheduler.claim_binder import DeviceBinder, VolumeBinder
 from quorate.scheduler.feeds import (
     find_served,
@@ -54,18 +54,15 @@ from quorate.scheduler.feeds import (
     report_unsupported_scopes,
     subscribe_informers,
 )
-from quorate.scheduler.further_members import FurtherMembers
 from quorate.scheduler.limits import (
     DEVICES_AT_ONCE,
     DISCOVERY_INTERVAL_S,
     PAUSE_DURING_BINDS_S,
     REST_PER_SESSION,
 )
-from quorate.scheduler.missing_references import MissingReferences
-from quorate.scheduler.native_group_status import NativeGroupStatusWriter
 from quorate.scheduler.observer import Bound, SchedulerObserver, SchedulerStatus, SessionTimer, SessionTimes
-from quorate.scheduler.pod_conditions import PodConditionWriter
-from quorate.scheduler.pod_group_status import PodGroupStatusWriter
+from quorate.scheduler.pod_conditions import MissingReferences, PodConditionWriter
+from quorate.scheduler.pod_group_status import NativeGroupStatusWriter, PodGroupStatusWriter
 from quorate.scheduler.preemption import Evictor, Nominator
 from quorate.scheduler.provisioning_requests import ProvisioningRequester
 from quorate.scheduler.queues import BuiltInQueues, QueueStatusWriter
