@@ -17,7 +17,7 @@ from quorate.controllers.jobframework.construct_workload import workload_name
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import is_gated
 from quorate.controllers.serving.kinds import SETS
-from quorate.controllers.serving.template_gates import REPLICAS_BEFORE_GATING
+from quorate.controllers.serving.reconciler import REPLICAS_BEFORE_GATING
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import (
     CLUSTER_QUEUES,

@@ -11,7 +11,7 @@ from quorate.controllers.executor import Plan
 from quorate.controllers.jobframework.job_plan import JobOptions
 from quorate.controllers.pods import constants
 from quorate.controllers.serving.kinds import ServingSet, set_topology_findings
-from quorate.controllers.serving.template_gates import gate_plan
+from quorate.controllers.serving.reconciler import gate_plan
 from quorate.kube.patches import merged
 from quorate.kube.resources import Json
 from quorate.kube.writes import Create, Patch

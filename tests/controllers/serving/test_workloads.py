@@ -17,7 +17,7 @@ from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileConte
 from quorate.controllers.limits import MAX_REPLICAS
 from quorate.controllers.pods import constants
 from quorate.controllers.serving.kinds import SETS, ServingFramework, ServingSet
-from quorate.controllers.serving.template_gates import REPLICAS_BEFORE_GATING, gate_plan
+from quorate.controllers.serving.reconciler import REPLICAS_BEFORE_GATING, gate_plan
 from quorate.controllers.serving.workloads import serving_plans
 from quorate.kube.resources import Json
 from quorate.kube.writes import Create, Patch

@@ -1,6 +1,7 @@
 """The controller of Deployments, StatefulSets and LeaderWorkerSets."""
 
 import asyncio
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -8,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from quorate.api.core.pod import Pod
-from quorate.api.field_path import InvalidTemplate
+from quorate.api.field_path import InvalidTemplate, look_up, read_entries, read_field
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, matches_selector
 from quorate.controllers.context import ControllerContext, record_workload_creations
@@ -18,18 +19,28 @@ from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwn
 from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.job_plan import ReconcileContext, job_options
 from quorate.controllers.limits import OWNER_RETRY_S, REFUSED_SET_RETRY_S, WORKERS
+from quorate.controllers.pods import constants
 from quorate.controllers.pods.constants import OWNER_KIND, OWNER_NAME
+from quorate.controllers.pods.defaulting import NOT_GATED, DefaultingContext
 from quorate.controllers.serving.kinds import ServingFramework, ServingSet
-from quorate.controllers.serving.set_templates import is_stamped_by_other
-from quorate.controllers.serving.template_gates import gate_plan
+from quorate.controllers.serving.set_templates import (
+    SetKind,
+    default_set,
+    gate_templates,
+    is_stamped_by_other,
+    ready_pods,
+    replicas,
+    templates_in,
+)
 from quorate.controllers.serving.workloads import is_adoptable, serving_plans
 from quorate.kube.controller.expectations import versions
 from quorate.kube.discovery import wait_until_served
 from quorate.kube.errors import AlreadyExists, ApiError, is_refusal
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import PLACEABLE_PODS, WORKLOADS, reference_to
+from quorate.kube.patches import merge_patch
+from quorate.kube.resources import PLACEABLE_PODS, WORKLOADS, Json, Resource, reference_to
 from quorate.kube.selection import Selection
-from quorate.kube.writes import Create
+from quorate.kube.writes import Create, Patch
 
 _COMPOSING: Final = ("ErrWorkloadCompose", "no Workload can be made of the set as it is")
 _CHANGING: Final = ("UpdateRefused", "the set or its pods cannot be changed")
@@ -221,3 +232,88 @@ class SetController:
         if self._options.gates.metric_for_workload_creation_latency:
             kind = self._kind.resource.kind
             record_workload_creations(self._context.record, kind, obj.metadata, plan.writes, produced)
+
+
+REPLICAS_BEFORE_GATING: Final = "quorate.dev/replicas-before-gating"
+_REPLICAS: Final = re.compile(r"[0-9]{1,9}")  # users may write the annotation, too
+
+
+def gate_plan(
+    kind: SetKind,
+    resource: Resource[ServingSet],
+    obj: ServingSet,
+    *,
+    has_pods: bool = False,
+    topology: bool = False,
+) -> Plan | None:
+    """Return what a set needs without webhooks before its pods can be admitted; None: it is gated.
+
+    Pods that a set has created before run without quota and cannot be gated any more.  The same write scales
+    the set to 0, and another one scales it up again once the pods are gone; a set that is scaled meanwhile is
+    scaled to 0 again.  A set with ready pods is not interrupted: an event explains what to do.
+
+    ``has_pods``: a pod of the set exists, which its status may not count yet.
+    ``topology``: pods may get places in topologies, for which they wait behind a gate of its own.
+    Raises ``InvalidTemplate``.
+    """
+    document = obj.document
+    before = obj.metadata.annotations.get(REPLICAS_BEFORE_GATING)
+    wanted = replicas(document)
+    if before is not None and wanted:  # scaled since, while pods without the gate may be left
+        return _patch(resource, obj, _scaled_down(wanted, {}))
+    if before is not None:
+        if not _is_scaled_down(document, has_pods):
+            return Plan()
+        scaled_up = {
+            "metadata": {"annotations": {REPLICAS_BEFORE_GATING: None}},
+            "spec": {"replicas": int(before) if _REPLICAS.fullmatch(before) else 1},
+        }
+        return _patch(resource, obj, scaled_up)
+    if all(_is_marked(template) for template in templates_in(kind, document)):
+        return None
+    if ready_pods(kind, document):
+        text = (
+            f"pods of the set run outside of all quota, since its template lacks the scheduling gate "
+            f"{constants.ADMISSION_GATE}: scale it to 0 and back, or install the webhooks before it is made"
+        )
+        return Plan(events=(warning_event(reference_to(resource, obj.metadata), NOT_GATED, text),))
+    queued = DefaultingContext(  # checked by the reconciler
+        namespace_managed=True, manage_without_queue_name=True, topology=topology
+    )
+    gated = gate_templates(kind, default_set(kind, document, queued), queued)
+    change = merge_patch({"spec": obj.spec}, {"spec": gated["spec"]})
+    return _patch(resource, obj, _scaled_down(wanted, change["spec"]) if wanted else change)
+
+
+def _scaled_down(wanted: int, spec: Json) -> Json:
+    """Return the change ``spec`` with a scale to 0 that remembers how many replicas are wanted."""
+    return {
+        "metadata": {"annotations": {REPLICAS_BEFORE_GATING: str(wanted)}},
+        "spec": {**spec, "replicas": 0},
+    }
+
+
+def _is_marked(template: Json) -> bool:
+    """Return True if the webhook or ``gate_plan`` has changed the template."""
+    return look_up(template, ("metadata", "annotations", constants.SUSPENDING_PARENT)) is not None
+
+
+def _is_scaled_down(document: Json, has_pods: bool) -> bool:
+    """Return True if the set's own controller has observed the scale to 0 and no pod is left.
+
+    The status of a LeaderWorkerSet has no ``observedGeneration``. It is available without a ready group only
+    once its controller has observed the scale to 0, perhaps before its StatefulSet has.
+    """
+    if read_field(document, ("status", "replicas"), int, 0) > 0:
+        return False
+    observed = read_field(document, ("status", "observedGeneration"), int, -1)
+    if observed < 0:
+        conditions = read_entries(document, ("status", "conditions"))
+        states = {(condition.get("type"), condition.get("status")) for condition in conditions}
+        return not has_pods and ("Available", "True") in states
+    return bool(observed >= document["metadata"].get("generation", 0))
+
+
+def _patch(resource: Resource[ServingSet], obj: ServingSet, change: Json) -> Plan:
+    metadata = obj.metadata
+    return Plan(writes=(Patch(resource, metadata.key, metadata.resource_version, change),))

@@ -22,9 +22,11 @@ from quorate.controllers.volcano.pod_groups.batch_job_group_controller import (
     BatchJobGroupController,
     BatchJobMemberships,
 )
-from quorate.controllers.volcano.pod_groups.pod_group_controller import PodGroupController
+from quorate.controllers.volcano.pod_groups.pod_group_controller import (
+    PodGroupController,
+    SuspendedGroupController,
+)
 from quorate.controllers.volcano.pod_groups.scheduling_gates import SchedulingGateController
-from quorate.controllers.volcano.pod_groups.suspended_groups import SuspendedGroupController
 from quorate.controllers.volcano.queue_controller import VolcanoQueueController
 from quorate.kube.discovery import wait_until_served
 from quorate.kube.informer import Informer

@@ -7,7 +7,7 @@ import pytest
 from quorate.api import codec
 from quorate.api.core.pod import Pod
 from quorate.api.names.volcano import GROUP_NAME
-from quorate.controllers.volcano.pod_groups.suspended_groups import group_of_placed
+from quorate.controllers.volcano.pod_groups.pod_group_controller import group_of_placed
 
 OF_VOLCANO_JOB = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "1"}
 OF_BATCH_JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1"}
