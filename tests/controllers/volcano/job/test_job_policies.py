@@ -145,6 +145,27 @@ def test_events_before_a_restart_do_not_restart_again() -> None:
     assert show(planned(job, "worker: failed running running", "Running")).endswith("retry 2")
 
 
+@pytest.mark.parametrize(
+    ("event", "retained", "since", "want"),
+    [
+        pytest.param("TaskCompleted", "succeeded - -", "- succeeded succeeded", "become Completing",
+                     id="completed since the resumption"),
+        pytest.param("TaskCompleted", "succeeded succeeded succeeded", "", "",
+                     id="completed before the resumption"),
+        pytest.param("TaskFailed", "succeeded - -", "- running=2 running=1",
+                     "delete worker-1 worker-2; become Completing", id="failed since the resumption"),
+    ],
+)  # fmt: skip
+def test_pods_that_a_resumption_retained_belong_to_their_task(
+    event: str, retained: str, since: str, want: str
+) -> None:
+    policies = [{"event": event, "action": "CompleteJob"}]
+    job = a_job("worker=3 other=1", phase="Running", version=1, policies=policies)
+    pods = job_pods(f"worker: {retained}; other: succeeded", version=0, age=300.0)
+    pods += job_pods(f"worker: {since}", version=1)
+    assert show(planned(job, pods, "Running")).replace("delete group; ", "") == (want or "become Completed")
+
+
 def test_a_pod_that_a_restart_deletes_is_not_evicted() -> None:
     policies = [{"events": ["PodFailed", "PodEvicted"], "action": "RestartPod"}]
     job = a_job(phase="Running", retries=1, policies=policies)

@@ -191,17 +191,20 @@ def _task_events(job: Job, pods: Sequence[JobPod]) -> Iterator[JobEvent]:
         own = [pod for pod in by_task.get(task.name, ()) if 0 <= pod.index < task.replicas]
         if not own:
             continue
-        version, retry = min(pod.version for pod in own), job.status.retry_count
         if len(own) == task.replicas and all(pod.phase == "Succeeded" for pod in own):
-            yield _task_event(TASK_COMPLETED, task, own, version, retry)
+            yield _task_event(TASK_COMPLETED, task, own, job.status.retry_count)
         restarted = [pod for pod in own if pod.restarts and not pod.is_finished]
         if restarted and _exceeds_retries(task, restarted):
-            yield _task_event(TASK_FAILED, task, restarted, version, retry)
+            yield _task_event(TASK_FAILED, task, restarted, job.status.retry_count)
 
 
-def _task_event(kind: str, task: TaskSpec, pods: Sequence[JobPod], version: int, retry: int) -> JobEvent:
-    """Return the event of ``task`` that the last of ``pods`` to end caused."""
+def _task_event(kind: str, task: TaskSpec, pods: Sequence[JobPod], retry: int) -> JobEvent:
+    """Return the event of ``task`` that the last of ``pods`` to end caused.
+
+    Pods that a resumption retained have an earlier version than the others.
+    """
     last = max(pods, key=lambda pod: (pod.ended_at, pod.metadata.name))
+    version = max(pod.version for pod in pods)
     return JobEvent(kind, last.ended_at, version, retry, task.name, last.metadata.name, last.partition)
 
 
