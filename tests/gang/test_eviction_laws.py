@@ -391,6 +391,40 @@ def share_for_a_second_nominated_gang(**limit: Json) -> Case:
     return case_of(given, actions, [*TOP, "proportion", *NODES], profile="design", one_by_one=True)
 
 
+# The nodes of ``other`` are given to ``owed``; ``other`` has room for a member on n2, too.
+ROOM_BESIDE_A_LATE_EVICTION = case_of(
+    {
+        "priorityClasses": {"low": 1, "high": 2},
+        "nodes": [
+            {"name": "n0", "cpu": 1, "scalars": {"nvidia.com/gpu": 1}},
+            {"name": "n1", "cpu": 1, "labels": {"zone": "y"}},
+            {"name": "n2", "cpu": 3},
+        ],
+        "queues": [
+            {"name": "q0", "weight": 2, "deserved": {"cpu": 2}},
+            {"name": "q1", "weight": 1, "deserved": {"cpu": 4}},
+        ],
+        "podGroups": [
+            {"name": "owed", "queue": "q1", "minMember": 2, "priorityClassName": "high",
+             "minResources": {"cpu": 2}, "phase": "Inqueue", "created": 0},
+            {"name": "large", "queue": "q0", "priorityClassName": "high", "phase": "Inqueue", "created": 1},
+            {"name": "other", "queue": "q0", "priorityClassName": "high", "phase": "Inqueue", "created": 2},
+        ],
+        "pods": [
+            {"name": "owed-0", "group": "owed", "cpu": 1, "scalars": {"nvidia.com/gpu": 1}},
+            {"name": "owed-1", "group": "owed", "cpu": 1, "nodeSelector": {"zone": "y"}},
+            *members("large", 2, 2),
+            *members("other", 1, 1),
+        ],
+    },
+    "preempt, allocate, reclaim, backfill",
+    TOP,
+    ["capacity", *NODES],
+    profile="design",
+    one_by_one=True,
+)  # fmt: skip
+
+
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
 @examples(200)
 @example(TWO_NOMINATED_GANGS)
@@ -402,6 +436,7 @@ def share_for_a_second_nominated_gang(**limit: Json) -> Case:
 @example(UNEQUAL_MEMBERS)
 @example(IDLE_NODE_LEFT_TO_ANOTHER_GANG)
 @example(share_for_a_second_nominated_gang())
+@example(ROOM_BESIDE_A_LATE_EVICTION)
 @given(cases())
 @pytest.mark.large
 def test_evictions_keep_the_laws(case: Case) -> None:

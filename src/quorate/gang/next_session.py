@@ -32,12 +32,13 @@ def without_late_evictions(
     ``decide`` runs the actions of a session.  Pods that the next session would evict are not bound.
     ``rounds``: how many sessions are rehearsed at most, one after the other.
     """
-    while rounds and _may_evict_bound(session):
+    has_room = False  # of pods that were not bound
+    while rounds and (has_room or _may_evict_bound(session)):
         rounds -= 1
-        following = _following(session, decide, rounds)
+        following = _following(session, decide, rounds, may_bind=has_room)
         if following is None:
             break
-        session = following
+        session, has_room = following, True
     return session
 
 
@@ -66,8 +67,13 @@ def _may_evict(session: Session, gang: Gang, victim: Gang) -> bool:
     )
 
 
-def _following(session: Session, decide: Callable[[Session], None], rounds: int) -> Session | None:
-    """Return the session after ``session`` if it evicts what ``session`` binds; else None."""
+def _following(
+    session: Session, decide: Callable[[Session], None], rounds: int, *, may_bind: bool
+) -> Session | None:
+    """Return the session after ``session`` if it evicts what ``session`` binds; else None.
+
+    ``may_bind``: also if it binds more, to the room of pods that were not bound.
+    """
     model, revision, plans = session.model, session.model.revision, session.model.refused_plans
     gangs = [(gang, gang.phase, gang.admission, gang.reported.events) for gang in model.gangs.values()]
     bound = {bind.task: model.gangs[bind.gang].tasks[bind.task] for bind in session.binds}
@@ -84,6 +90,7 @@ def _following(session: Session, decide: Callable[[Session], None], rounds: int)
         decide(following)
         following = without_late_evictions(following, decide, rounds)
         is_late = any(eviction.task in bound for eviction in following.evictions)
+        is_late |= may_bind and bool(following.binds)
     finally:
         model.refused_plans = plans
         if following is not None and not is_late:
@@ -112,7 +119,6 @@ def _join(session: Session, following: Session) -> None:
     """Add the decisions of ``session`` to ``following``, without the binds of pods that this evicts."""
     following.binds[:0] = session.binds
     following.evictions[:0] = session.evictions
-    following.nominations[:0] = session.nominations
     following.events[:0] = session.events
     following.admitted[:0] = session.admitted
     following.rolled_back[:0] = session.rolled_back
@@ -120,6 +126,7 @@ def _join(session: Session, following: Session) -> None:
     following.wake(session.now + RETRY_S)
     assumed, gangs = following.model.assumed, following.model.gangs
     binds = {bind.task: bind for bind in following.binds}
+    following.nominations[:0] = [each for each in session.nominations if each.task not in binds]
     late = [eviction for eviction in following.evictions if eviction.task in binds]
     for eviction in late:
         task = gangs[eviction.gang].tasks[eviction.task]
