@@ -169,6 +169,8 @@ def _pod(given: Mapping[str, Any], classes: Mapping[str, int]) -> Pod:
     metadata["labels"] = given.get("labels", {})
     if given.get("deleting"):
         metadata["deletionTimestamp"] = _created(given)
+        if "grace" in given:
+            metadata["deletionGracePeriodSeconds"] = given["grace"]
     requests = quantities(
         {
             **{name: given[name] for name in ("cpu", "memory") if name in given},

@@ -222,6 +222,18 @@ def asking(name: str, **least: Any) -> Json:
             id="a group with some of its pods stays admitted and keeps the rest reserved",
         ),
         pytest.param(
+            {"quotas": [rq({"cpu": 2}, {"cpu": 1})],
+             "podGroups": [group("a", "2", minMember=2, created=1, **INQUEUE), group("b", "1", created=2)],
+             "pods": [pod("a", "a-0"), pod("a", "a-1", deleting=True, grace=1000)]},
+            {"a": "Inqueue", "b": QUOTA}, id="what a pod that is stuck terminating had is reserved",
+        ),
+        pytest.param(
+            {"quotas": [rq({"cpu": 3}, {"cpu": 2})],
+             "podGroups": [group("a", "2", minMember=2, created=1, **INQUEUE), group("b", "1", created=2)],
+             "pods": [pod("a", "a-0"), pod("a", "a-1", deleting=True, grace=1001)]},
+            {"a": "Inqueue", "b": "Inqueue"}, id="a terminating pod is charged until its grace period ends",
+        ),
+        pytest.param(
             {"quotas": [rq({"cpu": 2}, {"cpu": 2})], "podGroups": [group("c", "4", phase="Completed"),
                                                                   group("a", "0")],
              "pods": [pod("c", phase="Succeeded")]},

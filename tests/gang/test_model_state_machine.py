@@ -95,7 +95,7 @@ class SessionStart:
         }
         self.claims = {key: dict(node_claim_of(gang)) for key, gang in model.gangs.items() if gang.exists}
         self.quota_claims = {
-            key: dict(quota_claim_of(gang)) for key, gang in model.gangs.items() if gang.exists
+            key: dict(quota_claim_of(gang, world.now)) for key, gang in model.gangs.items() if gang.exists
         }
         self.evictable = {key: _evictable(model, key, world.settings.actions) for key in world.groups}
         self.room = _room(world)

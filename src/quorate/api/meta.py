@@ -67,6 +67,7 @@ class ObjectMeta(Struct):
     generation: int = 0
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
     finalizers: tuple[str, ...] = ()

@@ -10,7 +10,13 @@ from quorate.api import codec
 from quorate.api.codec import Json
 from quorate.api.core import Pod, ResourceQuotaSpec, Resources
 from quorate.api.core.pod_resources import quota_usage, sum_resources
-from quorate.api.core.quota_scopes import ClaimAttributes, ScopeAttributes, is_best_effort, is_counted_by
+from quorate.api.core.quota_scopes import (
+    ClaimAttributes,
+    ScopeAttributes,
+    counted_until,
+    is_best_effort,
+    is_counted_by,
+)
 from quorate.api.quantity import Quantity, parse_quantity
 
 CLAIMS: Final = "persistentvolumeclaims"
@@ -48,9 +54,12 @@ def _is_counted(name: str) -> bool:
     return name in COUNTED_NAMES or name.startswith(COUNTED_PREFIXES) or is_object_amount(name)
 
 
-def pod_usage(pod: Pod) -> Resources:
-    """Return what a pod uses of quotas by name; a finished pod counts only as an object."""
-    if pod.status.phase in ("Succeeded", "Failed"):
+def pod_usage(pod: Pod, now: float = 0.0) -> Resources:
+    """Return what a pod uses of quotas by name at ``now``, in epoch seconds.
+
+    A pod that has finished, or is stuck terminating, counts only as an object.
+    """
+    if pod.status.phase in ("Succeeded", "Failed") or counted_until(pod.metadata) <= now:
         return object_usage("pods")
     return quota_usage(pod.spec)
 

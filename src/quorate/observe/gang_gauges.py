@@ -48,7 +48,7 @@ class GangGauges(Collector):
         yield from queue_gauges(queue_reports(model, settings, now))
         yield from _group_series(gang_reports(model, settings), self._records)
         yield _family("inqueue_age_seconds", {(queue,): age for queue, age in _ages(model, now).items()})
-        yield _family("quota_reserved", _reserved(model))
+        yield _family("quota_reserved", _reserved(model, now))
 
 
 def _family(name: str, values: Values) -> Metric:
@@ -111,13 +111,13 @@ def _ages(model: Model, now: float) -> Mapping[str, float]:
     return ages
 
 
-def _reserved(model: Model) -> Values:
+def _reserved(model: Model, now: float) -> Values:
     """Return the quota claims of active groups in namespaces that have a quota."""
     limited = {key.namespace for key in model.quotas}
     reserved: Counts[Labels] = Counts()
     for gang in model.gangs.values():
         if gang.is_active and gang.key.namespace in limited:
-            for resource, amount in quota_claim_of(gang).items():
+            for resource, amount in quota_claim_of(gang, now).items():
                 reserved[gang.key.namespace, resource] += amount
     return reserved
 

@@ -22,10 +22,10 @@ from quorate.local.server.registry.validation.quota import SCOPES
 from tests.local.controllers.running_cluster import local_cluster
 
 
-def a_pod(phase: str = "Running") -> Pod:
+def a_pod(phase: str = "Running", **metadata: object) -> Pod:
     amounts = {"requests": {"cpu": "500m", "memory": "1Gi", "gpu": "1"}, "limits": {"cpu": "2"}}
     wire = {
-        "metadata": {"name": "p"},
+        "metadata": {"name": "p", **metadata},
         "spec": {"containers": [{"name": "main", "resources": amounts}]},
         "status": {"phase": phase},
     }
@@ -55,6 +55,13 @@ def test_usage(name: str, want: str) -> None:
     objects = [object_usage("configmaps", 7), object_usage("jobs.batch", 3)]
     used = limited_usage([name], [*map(pod_usage, PODS), *objects])
     assert {limited: str(amount) for limited, amount in used.items()} == {name: want}
+
+
+@pytest.mark.parametrize(("now", "want"), [(159.0, "1"), (160.0, "0")])
+def test_a_pod_that_is_stuck_terminating_is_released(now: float, want: str) -> None:
+    pod = a_pod(deletionTimestamp="1970-01-01T00:02:10Z", deletionGracePeriodSeconds=30)
+    used = limited_usage(["pods", "count/pods"], [pod_usage(pod, now)])
+    assert {limited: str(amount) for limited, amount in used.items()} == {"pods": want, "count/pods": "1"}
 
 
 @pytest.mark.parametrize("name", ["services.other", "limits.gpu", "gpu"])

@@ -1,15 +1,16 @@
-"""The scopes of ResourceQuotas: which pods and volume claims a quota counts.
+"""The scopes of ResourceQuotas: which pods and volume claims a quota counts, and until when.
 
 Source: the evaluators of Kubernetes' quota controller.
 """
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
 from quorate.api.core import ResourceQuotaSpec, ScopeRequirement
 from quorate.api.core.pod_resources import PodResources
-from quorate.api.meta import SelectorRequirement, matches_requirement
+from quorate.api.meta import ObjectMeta, SelectorRequirement, epoch, matches_requirement
 
 CROSS_NAMESPACE: Final = "CrossNamespacePodAffinity"
 _QOS_RESOURCES: Final = ("cpu", "memory")  # a pod without requests or limits for these is best effort
@@ -73,3 +74,12 @@ def is_best_effort(spec: PodResources) -> bool:
         if resources is not None
         for name in _QOS_RESOURCES
     )
+
+
+def counted_until(metadata: ObjectMeta) -> float:
+    """Return when quotas cease to count the requests of a terminating pod (epoch seconds); else infinity.
+
+    It is then stuck, as on a lost node.  The time of deletion already includes the grace period once.
+    """
+    deleted, grace_s = metadata.deletion_timestamp, metadata.deletion_grace_period_seconds
+    return math.inf if deleted is None or grace_s is None else epoch(deleted) + grace_s

@@ -293,7 +293,7 @@ class _QuotaChecks:
     def charge(self, gang: Gang) -> None:
         reserved = self._reserved.get(gang.key.namespace)
         if reserved is not None:
-            reserved.add(scope_attributes_of(gang), quota_claim_of(gang))
+            reserved.add(scope_attributes_of(gang), quota_claim_of(gang, self._session.now))
 
     def shortage(self, gang: Gang) -> r.NamespaceQuotaExceeded | None:
         """Return the shortages of the first quota, by name, that has too little left."""
@@ -318,7 +318,7 @@ class _QuotaChecks:
         quotas = self._quotas.get(namespace)
         if quotas is None:
             return
-        claim, attributes = quota_claim_of(gang), scope_attributes_of(gang)
+        claim, attributes = quota_claim_of(gang, self._session.now), scope_attributes_of(gang)
         for quota in quotas:
             if not is_counted_by(quota.spec, attributes):
                 continue

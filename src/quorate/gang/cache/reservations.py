@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from quorate.api.core.quota_scopes import ScopeAttributes
+from quorate.api.core.quota_scopes import ScopeAttributes, counted_until
 from quorate.api.volcano import INQUEUE, RUNNING
 from quorate.gang.cache.gang import Gang
-from quorate.gang.cache.task import ALLOCATED_STATUSES
+from quorate.gang.cache.task import ALLOCATED_STATUSES, TaskStatus
 from quorate.gang.namespace_quota.evaluation import COUNT_PODS, group_minimum, quota_claim
 from quorate.quota.amount import PODS
 
@@ -70,16 +70,19 @@ def missing_claim_of(gang: Gang) -> Mapping[str, int]:
 # Quotas of the namespace.
 
 
-def quota_claim_of(gang: Gang) -> Mapping[str, int]:
+def quota_claim_of(gang: Gang, now: float) -> Mapping[str, int]:
     """Return what ``gang`` may still take of the quotas of its namespace, by normalised name.
 
     All members are subtracted, in any phase: the quota controller counted each member when it was created.
-    The quota controller counts failed members as objects only, and their replacements need quota.
+    The quota controller counts members that failed, or are stuck terminating at ``now``, as objects only, and
+    their replacements need quota.
     """
     if gang.min_resources is None or gang.is_terminating:
         return NOTHING
     used = gang.requests.quota_used
-    for task in gang.failed_to_replace:
+    leaving = gang.with_status(TaskStatus.RELEASING)
+    stuck = [task for task in leaving if counted_until(task.pod.metadata) <= now]
+    for task in (*gang.failed_to_replace, *stuck):
         used = used - Counter({name: n for name, n in task.quota_usage.items() if name != COUNT_PODS})
     return quota_claim(group_minimum(gang.quota_minimum, gang.min_member), used)
 

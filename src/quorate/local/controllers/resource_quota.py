@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from quorate.api.core import Pod, ResourceQuota, ResourceQuotaStatus, Resources
-from quorate.api.core.quota_scopes import CROSS_NAMESPACE
+from quorate.api.core.quota_scopes import CROSS_NAMESPACE, counted_until
 from quorate.api.meta import Key
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import RESOURCE_QUOTAS, SERVICES, Resource, untyped
@@ -89,18 +89,21 @@ class QuotaController(Controller):
         entries = self._metadata_cache.in_namespace(key.namespace)
         counts = Counter(_name_of(entry.resource) for entry in entries)
         crossing = await self._crossing(quota)
-        usages = [
-            pod_usage(pod)
+        now = self._clock.now()
+        pods = [
+            pod
             for pod in self._pods.by_index("namespace", key.namespace)
             if counts_pod(quota.spec, pod, crosses=pod.metadata.name in crossing)
         ]
+        usages = [pod_usage(pod, now) for pod in pods]
         usages += await self._listed(quota, counts)
         if not quota.spec.scope_requirements:
             usages += [object_usage(name, count) for name, count in counts.items() if name != "pods"]
         used = limited_usage(quota.spec.hard, usages)
         status = ResourceQuotaStatus(hard=quota.spec.hard, used=used)
         await self._write_status(RESOURCE_QUOTAS, quota, status)
-        return self._clock.now() + RESYNC_S
+        ends = (counted_until(pod.metadata) for pod in pods)
+        return min((now + RESYNC_S, *(end for end in ends if end > now)))
 
     async def _crossing(self, quota: ResourceQuota) -> set[str]:
         """Return the pods for which ``crosses_namespaces`` returns True, if the quota counts only them."""
