@@ -46,10 +46,14 @@ class Preemptor(msgspec.Struct, frozen=True):
     def policy(self) -> Preemption:
         return self.queue.spec.preemption
 
-    def benefits_from(self, reservation: Reservation) -> bool:
-        """Return True if evicting ``reservation`` would help and the preemption history allows it."""
+    def benefits_from(self, reservation: Reservation, queue: ClusterQueueState) -> bool:
+        """Return True if evicting ``reservation`` of ``queue`` would help and is allowed.
+
+        The preemption history may forbid it.  What an inactive cluster queue has admitted runs to its end.
+        """
         return (
             reservation.is_readable
+            and (reservation.evicted or queue is self.queue or not queue.inactive_reasons)
             and not self.pairs_needing_preemption.isdisjoint(reservation.usage)
             and (reservation.evicted or reservation.workload.metadata.uid not in self.excluded_victims)
         )

@@ -84,7 +84,7 @@ def _candidates(preemptor: Preemptor, queues_below: QueuesBelow) -> Iterator[Can
     queue, pairs = preemptor.queue, preemptor.pairs_needing_preemption
     may_preempt = within_cluster_queue_filter(preemptor)
     for reservation in queue.reservations.values():
-        if may_preempt(reservation) and preemptor.benefits_from(reservation):
+        if may_preempt(reservation) and preemptor.benefits_from(reservation, queue):
             yield Candidate(reservation, queue, CandidateType.SAME_QUEUE)
     may_preempt = reclaim_within_cohort_filter(preemptor)
     if may_preempt is no_candidate or not tree.has_borrowers(queue.node.path(), pairs):
@@ -102,7 +102,7 @@ def _candidates(preemptor: Preemptor, queues_below: QueuesBelow) -> Iterator[Can
         type_ = CandidateType.HIERARCHICAL_RECLAIM if has_advantage else CandidateType.PRIORITY
         for other_queue, path in _borrowing_queues(ancestor, visited, pairs, queues_below):
             for reservation in other_queue.reservations.values():
-                if may_preempt(reservation) and preemptor.benefits_from(reservation):
+                if may_preempt(reservation) and preemptor.benefits_from(reservation, other_queue):
                     only_without_borrowing = not has_advantage and not may_preempt_and_borrow(reservation)
                     yield Candidate(reservation, other_queue, type_, only_without_borrowing, path)
         has_advantage = has_advantage or not tree.borrows_any(ancestor, rest)

@@ -72,7 +72,7 @@ def _candidates(preemptor: Preemptor, queues_below: QueuesBelow) -> Iterator[_Ca
         if not same_queue and tree.is_within_quota(queue.node, pairs):
             continue
         for reservation in queue.reservations.values():
-            if may_preempt(reservation) and preemptor.benefits_from(reservation):
+            if may_preempt(reservation) and preemptor.benefits_from(reservation, queue):
                 yield _Candidate(reservation, queue)
 
 
