@@ -76,6 +76,30 @@ def test_members_with_anti_affinity_get_a_node_each() -> None:
     assert sorted(apart.binds.values()) == ["a1", "a2", "b1"]
 
 
+@pytest.mark.parametrize(
+    ("selector", "starts"),
+    [
+        pytest.param({"labelSelector": {}}, False, id="an empty selector matches a pod without labels"),
+        pytest.param(
+            {"labelSelector": {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}},
+            False,
+            id="a requirement that a label is absent does too",
+        ),
+        pytest.param({}, True, id="an absent selector matches no pod"),
+    ],
+)
+def test_a_selector_may_match_a_pod_without_labels(selector: dict[str, Any], starts: bool) -> None:
+    term = {"topologyKey": HOST, **selector}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    apart = world("a1", members=1, minimum=1, affinity=affinity)
+    bare = {"metadata": {"name": "bare", "namespace": "default", "uid": "bare"}}
+    container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}
+    bound = {"nodeName": "a1", "containers": [container]}
+    apart.put_pods([codec.convert(Pod, {**bare, "spec": bound, "status": {"phase": "Running"}})])
+    apart.session()
+    assert bool(apart.binds) == starts
+
+
 def test_a_gang_with_anti_affinity_and_too_few_nodes_is_not_placed() -> None:
     apart = world("a1 a2", members=3, minimum=3, **selecting("podAntiAffinity", HOST))
     outcome = apart.session()

@@ -173,8 +173,7 @@ class TopologyModel(TopologyTrees):
         key, owner = pod.metadata.key, owner_of(pod)
         if not pod.uses_node or (pod.requests_place and owner is None):
             return self.remove_pod(key)
-        constraining = pod if pod.constraints is not None or pod.metadata.labels else None
-        return self._put(key, Occupant(pod.node_name, usage_on_node(pod), owner, constraining))
+        return self._put(key, Occupant(pod.node_name, usage_on_node(pod), owner, pod))
 
     def put_unreadable_pod(self, key: Key, node: str, requests: Requests) -> tuple[str, ...]:
         """Count a pod of which only the node and ``requests`` are known, whether or not it has a place."""

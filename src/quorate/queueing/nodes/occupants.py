@@ -50,7 +50,7 @@ class Occupant(msgspec.Struct, frozen=True, gc=False):
     node: str
     requests: Requests
     owner: Owner | None = None
-    pod: Pod | None = None  # if it has labels or constraints, which pod constraints of others read
+    pod: Pod | None = None  # None: nominated or unreadable, so that no selector matches it
     is_unreadable: bool = False  # the places of its workload may not cover what it takes
 
     @property
