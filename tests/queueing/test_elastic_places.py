@@ -225,3 +225,71 @@ def test_a_slice_needs_the_nodes_of_its_pods_and_no_more(
     decisions = world.admission_cycle.run(world.now).decisions
     (mine,) = (each for each in decisions if each.key.name == "new")
     assert isinstance(mine, Reserve) == (new <= sum(cpus))
+
+
+RACK = "rack"
+
+
+def grown(old: int, new: int, racks: dict[str, int], *layers: tuple[str, int]) -> dict[str, int] | None:
+    """Return the places, in rank order, of a job in slices that grows; None: it waits.
+
+    ``racks`` are cpus by host; the first letter of a host is its rack.
+    """
+    constraints = [{"level": level, "size": size} for level, size in layers]
+    pod_set: dict[str, Any] = {
+        "requests": {"cpu": 1},
+        "topology": {"unconstrained": True, "sliceConstraints": constraints},
+    }
+    world = World(
+        {
+            "config": {"featureGates": WITH_GATE},
+            "topologies": {"dc": {"levels": [RACK, HOST]}},
+            "flavors": {"tas": {"topologyName": "dc"}},
+            "nodes": {
+                host: {"labels": {RACK: host[0], HOST: host}, "allocatable": {"cpu": cpus, "pods": 99}}
+                for host, cpus in racks.items()
+            },
+            "clusterQueues": {"cq": {"quota": [{"tas": {"cpu": 100}}]}},
+            "workloads": [
+                {"created": 0, **a_slice("old", old, **pod_set)},
+                {"created": 1, **a_slice("new", new, replaces="old", **pod_set)},
+            ],
+        }
+    )
+    world.run("cycle")
+    replace(world, "new")
+    return places(world, "new") if Key("default", "new") in world.state.ledger.reservations else None
+
+
+FOURS = ((RACK, 4),)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "racks", "layers", "want"),
+    [
+        pytest.param(7, 9, {"a1": 4, "b1": 5}, FOURS, {"a1": 4, "b1": 5}, id="a pod beside the slice"),
+        pytest.param(
+            7, 9, {"a1": 4, "b1": 4, "c1": 2}, FOURS, {"b1": 4, "a1": 4, "c1": 1}, id="a pod in another rack"
+        ),
+        pytest.param(7, 9, {"a1": 4, "b1": 3, "c1": 2}, FOURS, None, id="no room for the slice in its rack"),
+        pytest.param(
+            7, 9, {"a1": 4, "b1": 3, "b2": 1, "c1": 2}, FOURS, {"b1": 3, "b2": 1, "a1": 4, "c1": 1},
+            id="on another host of the rack",
+        ),
+        pytest.param(6, 7, {"a1": 4, "b1": 3}, FOURS, {"a1": 4, "b1": 3}, id="a slice that stays smaller"),
+        pytest.param(
+            7, 9, {"a1": 4, "a2": 4, "b1": 4}, ((RACK, 8), (HOST, 4)), {"a2": 4, "a1": 4, "b1": 1},
+            id="the innermost slice first",
+        ),
+    ],
+)  # fmt: skip
+def test_pods_that_are_added_complete_the_last_slice_in_its_domain(
+    old: int,
+    new: int,
+    racks: dict[str, int],
+    layers: tuple[tuple[str, int], ...],
+    want: dict[str, int] | None,
+) -> None:
+    found = grown(old, new, racks, *layers)
+    assert found == want
+    assert found is None or want is None or list(found) == list(want)

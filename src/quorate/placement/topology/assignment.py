@@ -119,9 +119,12 @@ def _place_smaller_slice(
 
 
 def in_rank_order(
-    tree: DomainTree, layers: Sequence[SliceLayer], placed: Sequence[PlacedPods]
+    tree: DomainTree, layers: Sequence[SliceLayer], placed: Sequence[PlacedPods], first: range = range(0)
 ) -> tuple[PlacedPods, ...]:
-    """Return ``placed`` by leaf, with a smaller last slice of each layer after its other slices."""
+    """Return ``placed`` by leaf, with a smaller last slice of each layer after its other slices.
+
+    The leaves in ``first`` precede the others otherwise.
+    """
     order: dict[int, list[bool]] = {pods.leaf: [] for pods in placed}
     for layer in layers:
         level = tree.level_of(layer.level)
@@ -133,7 +136,7 @@ def in_rank_order(
             sums[domains[pods.leaf]] += pods.pods
         for leaf, domain in domains.items():
             order[leaf].append(sums[domain] % layer.size > 0)
-    return tuple(sorted(placed, key=lambda pods: (order[pods.leaf], pods.leaf)))
+    return tuple(sorted(placed, key=lambda pods: (order[pods.leaf], pods.leaf not in first, pods.leaf)))
 
 
 def _last_domains(

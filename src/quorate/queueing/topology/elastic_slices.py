@@ -1,19 +1,22 @@
 """The places of a slice of an elastic job that replaces another: no pod that stays is moved.
 
-The rules are Kueue's (v0.19), except that the pods which stay are counted once.
+The rules are Kueue's (v0.19), except that the pods which stay are counted once, and that added pods complete
+the last slice of these before they begin another.
 """
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from quorate.api.kueue import Admission
-from quorate.placement.topology.assignment import place
+from quorate.placement.topology.assignment import in_rank_order, place
 from quorate.placement.topology.counting import Capacity
-from quorate.placement.topology.request import PodSetRequest, Profile
+from quorate.placement.topology.request import PodSetRequest, Profile, TopologyRequest
 from quorate.placement.topology.search import GroupPlacement, PlacedPods, PlacementFailure
-from quorate.placement.topology.tree import DomainTree
+from quorate.placement.topology.tree import DomainTree, Path
 from quorate.queueing.nodes.places import Domains
 
 
@@ -69,15 +72,45 @@ def extend(
     if missing <= 0:
         return GroupPlacement(_first(previous.workers, workers.count), previous.leader)
     if capacity.is_empty:
-        capacity = replace(capacity, assumed=_with_previous(capacity, workers, leader, previous))
-    added = place(capacity, replace(workers, count=missing), profile=profile)
-    if isinstance(added, PlacementFailure):
-        return added
-    pods: dict[int, int] = {}
-    for placed in (*previous.workers, *added.workers):
-        pods[placed.leaf] = pods.get(placed.leaf, 0) + placed.pods
-    merged = tuple(PlacedPods(leaf, pods[leaf]) for leaf in sorted(pods))
-    return GroupPlacement(merged, previous.leader)
+        capacity = _beside(capacity, workers, previous.workers)
+        capacity = capacity if leader is None else _beside(capacity, leader, previous.leader)
+    pods = Counter({placed.leaf: placed.pods for placed in previous.workers})
+    completed = range(0)  # leaves: the first pods without a place have the lowest ranks
+    for count, topology, within in _parts(capacity.tree, workers, pods):
+        part = replace(workers, count=count, topology=topology)
+        added = place(capacity, part, profile=profile, within=within)
+        if isinstance(added, PlacementFailure):
+            return added
+        capacity = _beside(capacity, workers, added.workers)
+        workers = _limited_beside(workers, added.workers)
+        pods.update({placed.leaf: placed.pods for placed in added.workers})
+        completed = completed if within is None else range(within.start, within.stop)
+    merged = [PlacedPods(leaf, pods[leaf]) for leaf in pods]
+    ordered = in_rank_order(capacity.tree, workers.topology.layers, merged, completed)
+    return GroupPlacement(ordered, previous.leader)
+
+
+def _parts(
+    tree: DomainTree, workers: PodSetRequest, pods: Mapping[int, int]
+) -> Iterator[tuple[int, TopologyRequest, slice | None]]:
+    """Yield numbers of the missing pods, with their topology request and leaves: None allows all.
+
+    The first pods complete the last slice of ``pods`` (by leaf) in its own domain, the innermost layer first.
+    """
+    layers, total = workers.topology.layers, sum(pods.values())
+    for number, layer in reversed(list(enumerate(layers))):
+        level, count = tree.level_of(layer.level), min(-total % layer.size, workers.count - total)
+        if level is None or not count:
+            continue
+        in_domain = Counter[Path]()
+        for leaf, placed in pods.items():
+            in_domain[tree.paths[-1][leaf][: level + 1]] += placed
+        incomplete = next(domain for domain in reversed(in_domain) if in_domain[domain] % layer.size)
+        leaves = tree.leaves_below(level, bisect_left(tree.paths[level], incomplete))
+        yield count, TopologyRequest(unconstrained=True, layers=layers[number + 1 :]), leaves
+        total += count
+    if total < workers.count:
+        yield workers.count - total, workers.topology, None
 
 
 def _first(places: tuple[PlacedPods, ...], count: int) -> tuple[PlacedPods, ...]:
@@ -90,13 +123,23 @@ def _first(places: tuple[PlacedPods, ...], count: int) -> tuple[PlacedPods, ...]
     return tuple(kept)
 
 
-def _with_previous(
-    capacity: Capacity, workers: PodSetRequest, leader: PodSetRequest | None, previous: PreviousPlaces
-) -> Mapping[int, Mapping[str, int]]:
-    assumed = {leaf: dict(amounts) for leaf, amounts in capacity.assumed.items()}
-    for request, places in ((workers, previous.workers), (leader, previous.leader)):
-        for placed in places if request is not None else ():
-            amounts = assumed.setdefault(placed.leaf, {})
-            for resource, amount in ({} if request is None else request.per_pod).items():
-                amounts[resource] = amounts.get(resource, 0) + amount * placed.pods
-    return assumed
+def _beside(capacity: Capacity, request: PodSetRequest, places: tuple[PlacedPods, ...]) -> Capacity:
+    """Return ``capacity`` with the pods of ``request`` in ``places`` as used."""
+    assumed, pods = dict(capacity.assumed), dict(capacity.assumed_pods)
+    for leaf, count in places:
+        amounts = Counter(assumed.get(leaf, {}))
+        amounts.update({resource: amount * count for resource, amount in request.per_pod.items()})
+        assumed[leaf] = amounts
+        if not capacity.tree.has_hosts:
+            pods[leaf] = [*pods.get(leaf, ()), (request.of_host, count)]
+    return replace(capacity, assumed=assumed, assumed_pods=pods)
+
+
+def _limited_beside(request: PodSetRequest, places: tuple[PlacedPods, ...]) -> PodSetRequest:
+    """Return ``request`` with its limits reduced by ``places``."""
+    if request.limits is None:
+        return request
+    limits = request.limits.copy()
+    for placed in places:
+        limits[placed.leaf] -= placed.pods
+    return replace(request, limits=limits)
