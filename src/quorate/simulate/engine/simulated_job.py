@@ -79,15 +79,7 @@ def granted_counts(job: SimulatedJob) -> tuple[int, ...]:
 
 
 def _pod_counts(job: SimulatedJob) -> tuple[int, int]:
-    wanted = sum(job.submission.counts)
-    admission = job.workload.status.admission
-    if admission is None:
-        return wanted, wanted
-    granted = sum(
-        assignment.count if assignment.count is not None else wanted
-        for assignment in admission.pod_set_assignments
-    )
-    return wanted, max(1, granted)
+    return sum(job.submission.counts), max(1, sum(granted_counts(job)))
 
 
 class WorkloadTemplate:
