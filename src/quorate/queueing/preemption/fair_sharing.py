@@ -134,15 +134,23 @@ class _QueueOrdering:
         return not dominant_share(node).is_borrowing
 
     def _precedes(self, one: Node, other: Node) -> bool:
-        """Return True if ``one`` has the higher share; ties: a cohort first, then the better candidate."""
+        """Return True if ``one`` has the higher share; ties: a cohort first, then the candidates."""
         shares = dominant_share(one), dominant_share(other)
         if shares[0] != shares[1]:
             return shares[0] > shares[1]
         if bool(one.children) != bool(other.children):
             return bool(one.children)
-        if one.children:
-            return one.name < other.name
-        return self._order(self._remaining[one][-1]) < self._order(self._remaining[other][-1])
+        return self._first_order(one) < self._first_order(other)
+
+    def _first_order(self, node: Node) -> list[CandidateOrder]:
+        """Return the order of the first candidate below ``node``; empty if there is none."""
+        below, orders = [node], []
+        while below:
+            current = below.pop()
+            below += current.children
+            if self._remaining.get(current) and current not in self._pruned:
+                orders.append(self._order(self._remaining[current][-1]))
+        return sorted(orders)[:1]
 
 
 class _TargetSearch:
