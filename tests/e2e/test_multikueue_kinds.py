@@ -17,12 +17,12 @@ from quorate.api.meta import Key, is_true
 from quorate.api.names.multikueue import CONTROLLER, ORIGIN, WORKER_POD
 from quorate.controllers.pods.queued_pod import is_gated
 from quorate.kube.errors import NotFound
-from quorate.kube.resources import PODS, VOLCANO_JOBS, WORKLOADS, Json
+from quorate.kube.resources import CLUSTER_QUEUES, PODS, VOLCANO_JOBS, WORKLOADS, Json
 from quorate.processes.local.apply import install_definitions
 from tests.e2e.clusters import PROMPT, Clusters, run_clusters_story
 from tests.e2e.kinds import APP_WRAPPER, JOB_SET
 from tests.e2e.minimal_definitions import definition
-from tests.e2e.test_pods import FAILS, pod, pods_of, until_pod
+from tests.e2e.test_pods import FAILS, has, pod, pods_of, until_pod, until_workload
 from tests.e2e.test_sets import (
     LWS,
     SERVE,
@@ -154,6 +154,26 @@ def test_a_failed_pod_of_a_group_is_replaced_in_its_worker() -> None:
         await until_pod(manager, "c", "runs", lambda it: it.status.phase == "Running")
         chosen = await until_chosen(clusters, "group")
         assert (await pods_of(chosen))["c"].status.phase == "Running"
+
+    run_clusters_story(story, configuration=enabling("batch/job", "pod"))
+
+
+def test_a_group_that_its_worker_evicts_runs_with_new_pods_in_the_other() -> None:
+    async def story(clusters: Clusters) -> None:
+        manager = clusters.manager
+        for name in ("a", "b"):
+            await pod(manager, name, group="group", total=2, runs="1h")
+        for name in ("a", "b"):
+            await until_pod(manager, name, "runs", lambda it: it.status.phase == "Running")
+        former = await until_chosen(clusters, "group")
+        drained = {"spec": {"stopPolicy": "HoldAndDrain"}}
+        await former.client.patch(CLUSTER_QUEUES, Key("", "research"), drained)
+        await until_workload(manager, "group", "waits", has("WaitingForReplacementPods"))
+        for name in ("c", "d"):
+            await pod(manager, name, group="group", total=2, runs="1h")
+        for name in ("c", "d"):
+            await until_pod(manager, name, "runs", lambda it: it.status.phase == "Running")
+        assert (await until_chosen(clusters, "group")) is not former
 
     run_clusters_story(story, configuration=enabling("batch/job", "pod"))
 

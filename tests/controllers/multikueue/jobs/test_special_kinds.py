@@ -121,6 +121,25 @@ def test_all_pods_of_a_group_are_copied_and_stay_gated_here() -> None:
     run(story, enabling("pod"))
 
 
+def test_a_group_that_was_evicted_in_its_worker_has_not_ended() -> None:
+    async def story(clusters: Clusters) -> None:
+        members = [await clusters.manager.create(PODS, gated_pod(name), NAMESPACE) for name in ("a", "b")]
+        workload = group_of(members)
+        await clusters.sync(workload)
+        for name in ("a", "b"):
+            await clusters.set_status(clusters.remote, PODS, {"phase": "Failed"}, name)
+        end = await clusters.copies.end(clusters.worker, clusters.job(workload))
+        assert end is not None
+        assert not end.success
+        for name in ("a", "b"):
+            key = Key(NAMESPACE, name)
+            await clusters.remote.patch(PODS, key, {"metadata": {"finalizers": [MANAGED]}})
+            await clusters.remote.delete(PODS, key)
+        assert await clusters.copies.end(clusters.worker, clusters.job(workload)) is None
+
+    run(story, enabling("pod"))
+
+
 def _scheduled(pod: UnstructuredJob) -> str:
     conditions: list[Json] = pod.status.get("conditions") or []
     (found,) = [condition for condition in conditions if condition["type"] == "PodScheduled"]

@@ -209,8 +209,12 @@ class JobCopies:
         ends = []
         for member in job.members:
             key = Key(job.key.namespace, member.name)
-            copy = await self._remote.read(worker, kind, key)
-            ends.append(await self._copy_end(worker, kind, member, key, copy))
+            copy = await self._remote.read(worker, kind, key) or self._remote.removed(worker, kind, key)
+            end = await self._copy_end(worker, kind, member, key, copy)
+            is_deleted = copy is not None and copy.metadata.deletion_timestamp is not None
+            if kind.is_pod and is_deleted and end is not None and not end.success:
+                return None  # a pod that was deleted to evict it has failed, too
+            ends.append(end)
         ended = [end for end in ends if end is not None]
         if len(ended) < len(ends):
             return None
