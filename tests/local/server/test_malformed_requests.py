@@ -19,6 +19,14 @@ UPGRADE = GET.replace(b" HTTP", b"?watch=1&timeoutSeconds=1 HTTP") + (
     b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
 )
 LONG = GET.replace(b" HTTP", b"?x=" + b"a" * 200_000 + b" HTTP")
+UNTYPED = BODY.replace(b'{"name":"a"}', b"[1]")
+APPLY = (
+    b"PATCH "
+    + PATH
+    + b"/a?fieldManager=m HTTP/1.1\r\n"
+    + ADMIN
+    + (b"Content-Type: application/apply-patch+yaml\r\nContent-Length: %d\r\n\r\n" % len(UNTYPED) + UNTYPED)
+)
 MUTANTS = 100
 DEADLINE_S = 30.0
 PATIENCE_S = 0.05  # then the client of an incomplete request disconnects
@@ -65,6 +73,7 @@ async def answer_to(server: RunningServer, request: bytes, within_s: float = DEA
         pytest.param(POST.replace(b"/json", b"/xml") + LENGTH + BODY, 415, id="an unknown media type"),
         pytest.param(GET + b"Accept: text/html\r\n\r\n", 406, id="an answer that cannot be given"),
         pytest.param(UPGRADE + b"\r\n", 400, id="half a handshake"),
+        pytest.param(APPLY, 500, id="applied metadata that is no object, refused as by kube-apiserver"),
     ],
 )
 def test_a_malformed_request_is_refused(request_: bytes, want: int, caplog: pytest.LogCaptureFixture) -> None:

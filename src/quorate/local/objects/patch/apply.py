@@ -224,7 +224,7 @@ def check_types(config: Json, kind: MapOf, api_version: str) -> None:
     """Raise StatusError (500, as kube-apiserver) if the configuration does not match the type."""
     findings = list(_type_errors(config, kind, ""))
     if findings:
-        metadata = config.get("metadata") or {}
+        metadata = config["metadata"] if isinstance(config.get("metadata"), dict) else {}
         version = api_version if "/" in api_version else f"/{api_version}"
         where = (
             f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {version}, Kind={config['kind']}"

@@ -5,7 +5,7 @@ from typing import Any
 from quorate.api.codec import Json
 from quorate.local.objects import errors
 from quorate.local.objects.patch import managed_fields
-from quorate.local.objects.patch.apply import Application, apply
+from quorate.local.objects.patch.apply import Application, apply, check_types
 from quorate.local.objects.patch.json_patches import json_patch, merge_patch
 from quorate.local.objects.patch.strategic_merge import strategic_merge
 from quorate.local.server.handlers import create, field_tracking, update
@@ -207,6 +207,8 @@ def applied_configuration(context: RequestContext) -> Json:
         group, _, version = str(api_version).rpartition("/")
         raise errors.bad_request(f"invalid object type: {group}/{version}, Kind={name}")
     meta = config.get("metadata") or {}
+    if not isinstance(meta, dict):
+        check_types(config, kind.type, kind.api_version)
     if meta.get("name", context.name) != context.name:
         mismatch = f"does not match the name on the URL ({context.name})"
         raise errors.bad_request(f"the name of the object ({meta['name']}) {mismatch}")
