@@ -31,6 +31,10 @@ from quorate.kube.errors import (
             "X /: 422 Invalid", id="a patch with the uid of a deleted object",
         ),
         pytest.param(410, b'{"reason": "Expired"}', Gone, "X /: 410 Expired", id="410 Expired"),
+        pytest.param(
+            504, b'{"reason": "Timeout", "details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}}',
+            Gone, "X /: 504 Timeout", id="a version that the store has not reached",
+        ),
         pytest.param(502, b"<h1>Oh</h1>", ServerError, "X /: 502: <h1>Oh</h1>", id="a page of a proxy"),
         pytest.param(
             500, b'{"reason": "InternalError", "message": "etcdserver: request is too large"}',

@@ -20,6 +20,7 @@ from tests.kube.fake_server import (
     Answer,
     FakeServer,
     Hangup,
+    Request,
     Stream,
     bookmark,
     frame,
@@ -166,8 +167,53 @@ def test_a_failed_watch_is_resumed(fault: Answer | Stream | Hangup) -> None:
     play(
         listing(5, pod("a", 1)),
         fault,
+        listing(5, pod("a", 1)),
         Stream((frame("ADDED", pod("b", 6)), frame("MODIFIED", pod("a", 7)))),
         want=["a@1", "b@6", "a@1>7"],
+        then=lambda informer, server: expect_check(
+            server.requests[2], server.requests[3].query["resourceVersion"]
+        ),
+    )
+
+
+def expect_check(request: Request, version: str) -> None:
+    """Assert that the request asks whether the store has reached ``version``."""
+    want = {"limit": "1", "resourceVersion": version, "resourceVersionMatch": "NotOlderThan"}
+    assert (request.path, request.query) == ("/api/v1/pods", want)
+
+
+TOO_LARGE = refusal(504, "Timeout", details={"causes": [{"reason": "ResourceVersionTooLarge"}]})
+
+
+@pytest.mark.parametrize("streams_lists", [False, True])
+def test_objects_of_a_store_that_was_restored_from_a_backup_are_listed_as_created_again(
+    streams_lists: bool,
+) -> None:
+    """A watch from the version before would be silent until the store has reached it."""
+    restored = (pod("back", 7), pod("same", 2), pod("new", 9))
+    first = [pod("back", 19), pod("same", 2), pod("lost", 18)]
+    if streams_lists:
+        before: Answer | Stream = Stream((*(frame("ADDED", each) for each in first), bookmark(20)), torn=True)
+        after: Answer | Stream = Stream((*(frame("ADDED", each) for each in restored), bookmark(9)))
+        responses = [before, Answer(504, TOO_LARGE), after]
+    else:
+        responses = [
+            listing(20, *first),
+            Stream((), torn=True),
+            Answer(504, TOO_LARGE),
+            listing(9, *restored),
+        ]
+    again = ["back@19>", "back@7", "new@9"]
+    play(
+        *responses,
+        want=[
+            "back@19",
+            "same@2",
+            "lost@18",
+            *([*again, "lost@18>"] if streams_lists else ["lost@18>", *again]),
+        ],
+        then=lambda informer, server: expect_check(server.requests[len(responses) - 2], "20"),
+        streams_lists=streams_lists,
     )
 
 

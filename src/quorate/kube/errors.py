@@ -108,7 +108,7 @@ class Conflict(ApiError):
 
 
 class Gone(ApiError):
-    """The requested resource version is no longer kept: list again."""
+    """The requested resource version is no longer kept, or not reached by the store: list again."""
 
 
 class Invalid(ApiError):
@@ -202,8 +202,10 @@ _BY_CODE = {
 def error_from_status(request: str, status: Status, retry_after_s: float | None = None) -> ApiError:
     """Return the exception for a refusal; an unknown code below 500 is a plain ``ApiError``.
 
-    A patch with a different uid is a ``Conflict`` although the API answers Invalid: the uid is meant as a
-    precondition, and for other writes the API answers a failed uid precondition with Conflict.
+    A resource version that the store has not reached is ``Gone``, as a version that it no longer keeps: the
+    store was restored from a backup.  A patch with a different uid is a ``Conflict`` although the API answers
+    Invalid: the uid is meant as a precondition, and for other writes the API answers a failed uid
+    precondition with Conflict.
     """
     kind = _BY_REASON.get(status.reason) or _BY_CODE.get(status.code)
     if kind is None:
@@ -211,6 +213,8 @@ def error_from_status(request: str, status: Status, retry_after_s: float | None 
     if kind is ServerError and any(text in status.message for text in _TOO_LARGE_TO_STORE):
         kind = RequestTooLarge
     details = status.details if status.details is not None else StatusDetails()
+    if any(cause.reason == "ResourceVersionTooLarge" for cause in details.causes):
+        kind = Gone
     if kind is Invalid and any(cause.field == "metadata.uid" for cause in details.causes):
         kind = Conflict
     if retry_after_s is None and details.retry_after_seconds:

@@ -4,6 +4,10 @@
 watch that breaks or ends is resumed at the last version; when that version is no longer kept, all objects are
 compared with the cache, so that no final state is missed, deletions included (intermediate states are).
 
+A server that did not respond may come back with a store that was restored from a backup, and versions that
+are older than the cache.  So after a failure the version is checked before it is watched.  Subscribers see an
+object that went back to an older version as deleted and created again, because models ignore older versions.
+
 Subscribers are called synchronously in order of subscription, after the cache is updated.
 
 No object ends ``run``.  An object that cannot be decoded into its type is absent from the cache.  An object
@@ -21,7 +25,7 @@ from typing import TYPE_CHECKING, Generic
 import msgspec
 
 from quorate.api.interning import share_unchanged_metadata
-from quorate.api.meta import Key
+from quorate.api.meta import Key, is_older
 from quorate.kube.errors import ApiError, Forbidden, Gone, RequestFailed, Unreachable, Unreadable
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.limits import STABLE_WATCH_S, WATCH_SLICE_S
@@ -29,6 +33,7 @@ from quorate.kube.log import logger
 from quorate.kube.object_faults import ObjectFault, Stage, fault_of, problem_of
 from quorate.kube.resources import Resource, T, metadata_of
 from quorate.kube.rest.decoding import Bookmark, WatchEvent
+from quorate.kube.rest.encoding import selectors_query
 
 if TYPE_CHECKING:
     from quorate.kube.client import Client
@@ -85,6 +90,7 @@ class Informer(Generic[T]):
         self._subscribers: list[_Subscriber[T]] = []
         self._undecodable: dict[Key, ObjectFault] = {}  # the objects that exist and are not in the cache
         self._version = ""  # the version of the cache; "" when a list is required
+        self._is_unchecked = False  # the store may not have that version
         self._log = logger(__name__).bind(resource=resource.plural)
 
     def get(self, key: Key) -> T | None:
@@ -201,13 +207,16 @@ class Informer(Generic[T]):
         began = clock()
         failure: Exception | None = None
         try:
+            if self._is_unchecked and self._version:
+                await self._check_version()
+            self._is_unchecked = False
             if not self._version and not self._client.streams_lists:
                 await self._relist()
             await self._watch()
         except Gone:
             self._version = ""
         except (ApiError, Unreachable) as error:
-            failure = error
+            failure, self._is_unchecked = error, True
             if isinstance(error, Forbidden):
                 self.refused.set()
         except Exception as error:
@@ -224,6 +233,19 @@ class Informer(Generic[T]):
         """Wait before the next list or watch, after a failure or if watches end without an event."""
         if failure is not None or self._failures > 1:
             await asyncio.sleep(self._reconnect.jittered_s(self._failures, self._client.rng))
+
+    async def _check_version(self) -> None:
+        """Raise ``Gone`` if the store has not reached the version of the cache.
+
+        A watch from such a version is accepted, and is silent until the store has reached it.
+        """
+        namespace, label_selector, field_selector = self._scope
+        query = selectors_query(label_selector, field_selector) | {
+            "limit": "1",
+            "resourceVersion": self._version,
+            "resourceVersionMatch": "NotOlderThan",
+        }
+        await self._client.request("GET", self.resource.path(namespace), query=query)
 
     async def _relist(self) -> None:
         listing = await self._client.list(self.resource, *self._scope)
@@ -294,7 +316,8 @@ class Informer(Generic[T]):
         old, keeps_description = self._objects.get(key), False
         if old is not None and new is not None:
             before, after = metadata_of(old), metadata_of(new)
-            if before.uid != after.uid:  # deleted and created again, both unseen
+            # Deleted and created again, both unseen; or the store was restored.
+            if before.uid != after.uid or is_older(after, before):
                 self._put(key, None)
                 old = None
             elif before.resource_version == after.resource_version:
