@@ -19,6 +19,7 @@ from msgspec import structs
 from quorate.kube.rest.credentials import (
     Anonymous,
     BasicAuth,
+    CertificateFiles,
     Credentials,
     PluginCredentials,
     Token,
@@ -93,7 +94,7 @@ def load_anonymous_config(kubeconfig: Path | None = None, context: str = "") -> 
     resolved = _found(kubeconfig, context)
     if resolved is None:
         return replace(in_cluster_config(), credentials=Anonymous())
-    return _config(resolved, Anonymous(), None)
+    return _config(resolved, Anonymous(), has_certificate=False)
 
 
 def is_in_cluster(kubeconfig: Path | None = None) -> bool:
@@ -130,14 +131,14 @@ async def config_of(context: KubeconfigContext) -> RestConfig:
             f"{context.path}: user", "has an auth-provider; use an exec plugin, such as kubelogin"
         )
     if context.user.exec is None:
-        return _config(context, _credentials(context), context.certificate())
+        return _config(context, _credentials(context))
     plugin = PluginCredentials(context, lambda certificate: _tls(context, certificate))
     await plugin.run()
-    return _config(context, plugin, context.certificate())
+    return _config(context, plugin)
 
 
 def _config(
-    context: KubeconfigContext, credentials: Credentials, certificate: Certificate | None
+    context: KubeconfigContext, credentials: Credentials, *, has_certificate: bool = True
 ) -> RestConfig:
     server = context.cluster.server.rstrip("/")
     _check_server(f"{context.path}: cluster server", server)
@@ -145,9 +146,16 @@ def _config(
         raise InvalidKubeconfig(
             f"{context.path}: cluster proxy-url", f"{context.cluster.proxy_url!r} is no URL"
         )
+
+    def new_tls() -> ssl.SSLContext:
+        return _tls(context, context.certificate() if has_certificate else None)
+
+    is_https, files = server.startswith("https://"), context.files(of_user=has_certificate)
+    if is_https and files and not isinstance(credentials, PluginCredentials):
+        credentials = CertificateFiles(credentials, files, new_tls)
     return RestConfig(
         server=server,
-        tls=_tls(context, certificate) if server.startswith("https://") else None,
+        tls=(credentials.tls or new_tls()) if is_https else None,
         credentials=credentials,
         tls_server_name=context.cluster.tls_server_name,
         proxy=context.cluster.proxy_url,
@@ -173,11 +181,15 @@ def in_cluster_config(directory: Path = SERVICE_ACCOUNT) -> RestConfig:
     host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if ":" in host:  # an IPv6 address
         host = f"[{host}]"
+    authority = directory / "ca.crt"
     try:
+        credentials = CertificateFiles(
+            TokenFile(directory / "token"), [authority], lambda: ssl.create_default_context(cafile=authority)
+        )
         return RestConfig(
             server=f"https://{host}:{port}",
-            tls=ssl.create_default_context(cafile=directory / "ca.crt"),
-            credentials=TokenFile(directory / "token"),
+            tls=credentials.tls,
+            credentials=credentials,
             namespace=(directory / "namespace").read_text().strip(),
         )
     except OSError as error:

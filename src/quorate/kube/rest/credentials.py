@@ -6,7 +6,7 @@ import os
 import ssl
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -68,7 +68,8 @@ class BasicAuth(Credentials):
 class TokenFile(Credentials):
     """A bearer token in a file that is rewritten before the token expires, as kubelet does in a pod.
 
-    Each request costs one ``stat``; the file is read when it has changed.
+    Each request costs one ``stat``; the file is read when it has changed.  The last token is used as long as
+    the file is empty or absent.
     """
 
     def __init__(self, path: Path) -> None:
@@ -78,10 +79,13 @@ class TokenFile(Credentials):
         self.authorization()  # a missing file fails here, not at the first request
 
     def authorization(self) -> str:
-        modified_ns = self._path.stat().st_mtime_ns
-        if modified_ns != self._modified_ns:
-            self._header = f"Bearer {self._path.read_text().strip()}"
-            self._modified_ns = modified_ns
+        try:
+            modified_ns = self._path.stat().st_mtime_ns
+            if modified_ns != self._modified_ns and (token := self._path.read_text().strip()):
+                self._header, self._modified_ns = f"Bearer {token}", modified_ns
+        except (OSError, UnicodeDecodeError):
+            if not self._header:
+                raise
         return self._header
 
     async def refresh(self, refused: str) -> bool:
@@ -89,6 +93,46 @@ class TokenFile(Credentials):
 
     def __repr__(self) -> str:
         return f"TokenFile({str(self._path)!r})"
+
+
+class CertificateFiles(Credentials):
+    """``credentials``, and the TLS context of certificates in files that are rewritten before they expire.
+
+    Each request costs one ``stat`` of each file; ``new_tls`` makes the context again when one has changed, as
+    client-go does every 5 minutes.  The last context is used as long as ``new_tls`` raises: of a certificate
+    and its key, one may not be written yet.
+    """
+
+    def __init__(
+        self, credentials: Credentials, files: Sequence[Path], new_tls: Callable[[], ssl.SSLContext]
+    ) -> None:
+        self._credentials, self._files, self._new_tls = credentials, files, new_tls
+        self._tried = self._modified()
+        self.tls = new_tls()
+
+    def authorization(self) -> str:
+        return self._credentials.authorization()
+
+    async def refresh(self, refused: str) -> bool:
+        return await self._credentials.refresh(refused)
+
+    async def renew(self) -> None:
+        await self._credentials.renew()
+        modified = self._modified()
+        if modified == self._tried:
+            return
+        self._tried = modified
+        try:
+            self.tls = self._new_tls()
+        except (InvalidKubeconfig, OSError) as error:
+            logger(__name__).warning("certificates not read again", problem=str(error))
+
+    def _modified(self) -> tuple[int, ...]:
+        """Return the times in nanoseconds at which the files were written, 0 for an absent file."""
+        return tuple(file.stat().st_mtime_ns if file.exists() else 0 for file in self._files)
+
+    def __repr__(self) -> str:
+        return f"CertificateFiles({self._credentials!r})"
 
 
 class _Status(msgspec.Struct, frozen=True, rename="camel"):

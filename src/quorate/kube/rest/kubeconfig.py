@@ -145,6 +145,15 @@ class KubeconfigContext:
             raise InvalidKubeconfig(f"{self.path}: user", "has a client-certificate but no client-key")
         return Certificate(certificate, key)
 
+    def files(self, *, of_user: bool) -> list[Path]:
+        """Return the files with certificates of the server and, with ``of_user``, of the user."""
+        cluster, user = self.cluster, self.user
+        names = ["" if cluster.certificate_authority_data else cluster.certificate_authority]
+        if of_user:
+            names.append("" if user.client_certificate_data else user.client_certificate)
+            names.append("" if user.client_key_data else user.client_key)
+        return [self.path.parent / name for name in names if name]
+
     def cluster_info(self, extension: str) -> dict[str, Any]:
         """Return the fields of the cluster as an exec plugin receives them, without empty ones.
 
