@@ -257,3 +257,23 @@ def test_decisions_and_reasons_do_not_depend_on_kept_refusals(
         for world in (keeping, forgetting):
             world.do("start", "all")
             world.do("reap", "all")
+
+
+def test_unequal_members_find_nodes_in_another_order() -> None:
+    nodes = [
+        {"name": f"n{index}", "cpu": 2, "memory": memory, "labels": {"zone": zone}}
+        for index, (zone, memory) in enumerate((("x", 8), ("y", 4), ("y", 2)))
+    ]
+    zones = [{}, {}, {"nodeSelector": {"zone": "x"}}, {"nodeSelector": {"zone": "x"}}]
+    given = {
+        "nodes": nodes,
+        "podGroups": [{"name": "g", "minMember": 4, "phase": "Inqueue"}],
+        "pods": [
+            {"name": f"g-{at}", "group": "g", "cpu": 1, "memory": 1, **zone} for at, zone in enumerate(zones)
+        ],
+    }
+    conf = {"actions": "allocate", "tiers": [["priority", "gang", "predicates", "nodeorder"]]}
+    here = World(given, settings_of(conf, "design"), restarting=False)
+    here.session()
+    assert {name for name, node in here.binds.items() if node == "n0"} == {"g-2", "g-3"}
+    assert len(here.binds) == 4

@@ -10,6 +10,7 @@ are undone.
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
+from typing import Final
 
 from quorate.gang.actions.held_room import NominatedRoom, has_share, is_nominated, kept_room, may_delay
 from quorate.gang.actions.ordering import GangQueues, tasks_to_place
@@ -28,6 +29,9 @@ from quorate.placement.framework import Capacity
 from quorate.placement.node_finder import Choice
 from quorate.placement.resources import Amounts
 from quorate.placement.shapes import Shape
+
+MAX_ORDERS: Final = 3  # in which unequal members are tried after the first
+MAX_REORDERED: Final = 100  # members of a gang that is tried in other orders
 
 
 def place_gangs(
@@ -259,6 +263,8 @@ class GangPlacement:
         self._is_first_turn = False
         before = self._trials.version.current
         refused = self._try()
+        if refused is not None and self._may_depend_on_order(tasks, refused):
+            refused = self._try_other_orders(tasks, refused, before)
         if refused is None:
             return bool(self._tasks)
         self._trials.version.restored(before)
@@ -266,6 +272,32 @@ class GangPlacement:
             self._trials.refused.add(self._gang, tasks, refused)
         self._session.pending_reasons[self._gang.key] = self._reason(refused)
         return False
+
+    def _may_depend_on_order(self, tasks: Sequence[Task], refused: RefusedPlacement) -> bool:
+        """Return True if ``tasks``, which ``refused`` is about, may find nodes in another order."""
+        is_free = self._session.rules.plans_members and not self._affinity_shapes and not self._is_nominated
+        is_by_nodes = bool(refused.placed and refused.failed_shapes) and refused.by_queue is None
+        return is_free and is_by_nodes and self._has_shapes and len(tasks) <= MAX_REORDERED
+
+    def _try_other_orders(
+        self, tasks: Sequence[Task], refused: RefusedPlacement, version: int
+    ) -> RefusedPlacement | None:
+        """Try the members of shapes that found no node before the others; return ``refused`` if that fails.
+
+        ``version``: of the nodes before all trials.
+        """
+        failed, failed_roles = self._failed_shapes, self._failed_roles
+        for _ in range(MAX_ORDERS):
+            order = sorted(tasks, key=lambda task: task.shape not in self._failed_shapes)
+            if order == list(tasks):
+                break
+            tasks = order
+            self._trials.version.restored(version)
+            self._tasks, self._failed_shapes, self._failed_roles = deque(tasks), {}, set()
+            if self._try() is None:
+                return None
+        self._failed_shapes, self._failed_roles, self._refused_requests = failed, failed_roles, None
+        return refused
 
     def _try(self) -> RefusedPlacement | None:
         """Place tasks until the gang is ready; if it fails, undo the moves and return how it ended."""
