@@ -140,6 +140,17 @@ def test_a_group_that_was_evicted_in_its_worker_has_not_ended() -> None:
     run(story, enabling("pod"))
 
 
+def test_a_pod_that_has_ended_does_not_run_in_another_worker() -> None:
+    async def story(clusters: Clusters) -> None:
+        members = [await clusters.manager.create(PODS, gated_pod(name), NAMESPACE) for name in ("a", "b")]
+        await clusters.set_status(clusters.manager, PODS, {"phase": "Failed"}, "a")
+        await clusters.sync(group_of(members))
+        assert await clusters.there(PODS, "a") is None
+        assert await clusters.there(PODS, "b") is not None
+
+    run(story, enabling("pod"))
+
+
 def _scheduled(pod: UnstructuredJob) -> str:
     conditions: list[Json] = pod.status.get("conditions") or []
     (found,) = [condition for condition in conditions if condition["type"] == "PodScheduled"]

@@ -244,6 +244,8 @@ class JobCopies:
         job = await self._local.get(kind, key)
         if job is None or job.metadata.deletion_timestamp is not None or (uid and job.metadata.uid != uid):
             return Synced(copied=(0,))
+        if kind.is_pod and copy_content.outcome_of(kind, job, job.status) is not None:
+            return Synced(copied=(0,))  # an ended pod does not run again
         name, pod_sets = workload.metadata.name, workload.spec.pod_sets
         content = copy_content.job_copy(kind, job, pod_sets, name, self._origin)
         try:
