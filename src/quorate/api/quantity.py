@@ -15,7 +15,7 @@ when it converts a larger decimal amount to an integer, nothing overflows here.
 """
 
 import re
-from enum import Enum
+from enum import StrEnum
 from functools import lru_cache, total_ordering
 from typing import Final, NamedTuple
 
@@ -23,7 +23,7 @@ NANOS: Final = 10**9
 PODS: Final = "pods"  # the resource that queues count themselves: pods must not request it
 
 
-class Form(Enum):
+class Form(StrEnum):
     """The notation of a quantity."""
 
     DECIMAL_SI = "DecimalSI"

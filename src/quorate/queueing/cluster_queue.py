@@ -110,15 +110,13 @@ class ReservationTotals:
     def count(self, reservation: Reservation, sign: int) -> None:
         """Add (``sign`` 1) or subtract (``sign`` -1) a reservation."""
         self.reserving += sign
-        _accumulate(self.reserved_usage, reservation.usage, sign)
+        reserved, admitted = self.reserved_usage, self.admitted_usage
+        for pair, amount in reservation.usage.items():
+            reserved[pair] = reserved.get(pair, 0) + sign * amount
         if reservation.admitted:
             self.admitted += sign
-            _accumulate(self.admitted_usage, reservation.usage, sign)
-
-
-def _accumulate(total: dict[FlavorResource, int], usage: Usage, sign: int) -> None:
-    for pair, amount in usage.items():
-        total[pair] = total.get(pair, 0) + sign * amount
+            for pair, amount in reservation.usage.items():
+                admitted[pair] = admitted.get(pair, 0) + sign * amount
 
 
 class FlavorGroup(msgspec.Struct, frozen=True):

@@ -128,6 +128,8 @@ SLICE_REPLACED: Final = "WorkloadSliceReplaced"
 REQUEUING_LIMIT_EXCEEDED: Final = "RequeuingLimitExceeded"
 MAXIMUM_EXECUTION_TIME_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
 
+_SHORT: Final = MAX_MESSAGE_BYTES // 4  # characters that never need more bytes than a message may have
+
 
 def new_condition(
     type_: str, status: ConditionStatus, reason: str, message: str, now: float, generation: int = 0
@@ -136,7 +138,7 @@ def new_condition(
         type=type_,
         status=status,
         reason=reason,
-        message=truncate_message(message),
+        message=message if len(message) <= _SHORT else truncate_message(message),
         last_transition_time=at_epoch(now),
         observed_generation=generation,
     )
@@ -171,24 +173,27 @@ def with_conditions(conditions: Iterable[Condition], *new: Condition) -> tuple[C
                 result = without_condition(result, one.type)
     for one in new:
         result = with_condition(result, one)
-    if not is_true(result, QUOTA_RESERVED):
+    reserved = planned = None
+    for condition in result:
+        if condition.type == QUOTA_RESERVED:
+            reserved = condition
+        elif condition.type == PLANNED_START:
+            planned = condition
+    if reserved is None or reserved.status != "True":
         return result
-    for condition in result:  # for each admission: mostly there is none
-        if condition.type == PLANNED_START and condition.status == "True":
-            result = with_condition(result, _started(condition, result))
-            break
+    if planned is not None and planned.status == "True":
+        result = with_condition(result, _started(planned, reserved))
     return without_condition(result, WAITING)
 
 
-def _started(planned: Condition, conditions: tuple[Condition, ...]) -> Condition:
+def _started(planned: Condition, reserved: Condition) -> Condition:
     """Return what is left of a planned start once there is quota."""
-    reserved = find_condition(conditions, QUOTA_RESERVED)
     return Condition(
         type=PLANNED_START,
         status="False",
         reason="Started",
         message=f"Previously: {planned.message}",
-        last_transition_time=None if reserved is None else reserved.last_transition_time,
+        last_transition_time=reserved.last_transition_time,
         observed_generation=planned.observed_generation,
     )
 

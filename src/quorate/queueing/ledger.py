@@ -369,7 +369,9 @@ class Ledger(AgingQueues):
             return
         key = new.key
         self.reservations[key] = new  # the common case: no sum changes
-        self.note_dependence(new)
+        owners = old.workload.metadata.owner_references
+        if old.places is not new.places or new.workload.metadata.owner_references != owners:
+            self.note_dependence(new)
         if queue is not None:
             if queue.pending.aging is not None:
                 self.order_reservation(queue, new)

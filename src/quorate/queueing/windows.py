@@ -67,6 +67,7 @@ class Windows:
     def __init__(self) -> None:
         self._windows: dict[str, Window] = {}
         self._with_nodes: list[Window] = []
+        self.keep_nodes = False  # a window keeps nodes
         self._nodes: dict[str, frozenset[str]] = {}  # by window, until a node or a window changes
         self._reached: float | None = None  # the last time that ``advance`` got
         self._starts_at: float | None = None  # when workloads would start that are evaluated; None: now
@@ -98,16 +99,12 @@ class Windows:
 
     def _changed(self) -> None:
         self._with_nodes = [window for window in self if window.spec.nodes is not None]
+        self.keep_nodes = bool(self._with_nodes)
         self.nodes_changed()
 
     def nodes_changed(self) -> None:
         """Forget which nodes are kept: a node has changed."""
         self._nodes.clear()
-
-    @property
-    def keep_nodes(self) -> bool:
-        """Return True if a window keeps nodes."""
-        return bool(self._with_nodes)
 
     def nodes_of(self, window: Window, nodes: Mapping[str, Node]) -> frozenset[str]:
         """Return the names of the nodes of a window, given all nodes by name."""

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
+import msgspec
+
 from quorate.api.core.pod_templates import template_pod
 from quorate.api.interning import InternCache
 from quorate.api.kueue import Admission
@@ -30,7 +32,7 @@ class Place(NamedTuple):
     template: Template | None = None  # of the pods, on a host
 
 
-class UsedBy(NamedTuple):
+class UsedBy(msgspec.Struct, frozen=True, order=True):
     """Equal places of one leaf, as usage is recorded."""
 
     flavors: tuple[str, ...]

@@ -117,7 +117,7 @@ def adjust_spec(spec: PodSpec, runtime_class: RuntimeClass, defaults: LimitRange
     """
 
     def adjusted(containers: tuple[Container, ...]) -> tuple[Container, ...]:
-        return tuple(_with_defaults(container, defaults) for container in containers)
+        return tuple([_with_defaults(container, defaults) for container in containers])
 
     resources = spec.resources
     if resources.requests or resources.limits:

@@ -19,7 +19,9 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from heapq import heapify, heappop, heappush, nsmallest
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from quorate.api.configuration.priority_aging import PriorityAging
 from quorate.api.meta import Key
@@ -33,7 +35,7 @@ BoundOf = Callable[[Entry], float]  # how long a workload runs at most, seconds
 ShapeQueueKey = tuple[Shape, Key | None, int | None]
 
 
-class ShapeOutcome(NamedTuple):
+class ShapeOutcome(msgspec.Struct, frozen=True):
     """The outcome of an inadmissible workload, which holds for later workloads of its shape.
 
     If quota is kept for an earlier workload, it holds only for workloads that may run at least as long.

@@ -9,7 +9,7 @@ The result contains every refusal, so that all messages come from the same value
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -26,7 +26,7 @@ from quorate.quota.amount import PODS, FlavorResource, Usage, total
 from quorate.quota.tree import Node
 
 
-class FlavorCandidate(NamedTuple):
+class FlavorCandidate(msgspec.Struct, frozen=True):
     """How one flavor, or one resource of it, can satisfy a request."""
 
     mode: AssignmentMode

@@ -77,10 +77,7 @@ def _with_window(
     state: State, queue: ClusterQueueState, entry: Entry, assignment: Assignment
 ) -> tuple[r.InadmissibleReason, ...]:
     """Return the reasons; with the window that keeps nodes, if pods have no places beside those nodes."""
-    of_places = (r.PlacementRefused, r.NodesLackRoom)
-    if assignment.mode is AssignmentMode.FIT or not any(
-        isinstance(reason, of_places) for reason in assignment.reasons
-    ):
+    if assignment.mode is AssignmentMode.FIT or not assignment.lacks_places:
         return assignment.reasons
     kept = kept_nodes(state, queue, entry.workload)
     if kept is None:

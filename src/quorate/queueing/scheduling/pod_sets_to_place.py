@@ -1,8 +1,8 @@
 """Which pod sets of a workload with flavors need places in topologies, and what they ask for."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from quorate.api.configuration.queueing import NodeFitMode
@@ -26,7 +26,7 @@ from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updat
 from quorate.queueing.windows import KeptNodes
 
 
-class RequestedPlaces(NamedTuple):
+class RequestedPlaces(msgspec.Struct, frozen=True):
     """The pod sets that need places now, by their topology flavor, and pod sets that get places later."""
 
     pod_sets: list[PodSetToPlace]

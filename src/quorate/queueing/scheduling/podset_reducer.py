@@ -5,12 +5,14 @@ Pod sets give up pods in proportion to their ranges: step *h* of *T* takes ``ran
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
+
+import msgspec
 
 T = TypeVar("T")
 
 
-class PodSetCounts(NamedTuple):
+class PodSetCounts(msgspec.Struct, frozen=True):
     """The requested and the minimum number of pods of one pod set."""
 
     requested: int
