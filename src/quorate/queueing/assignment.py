@@ -54,10 +54,10 @@ class Assignment(msgspec.Struct, frozen=True):
     @property
     def needs_room(self) -> bool:
         """Return True if more room on nodes may help, for all of its pods or for fewer."""
-        return self.fewer_need_room or self.lacks_places
+        return self.fewer_need_room or self.has_no_room
 
     @property
-    def lacks_places(self) -> bool:
+    def has_no_room(self) -> bool:
         """Return True if pods have no places, or the nodes no room, as a refusal says."""
         for reason in self.reasons:  # noqa: SIM110  called for each head, where any() costs more
             if isinstance(reason, (PlacementRefused, NodesLackRoom)):

@@ -77,7 +77,7 @@ def _with_window(
     state: State, queue: ClusterQueueState, entry: Entry, assignment: Assignment
 ) -> tuple[r.InadmissibleReason, ...]:
     """Return the reasons; with the window that keeps nodes, if pods have no places beside those nodes."""
-    if assignment.mode is AssignmentMode.FIT or not assignment.lacks_places:
+    if assignment.mode is AssignmentMode.FIT or not assignment.has_no_room:
         return assignment.reasons
     kept = kept_nodes(state, queue, entry.workload)
     if kept is None:
