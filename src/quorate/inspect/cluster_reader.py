@@ -19,7 +19,7 @@ _FAILED_CREATE: Final = "reason=FailedCreate"  # of the job controllers of Kuber
 
 
 class ClusterReader:
-    """Implements ``observe.explanations.ClusterReader``."""
+    """Implements ``observe.explanation_lists.ClusterReader``."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

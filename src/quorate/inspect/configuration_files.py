@@ -1,8 +1,8 @@
 """Reading configuration files; findings have the format in which editors find locations."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from quorate.api.configuration import GROUP, LoadedConfiguration, load_configuration
 from quorate.api.decoding.strict import InvalidConfiguration
@@ -12,6 +12,8 @@ from quorate.api.scheduler_configuration import (
     LoadedSchedulerConfiguration,
     load_scheduler_configuration,
 )
+
+T = TypeVar("T")
 
 DEFAULT_TEXT: Final = f"apiVersion: {GROUP}/v1beta2\nkind: Configuration\n"
 _DEFAULTS: Final = Path("defaults")  # in place of a file, which has no finding
@@ -49,7 +51,7 @@ def read_configuration(path: Path | None) -> LoadedConfiguration:
 def read_configuration_text(path: Path | None) -> tuple[str, LoadedConfiguration]:
     """Return the text of the controllers' configuration as well; for ``path`` None a text of defaults."""
     text = DEFAULT_TEXT if path is None else read_text(path)
-    return text, configuration_in(path or _DEFAULTS, text)
+    return text, configuration_in(path or _DEFAULTS, text, load_configuration)
 
 
 def read_scheduler_configuration(path: Path | None) -> LoadedSchedulerConfiguration:
@@ -60,13 +62,13 @@ def read_scheduler_configuration(path: Path | None) -> LoadedSchedulerConfigurat
 def read_scheduler_configuration_text(path: Path | None) -> tuple[str, LoadedSchedulerConfiguration]:
     """Return the text of the scheduler's configuration as well; of the defaults if ``path`` is None."""
     text = DEFAULT_FILE if path is None else read_text(path)
-    return text, scheduler_configuration_in(path or _DEFAULTS, text)
+    return text, configuration_in(path or _DEFAULTS, text, load_scheduler_configuration)
 
 
-def scheduler_configuration_in(path: Path, text: str) -> LoadedSchedulerConfiguration:
-    """Return the configuration in ``text``, the content of ``path``.  Raises ``InvalidFiles``."""
+def configuration_in(path: Path, text: str, load: Callable[[str], T]) -> T:
+    """Return what ``load`` makes of ``text``, the content of ``path``.  Raises ``InvalidFiles``."""
     try:
-        return load_scheduler_configuration(text)
+        return load(text)
     except InvalidConfiguration as error:
         raise InvalidFiles(compiler_lines(path, error.findings)) from error
 
@@ -85,11 +87,3 @@ def read_text(path: Path) -> str:
         raise InvalidFiles([f"{path}: {(error.strerror or '').lower()}"]) from error
     except UnicodeDecodeError as error:
         raise InvalidFiles([f"{path}:1: byte {error.start} is not UTF-8 (save the file as UTF-8)"]) from error
-
-
-def configuration_in(path: Path, text: str) -> LoadedConfiguration:
-    """Return the configuration in ``text``, the content of ``path``.  Raises ``InvalidFiles``."""
-    try:
-        return load_configuration(text)
-    except InvalidConfiguration as error:
-        raise InvalidFiles(compiler_lines(path, error.findings)) from error

@@ -49,7 +49,13 @@ from quorate.queueing.explain import (
     outcome_of,
     pending_facts,
 )
-from quorate.queueing.explanation.pods import PodIndex, failed_creation, has_ended, with_members
+from quorate.queueing.explanation.pods import (
+    PodIndex,
+    failed_creation,
+    has_ended,
+    selector_of,
+    with_members,
+)
 from quorate.queueing.explanation.scope import Scope, scoped
 from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
 from quorate.queueing.state import State
@@ -92,6 +98,13 @@ class NamespaceReader(Protocol):
 
     async def failed_creations(self, namespace: str) -> Mapping[Uid, FailedCreation]:
         """Return the last failure of each job to create a pod, as far as it is known."""
+
+
+class ClusterReader(NamespaceReader, Protocol):
+    async def pod_group(self, key: Key) -> PodGroup | None: ...
+
+    async def group_facts(self, group: PodGroup) -> GroupFacts | None:
+        """Return what a session would decide about the group now; None if that is not known."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -264,6 +277,24 @@ def explain_with_pods(
     members = sum(Key(pod.metadata.namespace, pod.pod_group) == key and not has_ended(pod) for pod in pods)
     failure = failed_creation(group.metadata, failures)
     return with_members(explain_group(group, facts, members), pods, failure)
+
+
+async def started_of(reader: NamespaceReader, workload: Workload) -> Started:
+    """Return what the pods and the pod group of ``workload`` say; nothing if it is not admitted."""
+    if not is_admitted(workload):
+        return NOT_READ
+    namespace = workload.metadata.namespace
+    pods = await reader.pods(namespace, selector_of(workload))
+    group = waiting_group(workload, await reader.pod_groups(namespace))
+    failures = await reader.failed_creations(namespace)
+    return Started(pods, group, failed_creation(workload.metadata, failures))
+
+
+async def explain_read_group(reader: ClusterReader, group: PodGroup) -> Explanation:
+    """Return the explanation of a pod group with what ``reader`` reads of its pods."""
+    namespace = group.metadata.namespace
+    facts, pods = await reader.group_facts(group), await reader.pods(namespace, "")
+    return explain_with_pods(group, facts, pods, await reader.failed_creations(namespace))
 
 
 async def encoded_list(

@@ -12,7 +12,7 @@ workloads in their namespaces.  Long queues are read in steps, between which the
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from aiohttp import web
@@ -31,34 +31,30 @@ from quorate.api.explanation import (
     StartQuestion,
 )
 from quorate.api.kueue import GROUP as KUEUE
-from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.api.volcano import GROUP as VOLCANO
-from quorate.api.volcano import PodGroup
-from quorate.gang.explanation import GroupFacts, waiting_group
 from quorate.kube.clock import Clock
 from quorate.kube.errors import RequestFailed
 from quorate.kube.log import logger
 from quorate.kube.serving.delegated_auth import Access, ResourceAccess, User
 from quorate.observe.authorization import USER, Auth, refusal
 from quorate.observe.explanation_lists import (
+    ClusterReader,
     ExplanationLists,
-    NamespaceReader,
     Page,
-    explain_with_pods,
+    explain_read_group,
     in_steps,
     prefers_table,
+    started_of,
 )
 from quorate.observe.limits import MAX_DIGITS
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
-from quorate.queueing.conditions import is_admitted
 from quorate.queueing.explain import first_pending, pending_facts
 from quorate.queueing.explanation.jobs import UnqueuedJob, explain_unqueued_job
-from quorate.queueing.explanation.pods import failed_creation, selector_of
 from quorate.queueing.explanation.queues import explain_cluster_queue, explain_local_queue
 from quorate.queueing.explanation.scope import UNLIMITED_SCOPE, Scope, namespaces_of, scoped
-from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
+from quorate.queueing.explanation.workload import explain_workload
 
 PREFIX: Final = f"/apis/{API_VERSION}"
 _GROUPS: Final = {plural: group for plural, _, group in EXPLAINED}
@@ -73,13 +69,6 @@ _SELECTED_KIND: Final = "kind="
 
 Answer = Callable[[View, web.Request], Awaitable[bytes | web.Response]]
 Explain = Callable[[View, Key, web.Request], Awaitable[Explanation | None]]
-
-
-class ClusterReader(NamespaceReader, Protocol):
-    async def pod_group(self, key: Key) -> PodGroup | None: ...
-
-    async def group_facts(self, group: PodGroup) -> GroupFacts | None:
-        """Return what a session would decide about the group now; None if that is not known."""
 
 
 class Explainer:
@@ -196,18 +185,10 @@ class Explainer:
         workload = view.workload(key)  # it may have changed meanwhile
         if workload is None:
             return None
-        started = await self._started(workload) if is_admitted(workload) else NOT_READ
-        explained = explain_workload(view.state, workload, facts, started)
+        explained = explain_workload(view.state, workload, facts, await started_of(self._reader, workload))
         if explained.state in NO_START:
             return explained
         return msgspec.structs.replace(explained, estimate=self._replica.estimates.of(view.state, key))
-
-    async def _started(self, workload: Workload) -> Started:
-        namespace = workload.metadata.namespace
-        pods = await self._reader.pods(namespace, selector_of(workload))
-        group = waiting_group(workload, await self._reader.pod_groups(namespace))
-        failures = await self._reader.failed_creations(namespace)
-        return Started(pods, group, failed_creation(workload.metadata, failures))
 
     async def _cluster_queue(self, view: View, key: Key, request: web.Request) -> Explanation | None:
         first = await in_steps(first_pending(view.state, key.name))
@@ -225,11 +206,7 @@ class Explainer:
         group = await self._reader.pod_group(
             Key(key.namespace, native_groups.PREFIX + key.name) if is_native else key
         )
-        if group is None:
-            return None
-        facts = await self._reader.group_facts(group)
-        pods = await self._reader.pods(key.namespace, "")
-        return explain_with_pods(group, facts, pods, await self._reader.failed_creations(key.namespace))
+        return None if group is None else await explain_read_group(self._reader, group)
 
     async def _job(self, view: View, key: Key, request: web.Request) -> Explanation | None:
         kind = request.query.get("kind", "Job")

@@ -10,14 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
-from quorate.api.configuration import Configuration, apply_reload
-from quorate.api.scheduler_configuration import SchedulerConfiguration
-from quorate.inspect.configuration_files import (
-    InvalidFiles,
-    configuration_in,
-    read_text,
-    scheduler_configuration_in,
-)
+from quorate.api.configuration import Configuration, apply_reload, load_configuration
+from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
+from quorate.inspect.configuration_files import InvalidFiles, configuration_in, read_text
 from quorate.kube.clock import Clock
 from quorate.kube.log import logger
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
@@ -84,7 +79,7 @@ class SchedulerConfigurationInForce(FollowedFile[SchedulerConfiguration]):
     """The configuration of a gang scheduler."""
 
     def _apply(self, path: Path, text: str) -> None:
-        loaded = scheduler_configuration_in(path, text)
+        loaded = configuration_in(path, text, load_scheduler_configuration)
         self.text = text
         if loaded.configuration != self.configured.current:
             self._warn(loaded.warnings)
@@ -108,7 +103,7 @@ class ConfigurationInForce(FollowedFile[Configuration]):
 
     def _apply(self, path: Path, text: str) -> None:
         """Apply the fields that can change at runtime.  Raises ``InvalidFiles``."""
-        loaded = configuration_in(path, text)
+        loaded = configuration_in(path, text, load_configuration)
         running = self.configured.current
         new, needs_restart = apply_reload(running, self._adapt(loaded.configuration))
         self.text, self.needs_restart = text, needs_restart

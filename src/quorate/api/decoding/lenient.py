@@ -9,7 +9,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Final, TypeVar
 
-from quorate.api.decoding.strict import Decoder, Field, InvalidValue, Section
+from quorate.api.decoding.strict import Decoder, Field, InvalidValue, Section, section_as
 from quorate.api.findings import quote_value
 from quorate.api.suggestions import suggestion
 from quorate.api.syntax import MAX_DURATION_S, InvalidDuration, parse_duration
@@ -43,29 +43,13 @@ class Arguments(LenientSection):
 
 
 def lenient_section(decode_fields: Callable[[LenientSection], T]) -> Decoder[T]:
-    def decode(field: Field) -> T:
-        if not isinstance(field.value, dict):
-            raise InvalidValue("is not a mapping of fields")
-        fields = LenientSection(field)
-        result = decode_fields(fields)
-        fields.close()
-        return result
-
-    return decode
+    return section_as(LenientSection, "fields", decode_fields)
 
 
 def arguments(decode_arguments: Callable[[Arguments], T]) -> Decoder[T]:
     """Return a decoder of arguments, which may be absent."""
-
-    def decode(field: Field) -> T:
-        if field.value is not None and not isinstance(field.value, dict):
-            raise InvalidValue("is not a mapping of arguments")
-        given = Arguments(Field(field.context, field.path, field.value or {}))
-        result = decode_arguments(given)
-        given.close()
-        return result
-
-    return decode
+    decode = section_as(Arguments, "arguments", decode_arguments)
+    return lambda field: decode(Field(field.context, field.path, {} if field.value is None else field.value))
 
 
 _BOOLEANS: Final = {"true": True, "false": False}

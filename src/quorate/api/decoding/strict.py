@@ -154,6 +154,8 @@ class Section:
                 self.at(name).reject(f"is in an unknown field ({hint})")
 
 
+S = TypeVar("S", bound=Section)
+
 _NO_TIME: Final = re.compile(r"(?:0+(?:ns|us|µs|ms|s|m|h))*")
 
 
@@ -163,11 +165,16 @@ def _is_zero(value: object) -> bool:
 
 def section(decode_fields: Callable[[Section], T]) -> Decoder[T]:
     """Return a decoder of a mapping; ``decode_fields`` decodes its fields."""
+    return section_as(Section, "fields", decode_fields)
+
+
+def section_as(type_: type[S], noun: str, decode_fields: Callable[[S], T]) -> Decoder[T]:
+    """Return a decoder of a mapping of what ``noun`` says; ``decode_fields`` gets it as a ``type_``."""
 
     def decode(field: Field) -> T:
         if not isinstance(field.value, dict):
-            raise InvalidValue("is not a mapping of fields")
-        fields = Section(field)
+            raise InvalidValue(f"is not a mapping of {noun}")
+        fields = type_(field)
         result = decode_fields(fields)
         fields.close()
         return result

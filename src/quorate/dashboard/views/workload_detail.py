@@ -25,9 +25,8 @@ from quorate.dashboard.views.live_reads import (
 )
 from quorate.dashboard.views.workload_views import row_of
 from quorate.inspect.cluster_reader import ClusterReader
-from quorate.inspect.explain.own_model import started_of
 from quorate.kube.client import Client
-from quorate.observe.explanation_lists import in_steps
+from quorate.observe.explanation_lists import in_steps, started_of
 from quorate.queueing.explain import pending_facts
 from quorate.queueing.explanation.pods import is_pod_of, selector_of
 from quorate.queueing.explanation.scope import scoped

@@ -11,19 +11,16 @@ from quorate.api.meta import Key
 from quorate.api.names.kueue import QUEUE_NAME
 from quorate.api.native_groups import PREFIX
 from quorate.controllers.unserved import why_not_queued
-from quorate.gang.explanation import waiting_group
 from quorate.inspect.cluster_model import effective_configuration, evaluate_all, load_state
 from quorate.inspect.cluster_reader import ClusterReader
 from quorate.inspect.explain.targets import OfJob
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.observe.explanation_lists import explain_with_pods
-from quorate.queueing.conditions import is_admitted
+from quorate.observe.explanation_lists import explain_read_group, started_of
 from quorate.queueing.explain import first_pending, pending_facts, run
 from quorate.queueing.explanation.jobs import UnqueuedJob, explain_unqueued_job
-from quorate.queueing.explanation.pods import failed_creation, selector_of
 from quorate.queueing.explanation.queues import explain_cluster_queue, explain_local_queue
-from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
+from quorate.queueing.explanation.workload import explain_workload
 from quorate.queueing.state import State
 
 
@@ -81,18 +78,4 @@ async def explain_stored_group(client: Client, key: Key) -> Explanation | None:
     """
     reader = ClusterReader(client)
     group = await reader.pod_group(key) or await reader.pod_group(Key(key.namespace, PREFIX + key.name))
-    if group is None:
-        return None
-    facts, pods = await reader.group_facts(group), await reader.pods(key.namespace, "")
-    return explain_with_pods(group, facts, pods, await reader.failed_creations(key.namespace))
-
-
-async def started_of(reader: ClusterReader, workload: Workload) -> Started:
-    """Return what the pods and the pod group of ``workload`` say; nothing if it is not admitted."""
-    if not is_admitted(workload):
-        return NOT_READ
-    namespace = workload.metadata.namespace
-    pods = await reader.pods(namespace, selector_of(workload))
-    group = waiting_group(workload, await reader.pod_groups(namespace))
-    failures = await reader.failed_creations(namespace)
-    return Started(pods, group, failed_creation(workload.metadata, failures))
+    return None if group is None else await explain_read_group(reader, group)
