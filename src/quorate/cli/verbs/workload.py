@@ -34,7 +34,7 @@ workload = command_group(
     "Workloads, one for each job: list, describe, explain, stop, resume, delete, pods.",
     LazyCommand(
         "explain", "quorate.cli.verbs.explain.command:explain",
-        "Explain why a workload is pending, with numbers, and what would let it start.",
+        "Explain the state of a workload, job, pod, pod group or queue, and what would let it start.",
     ),
 )  # fmt: skip
 
