@@ -126,7 +126,9 @@ def _join(session: Session, following: Session) -> None:
     following.wake(session.now + RETRY_S)
     assumed, gangs = following.model.assumed, following.model.gangs
     binds = {bind.task: bind for bind in following.binds}
-    following.nominations[:0] = [each for each in session.nominations if each.task not in binds]
+    following.nominations[:0] = [
+        nomination for nomination in session.nominations if nomination.task not in binds
+    ]
     late = [eviction for eviction in following.evictions if eviction.task in binds]
     for eviction in late:
         task = gangs[eviction.gang].tasks[eviction.task]

@@ -192,11 +192,9 @@ class PendingQueue:
     def hold_of(self, entry: Entry) -> Hold | None:
         """Return why ``entry`` is pending: the outcome recorded for its shape, or its own last one."""
         outcome = self._outcome(entry.shape)
-        if (
-            outcome is None
-            or outcome.hold is None
-            or not (self._holds_for(outcome, entry) or entry.hold is None)
-        ):
+        if outcome is None or outcome.hold is None:
+            return entry.hold
+        if entry.hold is not None and not self._holds_for(outcome, entry):
             return entry.hold
         return outcome.hold
 
