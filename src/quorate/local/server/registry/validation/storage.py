@@ -98,8 +98,10 @@ def distinct_values(requirement: Json, path: str, _: Scope) -> Causes:
 @relation
 def distinct_topology(term: Json, path: str, scope: Scope) -> Causes:
     """Compare the values by key: neither keys nor values have an order."""
-    expressions = term.get("matchLabelExpressions", [])
-    values = {each.get("key", ""): sorted(set(each.get("values", []))) for each in expressions}
+    values = {
+        expression.get("key", ""): sorted(set(expression.get("values", [])))
+        for expression in term.get("matchLabelExpressions", [])
+    }
     if scope.container.is_duplicate("topology", values):
         yield duplicate(f"{path}.matchLabelExpressions", "")
 
