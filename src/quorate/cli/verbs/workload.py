@@ -33,8 +33,8 @@ from quorate.kube.resources import LOCAL_QUEUES, PODS, WORKLOADS, Resource, meta
 workload = command_group(
     "Workloads, one for each job: list, describe, explain, stop, resume, delete, pods.",
     LazyCommand(
-        "explain", "quorate.cli.verbs.explain.command:explain",
-        "Explain the state of a workload, job, pod, pod group or queue, and what would let it start.",
+        "explain", "quorate.cli.verbs.explain.command:explain_workloads",
+        "Explain why a workload is pending, with numbers, and what would let it start.",
     ),
 )  # fmt: skip
 

@@ -65,6 +65,29 @@ async def explain(
 
     [b]Example:[/b] quorate explain job/train
     """
+    await _explain(connection, names, config, watch, output)
+
+
+@in_namespace
+async def explain_workloads(
+    connection: Connection,
+    names: Workloads,
+    config: Config = None,
+    watch: Watch = False,
+    output: o.ValueFormat = o.Output.TABLE,
+) -> None:
+    """Explain why a workload is pending, with numbers, and what would let it start.
+
+    The same as [b]quorate explain[/b].
+
+    [b]Example:[/b] quorate workload explain job/train
+    """
+    await _explain(connection, names, config, watch, output)
+
+
+async def _explain(
+    connection: Connection, names: list[str], config: Path | None, watch: bool, output: o.Output
+) -> None:
     if watch and len(names) != 1:
         raise UsageError("--watch follows one object (name one)")
     answers = Answers(connection, config)
