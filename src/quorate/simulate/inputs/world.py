@@ -121,7 +121,7 @@ class World(msgspec.Struct, frozen=True):
             yield self.objects[key]
 
     def with_objects(self, resource: Resource[Any], objects: Iterable[Any]) -> "World":
-        """Return the world with ``objects`` of one kind, instead of those of the same names."""
+        """Return the world with ``objects`` of one kind; each replaces the object of its name, if any."""
         added = {(resource.api_version, resource.kind, obj.metadata.key): obj for obj in objects}
         return msgspec.structs.replace(self, objects=self.objects | added)
 
