@@ -38,7 +38,7 @@ from quorate.api.meta import Key, Uid, epoch
 from quorate.api.volcano import PodGroup
 from quorate.gang.explanation import GroupFacts, explain_group, groups_by_owner, waiting_group
 from quorate.kube.cancellation import retrieve_exception
-from quorate.observe.limits import KEEP_S, MAX_COMPLETE, SLICE_S
+from quorate.observe.limits import KEEP_S, MAX_COMPLETE, SLICE_S, SLICE_WORKLOADS
 from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted, is_finished
 from quorate.queueing.explain import (
@@ -222,7 +222,7 @@ async def _started_in(
     reader: NamespaceReader, namespace: str, workloads: Iterable[Workload | None]
 ) -> Callable[[Workload], Started]:
     """Return what is known of the pods and the pod groups of the workloads of a namespace."""
-    if not any(workload is not None and _has_pods(workload) for workload in workloads):
+    if not await in_steps(_some_have_pods(workloads)):
         return lambda _: NOT_READ
     pods = await reader.pods(namespace, "")
     index, groups = PodIndex(pods or ()), groups_by_owner(await reader.pod_groups(namespace))
@@ -237,6 +237,15 @@ async def _started_in(
         return Started(None if pods is None else index.of(workload), waiting_group(workload, own), failure)
 
     return started
+
+
+def _some_have_pods(workloads: Iterable[Workload | None]) -> Steps[bool]:
+    for number, workload in enumerate(workloads, 1):
+        if workload is not None and _has_pods(workload):
+            return True
+        if not number % SLICE_WORKLOADS:
+            yield
+    return False
 
 
 def _has_pods(workload: Workload) -> bool:
